@@ -1,0 +1,45 @@
+# make demo   install into .venv and run the main scenario
+# make test   install into .venv and run all that CI runs
+#
+# PYTHON=python3.12              another Python (3.11 or later)
+# TORCH_INDEX=https://download.pytorch.org/whl/cpu    the small torch without CUDA, where pip finds the large one
+# PIP_ARGS="..."                 anything else for pip
+
+PYTHON ?= python3
+VENV ?= .venv
+TORCH_INDEX ?=
+PIP_ARGS ?=
+
+BIN := $(VENV)/bin
+INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check \
+	$(if $(TORCH_INDEX),--extra-index-url $(TORCH_INDEX)) $(PIP_ARGS) -c constraints.txt
+
+.PHONY: help setup demo test
+
+help:
+	@sed -n '/^#/!q; s/^# \{0,1\}//p' Makefile
+
+setup: $(VENV)/installed
+
+demo: $(VENV)/installed
+	$(BIN)/gossiprec simulate scenarios/rand_gossip.yaml --overwrite
+
+test: $(VENV)/installed-dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/python -m pytest -n 2
+
+$(BIN)/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+		{ echo "$(PYTHON) is older than Python 3.11; name another: make PYTHON=python3.12 $(MAKECMDGOALS)"; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/installed: setup.cfg constraints.txt | $(BIN)/python
+	$(INSTALL) -e .
+	@touch $@
+
+$(VENV)/installed-dev: setup.cfg constraints.txt | $(BIN)/python
+	$(INSTALL) -e '.[dev]'
+	@touch $@ $(VENV)/installed

@@ -1,0 +1,222 @@
+"""Which attack results of which runs a figure shows, and how they share its panels."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy.typing as npt
+
+from gossiprec.errors import LogError
+
+Columns = dict[str, npt.NDArray[Any]]
+
+
+class Run(Protocol):
+    """What a figure reads of an opened run directory (``gossiprec.eventlog.open_run``)."""
+
+    @property
+    def path(self) -> Path:
+        """The run directory."""
+
+    @property
+    def scenario(self) -> dict[str, Any]:
+        """The resolved scenario."""
+
+    @property
+    def manifest(self) -> dict[str, Any]:
+        """``manifest.json``."""
+
+    @property
+    def summary(self) -> dict[str, Any] | None:
+        """``summary.json``, None where the run has not written one."""
+
+    @property
+    def metrics(self) -> Columns:
+        """``metrics.csv``: time, round, metric, value."""
+
+    @property
+    def attacks(self) -> Columns:
+        """``attacks.csv`` by column."""
+
+    @property
+    def adversaries(self) -> dict[str, tuple[npt.NDArray[Any], npt.NDArray[Any]]]:
+        """Nodes and accuracies of the adversaries at the best round, by attack."""
+
+    def events(self, kind: str) -> Columns:
+        """Return the logged events of one kind, by column."""
+
+
+@dataclass(frozen=True)
+class AttackKey:
+    """One line of a figure: an attack in a run. Field order is the order of panels."""
+
+    run: str
+    observer: str
+    relevance: str
+    momentum: float
+    community_size: int
+
+    def words(self, field: str) -> str:
+        """Return what a label says of one field."""
+        value = getattr(self, field)
+        if field == "relevance":
+            return f"relevance {value}"
+        if field == "momentum":
+            return f"momentum {value:g}"
+        return f"K = {value}" if field == "community_size" else str(value)
+
+    def cells(self) -> list[str | int | float]:
+        """Return the key as the first cells of a csv row."""
+        return [getattr(self, field) for field in FIELDS]
+
+
+FIELDS = tuple(field.name for field in fields(AttackKey))
+_LINE_FIRST = ("observer", "run", "momentum", "community_size", "relevance")
+_PANEL_FIRST = ("relevance", "run", "momentum", "community_size")
+
+
+@dataclass(frozen=True)
+class Selection:
+    """The attacks a figure is asked to show; an empty tuple takes all."""
+
+    observers: tuple[str, ...] = ()
+    relevances: tuple[str, ...] = ()
+    momenta: tuple[float, ...] = ()
+
+    def takes(self, key: AttackKey) -> bool:
+        """Say whether a figure shows this attack."""
+        return (
+            key.observer in (self.observers or (key.observer,))
+            and key.relevance in (self.relevances or (key.relevance,))
+            and key.momentum in (self.momenta or (key.momentum,))
+        )
+
+
+EVERYTHING = Selection()
+
+
+def run_names(runs: Sequence[Run]) -> list[str]:
+    """Name each run by its directory, by as much of the path as tells the runs apart."""
+    parts = [run.path.resolve().parts for run in runs]
+    for depth in range(1, max(map(len, parts), default=0) + 1):
+        names = ["/".join(part[-depth:]) for part in parts]
+        if len(set(names)) == len(names):
+            return names
+    raise LogError("the same run directory is given twice; name each once")
+
+
+def chosen(keys: Sequence[AttackKey], selection: Selection) -> list[AttackKey]:
+    """Return the keys that `selection` takes, in the order given.
+
+    Raises
+    ------
+    LogError
+        If it takes none: the message lists what there is.
+    """
+    taken = [key for key in keys if selection.takes(key)]
+    if not taken:
+        there = ", ".join(dict.fromkeys(f"{k.observer}/{k.relevance}/{k.momentum:g}" for k in keys))
+        raise LogError(
+            f"no attack matches the choice; these runs have (observer/relevance/momentum): {there}"
+        )
+    return taken
+
+
+def require_attacks(runs: Sequence[Run], *, file: str) -> None:
+    """Refuse runs that hold nothing to draw an attack from.
+
+    Parameters
+    ----------
+    runs : sequence of Run
+    file : str
+        The file that has to hold it: ``attacks.csv`` or ``adversaries.npz``.
+
+    Raises
+    ------
+    LogError
+        If no run holds it.
+    """
+    if any(attack_curves(run, "") if file == "attacks.csv" else run.adversaries for run in runs):
+        return
+    found = ", ".join(f"{run.path} ({run.manifest.get('status', 'status unknown')})" for run in runs)
+    raise LogError(
+        f"no attack results: {file} is missing or empty in {found}; "
+        "a run has them if its scenario lists a cda entry under observers and it reached an evaluation"
+    )
+
+
+@dataclass(frozen=True)
+class Layout:
+    """How attacks share panels.
+
+    Attributes
+    ----------
+    line : str
+        The field that tells the lines of a panel apart.
+    across, down : tuple of str
+        The fields that tell columns and rows of panels apart.
+    """
+
+    line: str
+    across: tuple[str, ...]
+    down: tuple[str, ...]
+
+
+def arrange(keys: Sequence[AttackKey], *, columns: bool = True) -> Layout:
+    """Give every field that varies a place: lines are observers where several are shown, panels the rest.
+
+    Parameters
+    ----------
+    keys : sequence of AttackKey
+    columns : bool
+        Whether one field may vary across columns; otherwise all vary down the rows.
+    """
+    varying = [field for field in _LINE_FIRST if len({getattr(key, field) for key in keys}) > 1]
+    line = varying[0] if varying else "observer"
+    rest = tuple(field for field in _PANEL_FIRST if field in varying and field != line)
+    return Layout(line, rest[:1], rest[1:]) if columns else Layout(line, (), rest)
+
+
+def title(key: AttackKey, names: Sequence[str]) -> str:
+    """Return the words of these fields, such as ``"relevance ndcg, momentum 0.9"``."""
+    return ", ".join(key.words(name) for name in names)
+
+
+def attack_curves(run: Run, name: str) -> dict[AttackKey, Columns]:
+    """Return the rows of ``attacks.csv`` of each attack, in order of first appearance."""
+    columns = run.attacks
+    if not columns:
+        return {}
+    fields = (columns["observer"], columns["relevance"], columns["momentum"], columns["community_size"])
+    keys = [
+        AttackKey(name, str(observer), str(relevance), float(f"{momentum:g}"), int(size))
+        for observer, relevance, momentum, size in zip(*fields, strict=True)
+    ]
+    rows: dict[AttackKey, list[int]] = {}
+    for row, key in enumerate(keys):
+        rows.setdefault(key, []).append(row)
+    return {key: {column: columns[column][own] for column in columns} for key, own in rows.items()}
+
+
+def told_fields(layout: Layout) -> tuple[str, ...]:
+    """Return the fields that a panel's title tells: observer, relevance, and those that vary over panels."""
+    told = dict.fromkeys(("observer", "relevance", *layout.across, *layout.down))
+    return tuple(field for field in told if field != layout.line)
+
+
+def grouped(keys: Sequence[AttackKey], names: tuple[str, ...]) -> list[list[AttackKey]]:
+    """Return the keys that agree in these fields together, the last field varying fastest.
+
+    Values stand in order of first appearance; combinations that no key has are left out.
+    """
+    orders = [list(dict.fromkeys(getattr(key, name) for key in keys)) for name in names]
+    groups = [[key for key in keys if _values(key, names) == values] for values in itertools.product(*orders)]
+    return [group for group in groups if group]
+
+
+def _values(key: AttackKey, names: tuple[str, ...]) -> tuple[Any, ...]:
+    return tuple(getattr(key, name) for name in names)

@@ -1,0 +1,200 @@
+"""The look of every figure: readable in print and to the colour-blind, equal bytes for equal numbers.
+
+Colours are those of Okabe and Ito without yellow, which vanishes on paper; each comes with a line style and a
+marker of its own, so that no line depends on its colour. No text is smaller than 8 pt at the printed width.
+
+References
+----------
+M. Okabe, K. Ito, "Color Universal Design", 2008.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import matplotlib as mpl
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from scipy.optimize import isotonic_regression
+
+COLUMN_IN, PAGE_IN = 3.5, 7.16
+"""Width of one column and of the page, in inches."""
+
+POINT_IN = 1 / 72
+LABEL_PT = 8.0
+MAX_NAME = 36
+GREY = "0.35"
+THIN_DOTS: Any = (0, (1, 1.5))
+
+_COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#000000", "#E69F00", "#56B4E9")
+_DASHES: tuple[Any, ...] = ("-", (0, (5, 1.5)), (0, (5, 1.5, 1, 1.5)), (0, (2, 1)), (0, (8, 2)))
+_MARKERS = "osD^vPX"
+
+_LOOK: dict[Any, Any] = {
+    "font.family": "sans-serif",
+    "font.sans-serif": ["DejaVu Sans"],  # ships with matplotlib: the same letters everywhere
+    "font.size": LABEL_PT,
+    "axes.titlesize": 8.5,
+    "axes.titlelocation": "left",
+    "axes.labelsize": LABEL_PT,
+    "xtick.labelsize": LABEL_PT,
+    "ytick.labelsize": LABEL_PT,
+    "legend.fontsize": LABEL_PT,
+    "legend.frameon": False,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.linewidth": 0.6,
+    "xtick.major.width": 0.6,
+    "ytick.major.width": 0.6,
+    "axes.grid": True,
+    "axes.axisbelow": True,
+    "grid.color": "0.9",
+    "grid.linewidth": 0.5,
+    "lines.linewidth": 1.3,
+    "lines.markersize": 3.5,
+    "savefig.dpi": 200,
+    "svg.hashsalt": "gossiprec",
+    "svg.fonttype": "path",
+}
+
+
+@contextmanager
+def house_look() -> Iterator[None]:
+    """Draw and save in the house look, whatever the user's matplotlibrc says."""
+    with mpl.rc_context():
+        mpl.rcdefaults()
+        mpl.rcParams.update(_LOOK)
+        yield
+
+
+@dataclass(frozen=True)
+class LineStyle:
+    """What tells one line of a panel from another."""
+
+    color: str
+    dashes: Any
+    marker: str
+
+    def kwargs(self) -> dict[str, Any]:
+        """Return the keyword arguments of ``Axes.plot``."""
+        return {
+            "color": self.color,
+            "linestyle": self.dashes,
+            "marker": self.marker,
+            "markeredgecolor": "white",
+            "markeredgewidth": 0.5,
+        }
+
+
+def line_style(place: int) -> LineStyle:
+    """Return the style of the line with this place in the order of lines; the first 35 differ."""
+    colours = len(_COLOURS)
+    return LineStyle(
+        _COLOURS[place % colours],
+        _DASHES[(place + place // colours) % len(_DASHES)],
+        _MARKERS[place % colours],
+    )
+
+
+@dataclass(frozen=True)
+class Margins:
+    """Room around and between panels, in inches."""
+
+    left: float = 0.55
+    right: float = 0.12
+    top: float = 0.3
+    bottom: float = 0.45
+    between_columns: float = 0.25
+    between_rows: float = 0.4
+
+
+def panels(
+    n_rows: int, n_columns: int, *, width: float, panel_height: float, margins: Margins
+) -> tuple[Figure, list[list[Axes]]]:
+    """Return a figure and its rows of axes, laid out in inches: labels are placed without measuring.
+
+    Parameters
+    ----------
+    n_rows, n_columns : int
+    width : float
+        Of the figure, inches.
+    panel_height : float
+        Of each panel, inches.
+    margins : Margins
+    """
+    m = margins
+    height = m.top + m.bottom + n_rows * panel_height + (n_rows - 1) * m.between_rows
+    panel_width = (width - m.left - m.right - (n_columns - 1) * m.between_columns) / n_columns
+    figure = Figure(figsize=(width, height))
+
+    def place(row: int, column: int) -> Axes:
+        x = m.left + column * (panel_width + m.between_columns)
+        y = height - m.top - panel_height - row * (panel_height + m.between_rows)
+        return figure.add_axes((x / width, y / height, panel_width / width, panel_height / height))
+
+    return figure, [[place(row, column) for column in range(n_columns)] for row in range(n_rows)]
+
+
+def text_width_in(text: str) -> float:
+    """Return about how wide a line of label text is, in inches (a little too wide)."""
+    return 0.56 * LABEL_PT * POINT_IN * len(text)
+
+
+def short_name(name: str) -> str:
+    """Return a name that leaves room for the panel: a long one loses its middle, not its ends."""
+    return name if len(name) <= MAX_NAME else f"{name[: MAX_NAME // 2 - 1]}…{name[-MAX_NAME // 2 :]}"
+
+
+def spread(wanted: Sequence[float], *, gap: float, low: float, high: float) -> list[float]:
+    """Move positions apart by at least `gap`, as little as the order allows, inside ``[low, high]``.
+
+    Where there is not room for all, the gap shrinks.
+    """
+    if not wanted:
+        return []
+    order = np.argsort(np.asarray(wanted), kind="stable")
+    gap = min(gap, (high - low) / max(len(wanted) - 1, 1))
+    steps = np.arange(len(wanted)) * gap
+    # With the steps taken off, "at least a gap apart" reads "not descending": an isotonic fit.
+    fitted = isotonic_regression(np.asarray(wanted, dtype=np.float64)[order] - steps).x
+    placed = np.empty(len(wanted))
+    placed[order] = np.clip(fitted, low, high - steps[-1]) + steps
+    return [float(place) for place in placed]
+
+
+@dataclass(frozen=True)
+class LineEnd:
+    """The last point of a line, in data coordinates, and what to call the line."""
+
+    x: float
+    y: float
+    name: str
+    style: LineStyle
+
+
+def label_ends(figure: Figure, axes: Axes, ends: Sequence[LineEnd], *, gap_in: float = 0.14) -> None:
+    """Name each line at the right edge of its panel, tied to its end by a thin leader.
+
+    Parameters
+    ----------
+    figure : Figure
+    axes : Axes
+        With its final limits.
+    ends : sequence of LineEnd
+    gap_in : float
+        Inches between the edge of the panel and the names.
+    """
+    box, (width, height) = axes.get_position(), figure.get_size_inches()
+    beyond = 1 + gap_in / (width * box.width)
+    line_height = 1.25 * LABEL_PT * POINT_IN / (height * box.height)
+    starts = [axes.transLimits.transform((end.x, end.y)).clip(0, 1) for end in ends]
+    places = spread([float(y) for _, y in starts], gap=line_height, low=0.0, high=1.0)
+    look: dict[str, Any] = {"linewidth": 0.7, "transform": axes.transAxes, "clip_on": False}
+    for end, (x, y), place in zip(ends, starts, places, strict=True):
+        axes.plot((x, 1), (y, y), color=end.style.color, linestyle=":", **look)
+        axes.plot((1, 0.2 + 0.8 * beyond), (y, place), color=end.style.color, **look)
+        axes.text(beyond, place, end.name, transform=axes.transAxes, va="center", color="0.1")

@@ -1,0 +1,145 @@
+"""How fast is the emulator, against the naive way and against its own bare arithmetic?
+
+One process, MovieLens-100k shape, the main job (all nodes as single observers, three coalitions, log) shortened::
+
+    python benchmarks/engine.py [--wakes 60] [--rounds 3] [--threads 2]
+
+prints one JSON line. The three are measured in turn, several times; medians.
+
+- ``naive_per_s``: local epochs per second of one nn.Module and one torch.optim.Adam per node, one thread.
+- ``emulator_per_s``: local epochs per wall second of the whole run after loading and compiling: engine, planning,
+  waves, merges, observers, log, evaluation.
+- ``kernel_per_s``: the compiled kernels alone on the same work (the same local epochs, merges and observations, all in
+  memory), without engine, waves, log or evaluation.
+- ``training_kernel_per_s``: the local epochs alone, without merges and observers.
+- ``speedup`` = emulator / naive; ``fraction_of_bound`` = emulator / kernel; ``engine_share``: part of the emulator's
+  wall time in SimPy, planning and bookkeeping.
+"""
+
+from __future__ import annotations
+
+import argparse
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from common import emit, median, rate, say
+
+from gossiprec import simulate
+from gossiprec.compute.executors import Workload
+from gossiprec.compute.planner import Plan
+from gossiprec.compute.program import Program
+from gossiprec.compute.training import draw_order, draw_samples
+from gossiprec.emulation import Prepared, prepare
+from gossiprec.scenario import Scenario, load_scenario
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+def naive(work: Workload, nodes: range) -> int:
+    """Train some nodes for one local epoch each, as one writes it down with torch."""
+    epochs = 0
+    for node in nodes:
+        module, user = work.model.module(work.layout), torch.zeros(1, dtype=torch.long)
+        row = torch.from_numpy(work.arena.rows[node].copy())
+        torch.nn.utils.vector_to_parameters(row[: work.layout.size], module.parameters())
+        optimizer = torch.optim.Adam(module.parameters(), lr=work.training.learning_rate)
+        items, labels = draw_samples(
+            work.data, node, update=0, negatives=work.training.negatives, seed=work.seed
+        )
+        order = torch.from_numpy(draw_order(len(items), node, epoch=0, seed=work.seed))
+        for batch in order.split(work.training.batch_size or len(items)):
+            optimizer.zero_grad()
+            chosen = torch.from_numpy(items)[batch].long()
+            wanted = torch.from_numpy(labels)[batch]
+            work.model.loss(module(user, chosen), wanted, torch.ones_like(wanted)).backward()
+            optimizer.step()
+        epochs += 1
+    return epochs
+
+
+def bare(prepared: Prepared, plans: list[Plan], *, training_only: bool) -> int:
+    """Run the tasks of some plans with no regard for their order: what they cost, not what they compute."""
+    crew, epochs = prepared.crew, 0
+    for plan in plans:
+        program = _training_of(plan.program) if training_only else plan.program
+        tasks = np.flatnonzero(program.update >= 0) if training_only else plan.order
+
+        def share(part: int, program: Program = program, tasks: Any = tasks, plan: Plan = plan) -> None:
+            mine = tasks[part :: crew.size]
+            rows = prepared.executor.work.arena.rows
+            if not training_only:
+                seen = crew.share(len(plan.sightings.pool), part)
+                for attack in prepared.attacks:
+                    attack.observe(rows, program, mine)
+                    attack.sight(rows, plan.sightings, seen.start, seen.stop)
+            prepared.executor.run(program, mine)
+
+        crew.run(share)
+        epochs += int((program.update >= 0).sum())
+    return epochs
+
+
+def _training_of(program: Program) -> Program:
+    """Return the local updates of a program in place, without their merges."""
+    none = np.zeros(len(program.node) + 1, np.int64)
+    node = program.node
+    return Program(
+        node, node, node, program.update, none, program.merge_row, program.merge_keep, program.merge_message
+    )
+
+
+def emulate(scenario: Scenario, folder: Path) -> tuple[float, float]:
+    """Run the whole; return local epochs per second and the share of the engine."""
+    summary = simulate(scenario, out=folder / "run", overwrite=True).summary
+    assert summary is not None
+    seconds = summary["seconds"]
+    wall = summary["wall_seconds"] - seconds["compile"] - seconds["load"]
+    engine = seconds["control"] + seconds["plan"] + seconds["bookkeeping"]
+    return summary["node_updates"] / wall, engine / wall
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--wakes", type=int, default=60)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--threads", type=int, default=2)
+    options = parser.parse_args()
+    torch.set_num_threads(1)
+    scenario = load_scenario(
+        ROOT / "scenarios" / "rand_gossip.yaml",
+        [f"protocol.wakes={options.wakes}", f"executor.threads={options.threads}", "executor.name=fused"],
+    )
+    say("compiling")
+    prepared = prepare(scenario)
+    plans = [prepared.planner.plan(tick.segment) for tick in prepared.ticks]
+    prepared.executor.work.arena.grow(prepared.planner.capacity)
+    bare(prepared, plans, training_only=False)
+    found: dict[str, list[float]] = {key: [] for key in ("naive", "emulator", "kernel", "training", "share")}
+    with tempfile.TemporaryDirectory() as folder:
+        for number in range(options.rounds):
+            say(f"round {number + 1} of {options.rounds}")
+            found["naive"].append(rate(lambda: naive(prepared.executor.work, range(0, 943, 2))))
+            emulator, share = emulate(scenario, Path(folder))
+            found["emulator"].append(emulator)
+            found["share"].append(share)
+            found["kernel"].append(rate(lambda: bare(prepared, plans, training_only=False)))
+            found["training"].append(rate(lambda: bare(prepared, plans, training_only=True)))
+    emit(
+        naive_per_s=median(found["naive"]),
+        emulator_per_s=median(found["emulator"]),
+        kernel_per_s=median(found["kernel"]),
+        training_kernel_per_s=median(found["training"]),
+        speedup=median([e / n for e, n in zip(found["emulator"], found["naive"], strict=True)]),
+        fraction_of_bound=median([e / k for e, k in zip(found["emulator"], found["kernel"], strict=True)]),
+        engine_share=median(found["share"]),
+        wakes=options.wakes,
+        threads=options.threads,
+    )
+
+
+if __name__ == "__main__":
+    main()

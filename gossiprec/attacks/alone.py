@@ -1,0 +1,142 @@
+"""Single adversaries: each keeps, of every victim, the few rows its target and reference items need."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+import numpy as np
+import numpy.typing as npt
+
+from gossiprec.attacks.base import F32, I64, Meetings, World
+from gossiprec.attacks.relevance import RELEVANCE
+from gossiprec.attacks.targets import TargetItems
+from gossiprec.compute.program import Program
+
+
+class ObserversAlone:
+    """Momentum models and scores of single adversaries.
+
+    Parameters
+    ----------
+    world : World
+    targets : TargetItems
+    momenta : ndarray of float32, shape (n_momenta,)
+    rules : sequence of str
+
+    Notes
+    -----
+    A pair's rows are kept from its first to its last meeting, and only if there is more than one: with all meetings
+    known ahead, the memory is known before the run and is a fraction of one slot per pair.
+    """
+
+    def __init__(
+        self, world: World, targets: TargetItems, momenta: npt.NDArray[np.float32], rules: Sequence[str]
+    ) -> None:
+        self._world = world
+        self._targets = targets
+        self._momenta = momenta
+        self._rules = rules
+        n_adversaries = len(targets.adversaries)
+        layout = world.executor.work.layout
+        self._layouts = [replace(layout, n_items=int(n), n_users=1) for n in np.diff(targets.offsets)]
+        self._lengths = np.array([small.row_size for small in self._layouts], np.int64)
+        self._adversary_of = np.full(layout.n_users + world.n_users + 1, -1, np.int32)
+        self._adversary_of[targets.adversaries] = np.arange(n_adversaries)
+        shape = (len(momenta), len(rules), n_adversaries, world.n_users)
+        self._latest = np.full(shape, np.nan, np.float32)
+
+    def foresee(self, meetings: Meetings) -> None:
+        """Assign slots and take the memory."""
+        from gossiprec.attacks import cda_kernels
+
+        n_adversaries, n_nodes = len(self._lengths), self._world.n_users
+        of_users = meetings.sender < n_nodes  # a coordinator sends too, but is nobody's victim
+        plan = cda_kernels.plan_slots if self._world.compiled else cda_kernels.plan_slots.py_func
+        self._slot_of = np.full(meetings.n_messages, -1, np.int32)
+        self._seen_before = np.zeros(meetings.n_messages, np.bool_)
+        self._sender_of = np.zeros(meetings.n_messages, np.int32)
+        self._sender_of[meetings.message] = meetings.sender
+        table = (n_adversaries, n_nodes)
+        n_free, used = np.zeros(n_adversaries, np.int32), np.zeros(n_adversaries, np.int64)
+        plan(
+            meetings.message[of_users], meetings.sender[of_users], meetings.receiver[of_users], self._adversary_of,
+            np.zeros(table, np.int8), np.full(table, -1, np.int32), np.zeros(table, np.int32),
+            n_free, used, self._slot_of, self._seen_before,
+        )  # fmt: skip
+        self._memory_offsets = np.concatenate([[0], np.cumsum(used * self._lengths)])
+        n_kept = int((self._momenta > 0).sum())
+        self._memory = np.zeros((n_kept, int(self._memory_offsets[-1])), np.float32)
+
+    @property
+    def state_bytes(self) -> int:
+        """Memory of the kept rows and the latest scores."""
+        return self._memory.nbytes + self._latest.nbytes
+
+    def observe(self, rows: F32, program: Program, tasks: I64) -> None:
+        """See what the adversaries among the receivers are about to merge."""
+        if self._world.compiled:
+            return self._observe_compiled(rows, program, tasks)
+        for task in tasks:
+            a = self._adversary_of[program.node[task]]
+            if a >= 0:
+                for merge in range(program.merge_offsets[task], program.merge_offsets[task + 1]):
+                    self._observe_one(a, rows[program.merge_row[merge]], program.merge_message[merge])
+        return None
+
+    def _observe_compiled(self, rows: F32, program: Program, tasks: I64) -> None:
+        from gossiprec.attacks import cda_kernels
+
+        layout, targets = self._world.executor.work.layout, self._targets
+        cda_kernels.observe_alone(
+            rows, tasks, program.node, program.merge_offsets, program.merge_row, program.merge_message,
+            self._sender_of, self._adversary_of, targets.offsets, targets.items, targets.n_targets, self._lengths,
+            self._slot_of, self._seen_before, self._memory, self._memory_offsets, self._momenta,
+            np.array([list(RELEVANCE).index(rule) for rule in self._rules]), self._latest,
+            layout.n_items, layout.n_users, (0,) * layout.user_width,
+        )  # fmt: skip
+
+    def _observe_one(self, a: int, row: F32, message: int) -> None:
+        """Observe one message, for any model: the plain form of the compiled loop."""
+        victim, slot, small = self._sender_of[message], self._slot_of[message], self._layouts[a]
+        if victim >= self._world.n_users:
+            return
+        fresh = self._kept_part(a, row, victim)
+        place = 0
+        for b, momentum in enumerate(self._momenta):
+            vector = fresh
+            if momentum > 0:
+                if slot >= 0:
+                    low = self._memory_offsets[a] + slot * small.row_size
+                    held = self._memory[place, low : low + small.row_size]
+                    if self._seen_before[message]:
+                        held *= momentum
+                        held += (np.float32(1.0) - momentum) * fresh
+                    else:
+                        held[:] = fresh
+                    vector = held
+                place += 1
+            scores = self._world.executor.scores(
+                small, vector[None], np.zeros(1, np.int64), np.zeros(1, np.int64),
+                np.array([0, small.n_items]), np.arange(small.n_items, dtype=np.int32),
+            )  # fmt: skip
+            n = self._targets.n_targets[a]
+            for r, rule in enumerate(self._rules):
+                self._latest[b, r, a, victim] = RELEVANCE[rule](scores[None, :n], scores[None, n:])[0]
+
+    def _kept_part(self, a: int, row: F32, victim: int) -> F32:
+        """Return the small model ``[user | kept items | shared]`` out of a full row."""
+        layout, small = self._world.executor.work.layout, self._layouts[a]
+        user = 0 if layout.n_users == 1 else victim * layout.user_width
+        kept = self._targets.items[self._targets.offsets[a] : self._targets.offsets[a + 1]]
+        vector = np.zeros(small.row_size, np.float32)
+        vector[small.users] = row[user : user + layout.user_width]
+        vector[small.items] = row[layout.items].reshape(layout.n_items, -1)[kept].ravel()
+        vector[small.shared] = row[layout.shared]
+        return vector
+
+    def rankings(self) -> Iterator[tuple[int, str, np.float32, I64, F32]]:
+        """Yield (0, rule, momentum, adversaries, scores)."""
+        for b, momentum in enumerate(self._momenta):
+            for r, rule in enumerate(self._rules):
+                yield 0, rule, momentum, self._targets.adversaries, self._latest[b, r]

@@ -1,0 +1,136 @@
+"""What the emulator needs to know of an attack."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+from gossiprec.compute.crew import Crew
+from gossiprec.compute.executors.base import Executor
+from gossiprec.compute.planner import Sightings
+from gossiprec.compute.program import Program
+from gossiprec.compute.waves import Watcher
+from gossiprec.data.split import ItemSets
+from gossiprec.options import Options
+
+F32 = npt.NDArray[np.float32]
+I64 = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Meetings:
+    """Every delivery of a run in order of arrival, where the control plane could be run ahead.
+
+    Attributes
+    ----------
+    message, sender, receiver : ndarray of int32, shape (n_deliveries,)
+    n_messages : int
+        Message ids are below this.
+    """
+
+    message: npt.NDArray[np.int32]
+    sender: npt.NDArray[np.int32]
+    receiver: npt.NDArray[np.int32]
+    n_messages: int
+
+
+@dataclass(frozen=True)
+class World:
+    """What an attack may know when it is set up.
+
+    Attributes
+    ----------
+    executor : Executor
+        Scores items with a model version.
+    n_users : int
+        Nodes 0 .. n_users - 1 hold a user; they are the possible victims.
+    coordinator : int or None
+    targets : ItemSets
+        Training items of every user; an adversary uses its own.
+    seed : int
+    crew : Crew
+        Threads for compiled kernels.
+    compiled : bool
+        Use compiled kernels.
+    """
+
+    executor: Executor
+    n_users: int
+    coordinator: int | None
+    targets: ItemSets
+    seed: int
+    crew: Crew
+    compiled: bool
+
+
+@dataclass(frozen=True)
+class Ranking:
+    """How adversaries rank the victims at one moment.
+
+    Attributes
+    ----------
+    observer, relevance : str
+    momentum : float
+    community_sizes : tuple of int
+    adversaries : ndarray of int64, shape (n_adversaries,)
+        Node ids.
+    scores : ndarray of float32, shape (n_adversaries, n_users)
+        Relevance of each victim for each adversary's target items; NaN: not met.
+    """
+
+    observer: str
+    relevance: str
+    momentum: float
+    community_sizes: tuple[int, ...]
+    adversaries: I64
+    scores: F32
+
+
+class Attack(Watcher, ABC):
+    """An attack on one run; one object serves all combinations of its listed options.
+
+    Parameters
+    ----------
+    options : Options
+        Of the class's own type.
+    world : World
+    """
+
+    Options: ClassVar[type[Options]]
+
+    def __init__(self, options: Any, world: World) -> None:
+        self.options = options
+        self.world = world
+
+    @property
+    @abstractmethod
+    def pools(self) -> Sequence[I64]:
+        """Groups of nodes that share what they receive; sightings for them are planned in the order of delivery."""
+
+    @abstractmethod
+    def foresee(self, meetings: Meetings, first_pool: int) -> None:
+        """Take the memory needed; called before the first observation.
+
+        `first_pool` is the number under which the first of :attr:`pools` appears in sightings.
+        """
+
+    def warm_up(self) -> None:
+        """Do with nothing what will be done with much: compiled attacks compile. Called before :meth:`foresee`."""
+        rows, none = self.world.executor.work.arena.rows, np.zeros(0, np.int32)
+        self.foresee(Meetings(none, none, none, 0), 0)
+        self.observe(rows, Program.empty(), np.zeros(0, np.int64))
+        self.sight(rows, Sightings(none, none, none, none), 0, 0)
+
+    @property
+    @abstractmethod
+    def state_bytes(self) -> int:
+        """Memory of the kept rows."""
+
+    @abstractmethod
+    def rankings(self) -> list[Ranking]:
+        """Return one ranking per observer, relevance and momentum."""

@@ -1,0 +1,108 @@
+"""Commands on data sets: what there is, what one looks like, and drawing one to a file."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import click
+
+
+@click.group("data")
+def data() -> None:
+    """List data sets, describe one, or draw a synthetic one to a file."""
+
+
+@data.command("list")
+def list_() -> None:
+    """List the data sets and the split rules."""
+    from gossiprec.data import DATASETS, SPLITS
+
+    for registry in (DATASETS, SPLITS):
+        click.echo(f"{registry.kind}s:")
+        for name in registry:
+            click.echo(f"  {name:16} {(registry[name].__doc__ or '').strip().splitlines()[0]}")
+
+
+@data.command()
+@click.argument("name")
+@click.option("--path", help="Where the data are: the option path of the data set.")
+@click.option(
+    "-o", "--option", "options", multiple=True, metavar="KEY=VALUE", help="Any other option of the data set."
+)
+@click.option("--split", help="Describe this split of the data instead of the whole.")
+@click.option("--seed", default=1, show_default=True, type=click.IntRange(0, 2**64 - 1))
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+def stats(
+    name: str, path: str | None, options: tuple[str, ...], split: str | None, seed: int, as_json: bool
+) -> None:
+    """Describe the data set NAME: sizes, inequality, likeness of users.
+
+    \b
+    gossiprec data stats movielens-100k --path ml-100k.zip --split published
+    gossiprec data stats file --path views.csv -o columns=[user,item] -o delimiter=,
+    """  # noqa: D301
+    from gossiprec.data import DATASETS, SPLITS, loading
+    from gossiprec.data.statistics import describe
+
+    kind = DATASETS[name]
+    dataset = kind(loading.checked_options(kind.Options, _options(path, options), f"dataset {name}"))
+    interactions = dataset.load(seed)
+    if split is None:
+        found = describe(interactions)
+    else:
+        rule = SPLITS[split]
+        divide = rule(loading.checked_options(rule.Options, {}, f"split {split}"))
+        found = describe(loading.checked(divide(interactions, dataset, seed)))
+    _print(found | dataset.provenance(), as_json)
+
+
+@data.command()
+@click.argument("out", type=click.Path(dir_okay=False, path_type=Path))
+@click.option("--users", type=int, help="Number of users.  [default: 943]")
+@click.option("--items", type=int, help="Number of items.  [default: 1682]")
+@click.option("--interactions", type=int, help="Number of (user, item) pairs.  [default: 100000]")
+@click.option(
+    "-o", "--option", "options", multiple=True, metavar="KEY=VALUE", help="Any other option of `synthetic`."
+)
+@click.option("--seed", default=1, show_default=True, type=click.IntRange(0, 2**64 - 1))
+@click.option("--delimiter", default="\t", help="Between columns.  [default: tab]")
+@click.option("--overwrite", is_flag=True, help="Replace OUT where it exists.")
+def make(
+    out: Path,
+    options: tuple[str, ...],
+    seed: int,
+    delimiter: str,
+    overwrite: bool,
+    **sizes: int | None,
+) -> None:
+    """Draw a synthetic data set and write user, item, rating, time to OUT (packed if it ends in .gz)."""
+    from gossiprec.data import DATASETS, loading
+    from gossiprec.data.writing import write_table
+
+    stated = _options(None, options) | {key: value for key, value in sizes.items() if value is not None}
+    kind = DATASETS["synthetic"]
+    dataset = kind(loading.checked_options(kind.Options, stated, "dataset synthetic"))
+    written = write_table(lambda: dataset.load(seed), out, delimiter=delimiter, overwrite=overwrite)
+    click.echo(f"{out}: {written} interactions")
+
+
+def _options(path: str | None, pairs: tuple[str, ...]) -> dict[str, Any]:
+    """Collect stated options; ``[a,b]`` is a list, all else stays text for the option's own type to read."""
+    found: dict[str, Any] = {} if path is None else {"path": path}
+    for pair in pairs:
+        key, equals, value = pair.partition("=")
+        if not equals or not key:
+            raise click.UsageError(f"--option {pair!r}: found no KEY=VALUE; write it as columns=[user,item]")
+        is_list = value.startswith("[") and value.endswith("]")
+        found[key] = [part.strip() for part in value[1:-1].split(",")] if is_list else value
+    return found
+
+
+def _print(found: dict[str, Any], as_json: bool) -> None:
+    if as_json:
+        click.echo(json.dumps(found))
+        return
+    for key, value in found.items():
+        click.echo(f"{key:24} {value:.4f}" if isinstance(value, float) else f"{key:24} {value}")

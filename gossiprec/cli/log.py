@@ -1,0 +1,134 @@
+"""``gossiprec log``: look into, check and export event logs."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+
+_SOURCE = click.argument("source", metavar="RUN|FILE", type=click.Path(path_type=Path))
+_JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+
+
+@click.group()
+def log() -> None:
+    """Look into, check and export event logs."""
+
+
+@log.command()
+@_SOURCE
+@click.option("--kind", help="Only this kind of event, such as message.")
+@click.option("--limit", type=click.IntRange(min=0), help="At most this many rows.")
+def cat(source: Path, kind: str | None, limit: int | None) -> None:
+    """Print events in the order of virtual time, tab separated; lines with # name the columns."""
+    from gossiprec.eventlog.layout import log_path
+    from gossiprec.eventlog.reader import read_log
+    from gossiprec.eventlog.text import column_names, rows_by_time
+
+    found = read_log(log_path(source))
+    kinds = [kind] if kind else list(found.kinds)
+    lines = csv.writer(sys.stdout, delimiter="\t", lineterminator="\n")
+    try:
+        lines.writerows([f"#{name}", *column_names(found.schema[name])] for name in kinds)
+        for rows in rows_by_time(found, kinds, limit):
+            lines.writerows(rows)
+        sys.stdout.flush()
+    except BrokenPipeError:  # the reader has seen enough, as `head` does; keep the exit's flush quiet too
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    if found.damage:
+        click.echo(f"{found.path}: {found.damage}", err=True)
+
+
+@log.command()
+@_SOURCE
+@_JSON
+def stats(source: Path, as_json: bool) -> None:
+    """Print rows and virtual time per kind, size, digest, and whether the log is complete."""
+    from gossiprec.eventlog.layout import log_path
+    from gossiprec.eventlog.reader import read_log
+
+    found = read_log(log_path(source))
+    facts: dict[str, Any] = {
+        "path": str(found.path),
+        "size_bytes": found.size_bytes,
+        "writer": found.writer,
+        "schema": found.schema.version,
+        "complete": found.complete,
+        "damage": vars(found.damage) if found.damage else None,
+        "digest": found.digest,
+        "rows": found.rows,
+        "times": {kind: found.time_span(kind) for kind in found.kinds},
+    }
+    click.echo(json.dumps(facts, indent=2) if as_json else _stats_text(facts))
+
+
+@log.command()
+@_SOURCE
+@_JSON
+@click.pass_context
+def verify(context: click.Context, source: Path, as_json: bool) -> None:
+    """Check every byte; exit 2 where the log is damaged or not complete, and say what remains readable."""
+    from gossiprec.eventlog.layout import log_path
+    from gossiprec.eventlog.verify import verify as check
+
+    found = check(log_path(source))
+    facts = {
+        **vars(found),
+        "path": str(found.path),
+        "damage": vars(found.damage) if found.damage else None,
+    }
+    if as_json:
+        click.echo(json.dumps(facts, indent=2))
+    else:
+        click.echo(found)
+        for kind, time in found.last_times.items():
+            click.echo(f"  readable: {found.rows[kind]:>10} {kind} rows, up to time {time!r}")
+    context.exit(0 if found.complete else 2)
+
+
+@log.command()
+@_SOURCE
+@click.option("--kind", required=True, help="The kind of event, such as message.")
+@click.option("--out", required=True, type=click.Path(path_type=Path), help="The CSV file to write.")
+@click.option("--overwrite", is_flag=True, help="Replace the file if it exists.")
+def export(source: Path, kind: str, out: Path, overwrite: bool) -> None:
+    """Write the events of one kind to a CSV file, in the order in which they were logged."""
+    from gossiprec.errors import LogError
+    from gossiprec.eventlog.disk import replacing
+    from gossiprec.eventlog.layout import log_path
+    from gossiprec.eventlog.reader import read_log
+    from gossiprec.eventlog.text import column_names, rows_of_kind
+
+    if out.exists() and not overwrite:
+        raise LogError(f"{out} exists; choose another name, or give --overwrite")
+    found = read_log(log_path(source))
+    names = column_names(found.schema[kind])
+    with replacing(out) as file:
+        text = io.TextIOWrapper(file, encoding="utf-8", newline="")
+        lines = csv.writer(text, lineterminator="\n")
+        lines.writerow(names)
+        for rows in rows_of_kind(found, kind):
+            lines.writerows(rows)
+        text.detach()
+    click.echo(f"{out}: {found.rows[kind]} {kind} rows")
+    if found.damage:
+        click.echo(f"{found.path}: {found.damage}", err=True)
+
+
+def _stats_text(facts: dict[str, Any]) -> str:
+    lines = [
+        f"{name + ':':<12}{facts[name]}" for name in ("path", "size_bytes", "writer", "complete", "digest")
+    ]
+    if facts["damage"]:
+        lines.append(f"{'damage:':<12}byte {facts['damage']['offset']}: {facts['damage']['reason']}")
+    lines.append(f"{'kind':<12}{'rows':>12}  virtual time")
+    for kind, rows in facts["rows"].items():
+        span = facts["times"][kind]
+        lines.append(f"{kind:<12}{rows:>12}  {f'{span[0]:.6g} to {span[1]:.6g}' if span else '-'}")
+    return "\n".join(lines)

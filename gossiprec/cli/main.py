@@ -1,0 +1,138 @@
+"""``gossiprec``: the command line. Commands are loaded when they are called, errors end in one message."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+import traceback
+from collections.abc import Sequence
+
+import click
+
+from gossiprec.cli import INTERRUPTED
+from gossiprec.errors import GossipRecError, suggestion
+from gossiprec.version import __version__
+
+COMMANDS = ("simulate", "scenario", "plot", "log", "data")
+"""Each is a module beside this one that holds a command of the same name."""
+
+
+class LazyGroup(click.Group):
+    """A group that imports a command when it is wanted, and answers a misspelt one with the nearest."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Return the names in the order in which a newcomer needs them."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Import the command's module."""
+        if cmd_name not in COMMANDS:
+            return None
+        command: click.Command = getattr(importlib.import_module(f"gossiprec.cli.{cmd_name}"), cmd_name)
+        return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find the command that `args` begin with."""
+        name = args[0]
+        if name in COMMANDS or name.startswith("-") or ctx.resilient_parsing:
+            return super().resolve_command(ctx, args)
+        if name.endswith((".yaml", ".yml")):
+            ctx.fail(f"no such command {name!r}; did you mean 'gossiprec simulate {name}'?")
+        ctx.fail(f"no such command {name!r}{suggestion(name, COMMANDS)}")
+
+
+@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="gossiprec")
+def gossiprec() -> None:
+    """Emulate recommenders that are trained peer to peer, and what their peers learn about them.
+
+    \b
+    Start here:
+      gossiprec simulate scenarios/smoke.yaml              24 nodes, seconds
+      gossiprec simulate scenarios/rand_gossip.yaml        943 nodes, the main job
+
+    \b
+    Then:
+      gossiprec simulate scenarios/rand_gossip.yaml --set protocol.wakes=50 --seed 2
+      gossiprec simulate scenarios/rand_gossip.yaml --dry-run
+      gossiprec scenario show scenarios/smoke.yaml         every key and default
+      gossiprec plot exposure runs/rand-gossip-s1          who has met whom
+      gossiprec log stats runs/rand-gossip-s1              what was logged
+
+    GOSSIPREC_DEBUG=1 in the environment shows tracebacks.
+    """  # noqa: D301
+
+
+def run() -> None:
+    """Run the command line on the process's arguments and leave: the console script."""
+    sys.exit(exit_code(sys.argv[1:]))
+
+
+def exit_code(arguments: Sequence[str]) -> int:
+    """Run the command line, say on stderr what went wrong, and return the exit status.
+
+    Returns
+    -------
+    int
+        0; 2 for usage, scenario and data; 1 for what the machine lacks; 130 after Ctrl-C.
+    """
+    try:
+        returned = gossiprec.main(list(arguments), prog_name="gossiprec", standalone_mode=False)
+        _flush()
+    except click.Abort:  # click's own word for Ctrl-C
+        return _failed("interrupted", INTERRUPTED)
+    except click.ClickException as error:
+        error.show()
+        return error.exit_code
+    except GossipRecError as error:
+        return _failed(_as_error(str(error)), error.exit_code)
+    except BrokenPipeError:
+        return 1
+    except Exception as error:
+        lacking = _lacking(error)
+        if lacking is None:
+            raise
+        return _failed(_as_error(lacking), 1)
+    return returned if isinstance(returned, int) else 0
+
+
+def _as_error(message: str) -> str:
+    """Return the message as it is printed: a scenario's problems come one a line, below one another."""
+    return "error: " + message.replace("\n", "\n       ")
+
+
+def _failed(message: str, code: int) -> int:
+    if os.environ.get("GOSSIPREC_DEBUG", "0") not in ("", "0"):
+        traceback.print_exc()
+    click.echo(message, err=True)
+    return code
+
+
+def _flush() -> None:
+    """Write what stdout still holds, where a failure can be told; the process's exit must not retry it."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise
+
+
+def _lacking(error: Exception) -> str | None:
+    """Return what the machine lacks, according to an error that is not ours; None if it is no such error."""
+    if isinstance(error, OSError):
+        where = f"{error.filename}: " if error.filename else ""
+        return f"{where}{error.strerror or error}; make room or permission for it, then try again"
+    torch_has_none = type(error).__name__ == "OutOfMemoryError" or "can't allocate memory" in str(error)
+    if isinstance(error, MemoryError) or torch_has_none:
+        return (
+            "the memory is exhausted; lower dataset.limit_users or dataset.users, model.dim or the number of "
+            "observers, and see what `gossiprec simulate SCENARIO --dry-run` says"
+        )
+    return None
+
+
+if __name__ == "__main__":
+    run()

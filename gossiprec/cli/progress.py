@@ -1,0 +1,133 @@
+"""What a run shows while it works: a bar on a terminal, a line now and then elsewhere, all on stderr."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import click
+
+if TYPE_CHECKING:
+    from rich.console import Console, RenderableType
+
+    from gossiprec.emulation import Progress, Status
+
+LINE_EVERY_S = 10.0
+"""Seconds between two lines where stderr is not a terminal."""
+
+
+@contextmanager
+def progress_display(*, quiet: bool = False) -> Iterator[Progress | None]:
+    """Show the progress of a run until the body ends; None: there is nothing to tell it to."""
+    if quiet:
+        yield None
+    elif sys.stderr.isatty():
+        from rich.console import Console
+
+        with Bar(Console(stderr=True)) as bar:
+            yield bar
+    else:
+        yield Lines()
+
+
+def facts(status: Status) -> list[str]:
+    """Return what is worth knowing of a run under way, in words."""
+    return [
+        f"time {status.time:,.0f}",
+        f"{status.updates:,} of {status.total_updates:,} local epochs",
+        f"{_rate(status):,.0f}/s",
+        *(f"{name} {100 * value:.1f} %" for name, value in status.headline.items()),
+    ]
+
+
+def left(status: Status) -> str:
+    """Return the time left at the speed so far, as minutes and seconds."""
+    rate = _rate(status)
+    if not rate:
+        return ""
+    minutes, seconds = divmod(round((status.total_updates - status.updates) / rate), 60)
+    return f"{minutes}:{seconds:02} left"
+
+
+def _rate(status: Status) -> float:
+    return status.updates / status.seconds if status.seconds > 0 else 0.0
+
+
+def _share(status: Status) -> str:
+    return f"{100 * status.updates / max(status.total_updates, 1):.0f} %"
+
+
+class Lines:
+    """Plain lines: one for each phase, then one every `every_s` seconds."""
+
+    def __init__(self, every_s: float = LINE_EVERY_S) -> None:
+        self._every_s = every_s
+        self._due = 0.0
+
+    def phase(self, text: str) -> None:
+        """Print the phase."""
+        click.echo(f"{text} ...", err=True)
+        self._due = time.monotonic() + self._every_s
+
+    def tick(self, status: Status) -> None:
+        """Print where the run stands, if a line is due."""
+        if time.monotonic() < self._due:
+            return
+        self._due = time.monotonic() + self._every_s
+        click.echo(", ".join([_share(status), *facts(status), left(status)]), err=True)
+
+
+class Bar:
+    """A bar over the local epochs with the phase beside it and the figures below; gone when the run ends."""
+
+    def __init__(self, console: Console) -> None:
+        from rich.live import Live
+        from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+        self._bar = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(bar_width=None),
+            TextColumn("{task.fields[share]}"),
+            TimeElapsedColumn(),
+            TextColumn(" {task.fields[left]}"),
+            console=console,
+            expand=True,
+        )
+        self._task = self._bar.add_task("starting ...", total=None, share="", left="")
+        self._facts = ""
+        self._live = Live(
+            console=console, get_renderable=self.renderable, refresh_per_second=4, transient=True
+        )
+
+    def __enter__(self) -> Bar:
+        self._live.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._live.stop()
+
+    def phase(self, text: str) -> None:
+        """Show the phase; how long it lasts is not known."""
+        self._bar.update(self._task, description=f"{text} ...", total=None, share="", left="")
+        self._facts = ""
+
+    def tick(self, status: Status) -> None:
+        """Move the bar."""
+        self._bar.update(
+            self._task,
+            total=status.total_updates,
+            completed=status.updates,
+            share=_share(status),
+            left=left(status),
+        )
+        self._facts = ", ".join(facts(status))
+
+    def renderable(self) -> RenderableType:
+        """Return what is on the terminal now."""
+        from rich.console import Group
+        from rich.text import Text
+
+        return Group(self._bar, Text(self._facts, no_wrap=True, overflow="ellipsis"))

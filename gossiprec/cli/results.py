@@ -1,0 +1,113 @@
+"""How a run, done or foreseen, is put into words and a table."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from rich.table import Table
+
+MIB = 2**20
+WIDTH = 100
+"""Columns of a table that no terminal shows."""
+
+
+def percent(fraction: float | None) -> str:
+    """Return a fraction in percent with one decimal; ``-`` where it is not known."""
+    return "-" if fraction is None else f"{100 * fraction:.1f}"
+
+
+def labelled(rows: Mapping[str, str]) -> str:
+    """Return one line for each row, the texts below one another."""
+    return "\n".join(f"{name:14}{text}" for name, text in rows.items())
+
+
+def opening(summary: Mapping[str, Any]) -> str:
+    """Return which run it was, and recommendation quality as it stood at the end."""
+    utility = [f"{name} {percent(value)} %" for name, value in summary["utility"].items()]
+    rows = {
+        "run": f"{summary['scenario']}, seed {summary['seed']}: {summary['status']}",
+        "utility": ", ".join(utility) or "not measured",
+    }
+    return labelled(rows)
+
+
+def attack_table(attacks: Sequence[Mapping[str, Any]]) -> Table:
+    """Return one line for each attack of a summary, accuracies in percent."""
+    from rich.box import SIMPLE_HEAD
+    from rich.table import Table
+
+    table = Table(box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0), show_edge=False, header_style="")
+    for heading in ("observer", "relevance"):
+        table.add_column(heading, vertical="bottom", overflow="fold")
+    for heading in (
+        "beta",
+        "K",
+        "max\nAAC",
+        "at\nround",
+        "best 10 %\nmin/mean",
+        "upper\nbound",
+        "random\nbound",
+    ):
+        table.add_column(heading, justify="right", vertical="bottom", no_wrap=True)
+    for attack in attacks:
+        table.add_row(*_cells(attack))
+    return table
+
+
+def _cells(attack: Mapping[str, Any]) -> Iterator[str]:
+    yield from (attack["observer"], attack["relevance"])
+    yield from (f"{attack['momentum']:g}", str(attack["community_size"]))
+    yield from (percent(attack["max_aac"]), str(attack["at_round"]))
+    yield f"{percent(attack['best10_min'])}/{percent(attack['best10_mean'])}"
+    yield from (percent(attack["upper_bound"]), percent(attack["random_bound"]))
+
+
+ATTACK_NOTE = """\
+Accuracies in %. AAC: mean share of its K nearest users that an adversary finds;
+upper bound: share of them it has met by the end; random bound: by guessing."""
+
+
+def closing(summary: Mapping[str, Any], path: Path) -> str:
+    """Return what a run took and where it lies."""
+    seconds = f"{summary['wall_seconds']:,.1f} s"
+    compiling = summary["seconds"].get("compile", 0.0)
+    if compiling >= 1:
+        seconds += f" ({compiling:,.1f} s to compile kernels, once on a machine)"
+    rows = {
+        "work": f"{summary['node_updates']:,} local epochs, {summary['node_updates_per_second']:,.0f} "
+        f"a second ({summary['executor']}, {_threads(summary['threads'])})",
+        "wall time": seconds,
+        "peak memory": f"{summary['peak_rss_mib']:,.0f} MiB",
+        "files": str(path),
+    }
+    return labelled(rows)
+
+
+def foreseen(facts: Mapping[str, Any]) -> str:
+    """Return the text of ``--dry-run``."""
+    memory = facts["memory_mib"]
+    met = facts["fraction_met"]
+    rows = {
+        "scenario": f"{facts['scenario']}, seed {facts['seed']}",
+        "dataset": f"{facts['dataset']}: {facts['nodes']:,} nodes, {facts['items']:,} items, "
+        f"{facts['interactions']:,} interactions",
+        "events": f"{facts['wakes']:,} wakes, {facts['messages']:,} messages, "
+        f"virtual time {facts['virtual_time']:,.1f}",
+        "work": f"{facts['node_updates']:,} local epochs ({facts['executor']}, {_threads(facts['threads'])})",
+        "memory": f"{sum(memory.values()):,.1f} MiB of {facts['available_mib']:,.0f} MiB available: "
+        + ", ".join(f"{part} {size:,.1f}" for part, size in memory.items()),
+    }
+    if met is not None:
+        rows["expected"] = (
+            f"{percent(met)} % of the others met by a single observer: the bound of what it can find"
+        )
+    rows["run"] = f"{facts['run']} (nothing written)"
+    return labelled(rows)
+
+
+def _threads(number: int) -> str:
+    return f"{number} thread" if number == 1 else f"{number} threads"

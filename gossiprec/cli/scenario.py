@@ -1,0 +1,78 @@
+"""``gossiprec scenario``: check scenario files, show what they resolve to, describe them to an editor."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+_SET = click.option(
+    "--set",
+    "overrides",
+    multiple=True,
+    metavar="KEY.PATH=VALUE",
+    help="Set a value, such as protocol.wakes=10 or observers.0.momentum=0.5; may be repeated.",
+)
+
+
+@click.group()
+def scenario() -> None:
+    """Check scenario files, show what they resolve to, describe them to an editor."""
+
+
+@scenario.command()
+@click.argument("files", nargs=-1, required=True, metavar="FILE...")
+@_SET
+@click.pass_context
+def check(context: click.Context, files: tuple[str, ...], overrides: tuple[str, ...]) -> None:
+    """List every problem of each FILE, or say that it is ok."""
+    from gossiprec.errors import ScenarioError
+    from gossiprec.scenario import load_scenario
+
+    failed = False
+    for file in files:
+        try:
+            loaded = load_scenario(file, overrides)
+        except ScenarioError as error:
+            failed = True
+            click.echo(str(error), err=True)
+        else:
+            click.echo(f"{file}: ok ({loaded.name}: {loaded.protocol.name} on {loaded.dataset.name})")
+    if failed:
+        context.exit(ScenarioError.exit_code)
+
+
+@scenario.command()
+@click.argument("file", metavar="FILE")
+@_SET
+def show(file: str, overrides: tuple[str, ...]) -> None:
+    """Print FILE with its preset, its overrides and every default filled in."""
+    import yaml
+
+    from gossiprec.scenario import load_scenario
+
+    click.echo(yaml.safe_dump(load_scenario(file, overrides).resolved(), sort_keys=False), nl=False)
+
+
+@scenario.command()
+@click.option(
+    "--out", type=click.Path(dir_okay=False, path_type=Path), help="File to write instead of stdout."
+)
+def schema(out: Path | None) -> None:
+    """Print the JSON Schema of a scenario.
+
+    With `# yaml-language-server: $schema=scenario.schema.json` as first line of a scenario, editors complete
+    and check it.
+    """
+    import json
+
+    from gossiprec.scenario import json_schema
+
+    text = json.dumps(json_schema(), indent=2) + "\n"
+    if out is None:
+        click.echo(text, nl=False)
+        return
+    try:
+        out.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise click.FileError(str(out), error.strerror or str(error)) from None

@@ -1,0 +1,166 @@
+"""``gossiprec simulate``: run a scenario, say what was found and where it lies."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from gossiprec.cli import INTERRUPTED
+from gossiprec.cli.progress import progress_display
+
+if TYPE_CHECKING:
+    from gossiprec.eventlog import Run
+    from gossiprec.scenario import Scenario
+
+
+@click.command()
+@click.argument("scenario", metavar="SCENARIO")
+@click.option(
+    "--set",
+    "overrides",
+    multiple=True,
+    metavar="KEY.PATH=VALUE",
+    help="Set a value, such as protocol.wakes=10 or observers.0.momentum=0.5; may be repeated.",
+)
+@click.option("--seed", type=click.IntRange(min=0), help="Short for --set seed=N.")
+@click.option("--threads", type=click.IntRange(min=1), help="Short for --set executor.threads=N.")
+@click.option("--executor", help="Short for --set executor.name=NAME: auto, fused, batched or reference.")
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path),
+    metavar="DIR",
+    help="The run directory.  [default: runs/<scenario>-s<seed>]",
+)
+@click.option("--overwrite", is_flag=True, help="Replace the run that DIR holds.")
+@click.option("--no-plots", is_flag=True, help="Draw no pictures at the end.")
+@click.option("--dry-run", is_flag=True, help="Say how large the run is and whether it fits; write nothing.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of the closing table.")
+@click.option("-q", "--quiet", is_flag=True, help="Show no progress.")
+@click.pass_context
+def simulate(
+    context: click.Context,
+    /,
+    scenario: str,
+    overrides: tuple[str, ...],
+    out: Path | None,
+    overwrite: bool,
+    no_plots: bool,
+    dry_run: bool,
+    as_json: bool,
+    quiet: bool,
+    **short: str | int | None,
+) -> None:
+    """Run the scenario in the file SCENARIO.
+
+    \b
+    gossiprec simulate scenarios/rand_gossip.yaml
+    gossiprec simulate scenarios/rand_gossip.yaml --set protocol.wakes=50 --seed 2
+    gossiprec simulate scenarios/cda_ml100k_fedavg.yaml --set dataset.path=ml-100k.zip
+
+    Results go to stdout, progress to stderr. Ctrl-C ends a run early; what it has found stays readable.
+    """  # noqa: D301
+    from gossiprec.scenario import load_scenario
+
+    loaded = load_scenario(scenario, [*overrides, *_written_out(short)])
+    path = out or Path("runs") / f"{loaded.name}-s{loaded.seed}"
+    if dry_run:
+        _foresee(loaded, path, as_json=as_json, quiet=quiet)
+        return
+    run = _run(loaded, path, overwrite=overwrite, quiet=quiet)
+    interrupted = run.manifest["status"] == "interrupted"
+    if interrupted:
+        _say_interrupted(run)
+    _print_results(run, as_json=as_json)
+    if loaded.plots and not no_plots:
+        _draw(run, as_json=as_json, quiet=quiet)
+    if interrupted:
+        context.exit(INTERRUPTED)
+
+
+def _written_out(short: dict[str, str | int | None]) -> Iterator[str]:
+    """Return the short options as the overrides they stand for."""
+    keys = {"seed": "seed", "threads": "executor.threads", "executor": "executor.name"}
+    return (f"{keys[name]}={value}" for name, value in short.items() if value is not None)
+
+
+def _foresee(scenario: Scenario, path: Path, *, as_json: bool, quiet: bool) -> None:
+    """Print what a run would be."""
+    from gossiprec.cli import results
+    from gossiprec.emulation import prepare
+    from gossiprec.emulation.memory import available_bytes
+
+    available = available_bytes()
+    with progress_display(quiet=quiet) as progress:
+        prepared = prepare(scenario, progress)
+    facts: dict[str, Any] = {
+        **prepared.sizes(),
+        "memory_mib": {part: size / results.MIB for part, size in prepared.needed.items()},
+        "available_mib": available / results.MIB,
+        "fraction_met": prepared.protocol.predicted_fraction_met(prepared.protocol.wakes),
+        "run": str(path),
+    }
+    click.echo(json.dumps(facts) if as_json else results.foreseen(facts))
+
+
+def _run(scenario: Scenario, path: Path, *, overwrite: bool, quiet: bool) -> Run:
+    """Run it; a directory that is taken is refused before any work."""
+    from gossiprec.emulation import simulate as run_scenario
+
+    with progress_display(quiet=quiet) as progress:
+        return run_scenario(scenario, out=path, overwrite=overwrite, progress=progress)
+
+
+def _print_results(run: Run, *, as_json: bool) -> None:
+    """Print the summary, as JSON or as the closing table."""
+    from rich.console import Console
+
+    from gossiprec.cli import results
+
+    summary = run.summary or {}
+    if as_json:
+        click.echo(json.dumps({**summary, "run": str(run.path)}))
+        return
+    click.echo(results.opening(summary))
+    if summary["attacks"]:
+        click.echo()
+        width = None if sys.stdout.isatty() else results.WIDTH  # None: the terminal's own
+        Console(highlight=False, width=width).print(results.attack_table(summary["attacks"]))
+        click.echo(f"{results.ATTACK_NOTE}\n")
+    click.echo(results.closing(summary, run.path))
+
+
+def _say_interrupted(run: Run) -> None:
+    summary = run.summary or {}
+    click.echo(
+        f"interrupted at virtual time {summary['virtual_time']:.1f}, after {summary['node_updates']:,} local "
+        f"epochs; the log, the metrics and the attacks up to there are complete in {run.path}",
+        err=True,
+    )
+
+
+def _draw(run: Run, *, as_json: bool, quiet: bool) -> None:
+    """Draw the pictures of one run; Ctrl-C leaves them out, and a run that has none to draw says so."""
+    from gossiprec.cli import results
+    from gossiprec.errors import LogError
+
+    drawn: list[Path] = []
+    try:
+        with progress_display(quiet=quiet) as progress:
+            if progress:
+                progress.phase("drawing")
+            from analysis import attack_cdf, curves
+
+            drawn += attack_cdf.draw([run], run.path / "cdf")
+            drawn += curves.draw([run], run.path / "curves")
+    except LogError as error:
+        click.echo(f"note: no pictures: {error}", err=True)
+    except KeyboardInterrupt:
+        click.echo(f"note: pictures left out; draw them with: gossiprec plot curves {run.path}", err=True)
+    pictures = [str(path) for path in drawn if path.suffix == ".png"]
+    if pictures and not as_json:
+        click.echo(results.labelled({"pictures": ", ".join(pictures)}))

@@ -1,0 +1,85 @@
+"""The interface of an executor."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+from gossiprec.compute.arena import Arena
+from gossiprec.compute.program import Program
+from gossiprec.compute.training import LocalData, TrainingSettings
+from gossiprec.models.base import Layout, Model
+
+F32 = npt.NDArray[np.float32]
+I64 = npt.NDArray[np.int64]
+I32 = npt.NDArray[np.int32]
+
+
+@dataclass(frozen=True)
+class Workload:
+    """What every executor works on; constant for a run."""
+
+    model: Model
+    layout: Layout
+    training: TrainingSettings
+    data: LocalData
+    arena: Arena
+    seed: int
+
+
+class Executor(ABC):
+    """Runs independent tasks on the arena, and scores items.
+
+    Parameters
+    ----------
+    work : Workload
+    device : str
+        Where torch computes: ``auto`` (CUDA if torch sees one), ``cpu`` or ``cuda``. Compiled kernels use the CPU.
+    """
+
+    name: ClassVar[str]
+    """The name it is registered under."""
+
+    parallel: ClassVar[bool] = False
+    """Whether several threads may call :meth:`run` at once, on different tasks of one wave."""
+
+    def __init__(self, work: Workload, device: str = "auto") -> None:
+        self.work = work
+        self.device = device
+
+    @classmethod
+    def supports(cls, model: Model) -> bool:
+        """Return whether the executor can run this model."""
+        return True
+
+    def warm_up(self) -> None:  # noqa: B027 (most executors have nothing to warm up)
+        """Do once what takes long before the first task; a compiled executor compiles."""
+
+    @abstractmethod
+    def run(self, program: Program, tasks: I64) -> None:
+        """Run `tasks` (indices into the program) of one wave, in the given order."""
+
+    @abstractmethod
+    def scores(self, layout: Layout, rows: F32, row: I64, user: I64, offsets: I64, items: I32) -> F32:
+        """Return predicted scores as logits (GMF: the argument of its sigmoid): they rank alike and do not saturate.
+
+        Parameters
+        ----------
+        layout : Layout
+            Of `rows`; it may hold fewer items than the run's, as the models that observers keep do.
+        rows : ndarray of float32, shape (n_rows, row_size)
+            Model versions.
+        row, user : ndarray of int64, shape (n_queries,)
+            Query q uses version ``rows[row[q]]`` and row ``user[q]`` of its user table.
+        offsets : ndarray of int64, shape (n_queries + 1,)
+        items : ndarray of int32, shape (offsets[-1],)
+            Query q scores ``items[offsets[q]:offsets[q + 1]]``.
+
+        Returns
+        -------
+        ndarray of float32, shape (offsets[-1],)
+        """

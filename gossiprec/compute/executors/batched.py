@@ -1,0 +1,241 @@
+"""Many nodes in one tensor operation: ``torch.func`` over stacked parameters, for any model, on CPU or CUDA.
+
+A node's bytes must not depend on who trains beside it. Hence
+
+- the shape in which a node is computed follows from its own samples alone: batches are padded with samples of
+  weight 0, and only batches of equal width are stacked;
+- widths are multiples of 32, so that no sample falls into the tail of a vector loop, where torch's scalar
+  ``sigmoid`` differs from its vector ``sigmoid`` in the last bit;
+- there are always two in a stack: matrix products of a stack of one take another kernel;
+- torch uses one thread.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+from torch.func import functional_call, grad, vmap
+from torch.optim.adam import adam
+
+from gossiprec.compute.executors import EXECUTORS
+from gossiprec.compute.executors.base import F32, I32, I64, Executor, Workload
+from gossiprec.compute.executors.reference import local_batches, one_torch_thread
+from gossiprec.compute.program import Program
+from gossiprec.errors import ResourceError
+from gossiprec.models.base import Layout
+
+Parameters = dict[str, Tensor]
+Batch = tuple[I32, F32]
+
+_STACK_BYTES = {"cpu": 4 << 20, "cuda": 256 << 20}
+"""Parameters stacked at once: on a CPU, with gradients and moments, about what its caches hold."""
+
+
+@EXECUTORS.register("batched")
+class BatchedExecutor(Executor):
+    """Stacks the tasks of a wave; the arena stays on the host.
+
+    Merges are done on the host, where the rows are; a stack moves to the device for its training, and back.
+
+    Parameters
+    ----------
+    work : Workload
+    device : str
+        ``auto``, ``cpu`` or ``cuda``.
+
+    Raises
+    ------
+    ResourceError
+        If CUDA is asked for and torch sees none.
+
+    Notes
+    -----
+    The model's module must work under ``torch.func.vmap``: no ``.item()``, no branch on values, no dropout.
+    On CUDA the bytes of a run may depend on its waves: torch promises them neither for scatters nor for sums.
+    """
+
+    name = "batched"
+
+    def __init__(self, work: Workload, device: str = "auto") -> None:
+        super().__init__(work, device)
+        self._device = _choose_device(device)
+        self._module = work.model.module(work.layout).to(self._device)
+        self._gradient = vmap(grad(self._loss))
+        self._stack_rows = max(1, _STACK_BYTES[self._device.type] // (4 * work.layout.row_size))
+
+    def run(self, program: Program, tasks: I64) -> None:
+        """Run `tasks` of one wave: first all merges, then all local updates."""
+        for some in _pieces(tasks, self._stack_rows):
+            self._merge(program, some)
+        with one_torch_thread():
+            for stack in self._stacks(program, tasks[program.update[tasks] >= 0]):
+                self._train(stack)
+
+    def scores(self, layout: Layout, rows: F32, row: I64, user: I64, offsets: I64, items: I32) -> F32:
+        """Return predicted scores (see the base class)."""
+        out = np.empty(len(items), np.float32)
+        module = self.work.model.module(layout).to(self._device)
+        predict = vmap(partial(_logits, module))
+        lengths = np.diff(offsets)
+        with torch.no_grad(), one_torch_thread():
+            for width, queries in self._alike(_padded_width(lengths)):
+                place = np.arange(width)
+                real = place < lengths[queries, None]
+                asked = offsets[queries, None] + np.where(real, place, 0)
+                parameters = _named(module, self._put(rows[row[queries], : layout.size]))
+                logits = predict(parameters, self._put(user[queries, None]), self._put(items[asked]))
+                out[asked[real]] = logits.cpu().numpy()[real]
+        return out
+
+    def _merge(self, program: Program, tasks: I64) -> None:
+        """Merge every task's first delivery, then every task's second, and so on, into the target rows."""
+        rows, merged = self.work.arena.rows, self.work.layout.merged
+        rows[program.target[tasks]] = rows[program.source[tasks]]
+        first, n_merges = program.merge_offsets[tasks], np.diff(program.merge_offsets)[tasks]
+        for k in range(n_merges.max(initial=0)):
+            entry, target = (first + k)[n_merges > k], program.target[tasks][n_merges > k]
+            keep = program.merge_keep[entry, None]
+            received = rows[program.merge_row[entry], merged]
+            mixed = keep * rows[target, merged] + (1 - keep) * received
+            rows[target, merged] = np.where(keep == 0, received, mixed)
+
+    def _stacks(self, program: Program, tasks: I64) -> Iterator[_Stack]:
+        """Draw all batches; stack updates of equal width, those with most batches first."""
+        lessons = [
+            (task, list(local_batches(self.work, int(program.node[task]), int(program.update[task]))))
+            for task in tasks.tolist()
+        ]
+        lessons.sort(key=lambda lesson: -len(lesson[1]))
+        widths = [len(batches[0][0]) if batches else 0 for _, batches in lessons]
+        for width, chosen in self._alike(_padded_width(widths)):
+            some = np.array([lessons[c][0] for c in chosen])
+            batches = [lessons[c][1] for c in chosen]
+            yield _Stack.pad(program.node[some], program.target[some], batches, width)
+
+    def _alike(self, widths: I64) -> Iterator[tuple[int, I64]]:
+        """Yield each width but 0 with the places that have it, a stack at a time, a lone place twice."""
+        for width in np.unique(widths[widths > 0]).tolist():
+            for places in _pieces(np.flatnonzero(widths == width), self._stack_rows):
+                yield width, places if len(places) > 1 else places.repeat(2)
+
+    def _train(self, stack: _Stack) -> None:
+        """Train a stack and store the result; nodes drop out as their batches run out."""
+        arena, size = self.work.arena, self.work.layout.size
+        has_moments = self.work.training.optimizer == "adam"
+        parameters = self._put(arena.rows[stack.target, :size])
+        moments = [self._put(m[stack.node, :size]) for m in (arena.first, arena.second) if has_moments]
+        steps = self._put(arena.steps[stack.node].astype(np.float32))
+        user = self._put(self.work.layout.user_index(stack.node)[:, None])
+        lessons = [self._put(part) for part in (stack.items, stack.labels, stack.weights)]
+        gradient = torch.empty_like(parameters)
+        for k in range(stack.items.shape[1]):
+            n = int(np.count_nonzero(stack.n_steps > k))
+            some = slice(max(n, 2))
+            batch = [part[some, k] for part in lessons]
+            parts = self._gradient(_named(self._module, parameters[some]), user[some], *batch)
+            torch.cat([part.flatten(1) for part in parts.values()], dim=1, out=gradient[some])
+            self._descend(parameters[:n], gradient[:n], [m[:n] for m in moments], steps[:n])
+        arena.rows[stack.target, :size] = parameters.cpu().numpy()
+        for stored, trained in zip((arena.first, arena.second), moments, strict=False):
+            stored[stack.node, :size] = trained.cpu().numpy()
+        arena.steps[stack.node] += stack.n_steps
+
+    def _descend(self, parameters: Tensor, gradient: Tensor, moments: list[Tensor], steps: Tensor) -> None:
+        """Take one optimizer step; fused Adam sees each row as a tensor with a step count of its own."""
+        training = self.work.training
+        if training.optimizer == "sgd":
+            parameters.sub_(gradient * training.learning_rate)
+            return
+        first, second = moments
+        adam(
+            list(parameters.unbind()), list(gradient.unbind()), list(first.unbind()), list(second.unbind()),
+            [], list(steps.unbind()), lr=training.learning_rate, beta1=training.beta1, beta2=training.beta2,
+            eps=training.epsilon, weight_decay=0.0, amsgrad=False, maximize=False, fused=True,
+        )  # fmt: skip
+
+    def _loss(
+        self, parameters: Parameters, user: Tensor, items: Tensor, labels: Tensor, weights: Tensor
+    ) -> Tensor:
+        return self.work.model.loss(_logits(self._module, parameters, user, items), labels, weights)
+
+    def _put(self, array: npt.NDArray[np.generic]) -> Tensor:
+        """Move an array to the device."""
+        return torch.from_numpy(array).to(self._device)
+
+
+@dataclass(frozen=True)
+class _Stack:
+    """Local updates to run side by side, those with most batches first.
+
+    Attributes
+    ----------
+    node, target : ndarray of int64, shape (n_tasks,)
+    n_steps : ndarray of int64, shape (n_tasks,)
+        Batches of each task, all epochs together.
+    items, labels, weights : ndarray, shape (n_tasks, n_steps[0], width)
+        Samples; weight 0 is padding.
+    """
+
+    node: I64
+    target: I64
+    n_steps: I64
+    items: I32
+    labels: F32
+    weights: F32
+
+    @classmethod
+    def pad(cls, node: I32, target: I32, lessons: list[list[Batch]], width: int) -> _Stack:
+        """Pad each task's batches to `width`."""
+        n_steps = np.array([len(batches) for batches in lessons], np.int64)
+        shape = (len(lessons), int(n_steps.max()), width)
+        stack = cls(
+            node.astype(np.int64), target.astype(np.int64), n_steps,
+            np.zeros(shape, np.int32), np.zeros(shape, np.float32), np.zeros(shape, np.float32),
+        )  # fmt: skip
+        for t, batches in enumerate(lessons):
+            for k, (items, labels) in enumerate(batches):
+                stack.items[t, k, : len(items)] = items
+                stack.labels[t, k, : len(items)] = labels
+                stack.weights[t, k, : len(items)] = 1.0
+        return stack
+
+
+def _logits(module: torch.nn.Module, parameters: Parameters, user: Tensor, items: Tensor) -> Tensor:
+    logits: Tensor = functional_call(module, parameters, (user, items.long()))
+    return logits
+
+
+def _named(module: torch.nn.Module, flat: Tensor) -> Parameters:
+    """Return the parts of flat rows, shape (n, size), as stacked parameters: views, by name."""
+    named = dict(module.named_parameters())
+    parts = torch.split(flat, [parameter.numel() for parameter in named.values()], dim=1)
+    return {name: part.view(-1, *named[name].shape) for name, part in zip(named, parts, strict=True)}
+
+
+def _choose_device(name: str) -> torch.device:
+    available = torch.cuda.is_available()
+    if name == "cuda" and not available:
+        raise ResourceError(
+            "executor.device: 'cuda' was asked for, but torch sees no CUDA device; use 'cpu' or 'auto', "
+            "or install a CUDA build of torch and check that nvidia-smi lists a device"
+        )
+    return torch.device("cuda" if name == "cuda" or (name == "auto" and available) else "cpu")
+
+
+def _padded_width(length: npt.ArrayLike) -> I64:
+    """Return `length` rounded up to a multiple of 32 and of an eighth of the next power of two."""
+    lengths = np.asarray(length, np.int64)
+    power = 2 ** np.ceil(np.log2(np.maximum(lengths, 1))).astype(np.int64)
+    unit = np.maximum(32, power // 8)
+    return -(-lengths // unit) * unit
+
+
+def _pieces(tasks: I64, size: int) -> Iterator[I64]:
+    """Cut `tasks` into consecutive pieces of at most `size`."""
+    return (tasks[start : start + size] for start in range(0, len(tasks), size))

@@ -1,0 +1,70 @@
+"""The compiled executor behind the common interface."""
+
+from __future__ import annotations
+
+from types import ModuleType
+
+import numpy as np
+
+from gossiprec.compute.executors import EXECUTORS
+from gossiprec.compute.executors.base import F32, I32, I64, Executor, Workload
+from gossiprec.compute.executors.fused import gmf
+from gossiprec.compute.program import Program
+from gossiprec.errors import ScenarioError
+from gossiprec.models.base import Layout, Model
+from gossiprec.models.gmf import GMF
+
+KERNELS: dict[type[Model], ModuleType] = {GMF: gmf}
+
+
+@EXECUTORS.register("fused")
+class FusedExecutor(Executor):
+    """Compiled loops; exact to float32 rounding; any number of threads."""
+
+    name = "fused"
+    parallel = True
+
+    def __init__(self, work: Workload, device: str = "auto") -> None:
+        super().__init__(work, device)
+        if not self.supports(work.model):
+            raise ScenarioError(
+                f"executor.name: 'fused' has no kernels for {type(work.model).__name__}; use 'batched' or 'auto'"
+            )
+        if device == "cuda":
+            raise ScenarioError("executor.device: 'fused' computes on the CPU; use 'batched' for cuda")
+        self._kernels = KERNELS[type(work.model)]
+        self._dims = (0,) * work.layout.user_width
+
+    @classmethod
+    def supports(cls, model: Model) -> bool:
+        """Return whether there are kernels for the model."""
+        return type(model) in KERNELS
+
+    def warm_up(self) -> None:
+        """Compile the kernels, or load what an earlier run compiled."""
+        none = np.zeros(0, np.int64)
+        self.run(Program.empty(), none)
+        self.scores(
+            self.work.layout, self.work.arena.rows, none, none, np.zeros(1, np.int64), np.zeros(0, np.int32)
+        )
+
+    def run(self, program: Program, tasks: I64) -> None:
+        """Run `tasks` of one wave."""
+        work, training, arena = self.work, self.work.training, self.work.arena
+        positives = work.data.positives
+        self._kernels.run_tasks(
+            tasks, program.node, program.source, program.target, program.update, program.merge_offsets,
+            program.merge_row, program.merge_keep, arena.rows, arena.first, arena.second, arena.steps,
+            positives.offsets, positives.items, work.data.member, work.layout.n_items, work.layout.n_users,
+            training.negatives, training.batch_size or 0, training.local_epochs, training.optimizer == "adam",
+            training.learning_rate, training.beta1, training.beta2, training.epsilon,
+            np.uint64(work.seed), self._dims,
+        )  # fmt: skip
+
+    def scores(self, layout: Layout, rows: F32, row: I64, user: I64, offsets: I64, items: I32) -> F32:
+        """Return predicted scores (see the base class)."""
+        out = np.empty(len(items), np.float32)
+        self._kernels.score_items(
+            rows, row, user, offsets, items, layout.n_items, layout.n_users, self._dims, out
+        )
+        return out

@@ -1,0 +1,65 @@
+"""How kernels are compiled: one place for the flags."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from pathlib import Path
+from typing import Any
+
+import numba
+from llvmlite import ir
+from numba.core import cgutils, types
+from numba.extending import intrinsic
+
+# Rows are short (d = 8 is one vector register), so the vectoriser for straight-line code matters; numba leaves it off.
+numba.config.SLP_VECTORIZE = 1  # type: ignore[attr-defined]
+
+
+def _cache_folder() -> str:
+    """Name the folder of the machine code after the sources.
+
+    Numba looks at the date of the calling file alone; a change in a file whose functions are inlined would go unseen.
+    """
+    package = Path(__file__).parents[3]
+    files = [*package.glob("compute/**/*.py"), *package.glob("attacks/*.py")]
+    sources = hashlib.sha256(b"".join(path.read_bytes() for path in sorted(files)))
+    home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    return str(home / "gossiprec" / f"kernels-{sources.hexdigest()[:16]}")
+
+
+if not os.environ.get("NUMBA_CACHE_DIR"):
+    numba.config.CACHE_DIR = _cache_folder()  # type: ignore[attr-defined]
+
+# Reordering within a sum and fused multiply-add are allowed; NaN and infinity keep their meaning.
+_FLAGS: dict[str, Any] = {
+    "fastmath": {"contract", "reassoc", "arcp", "nsz"},
+    "nogil": True,
+    "error_model": "numpy",
+}
+
+kernel = numba.njit(cache=True, **_FLAGS)
+"""A function called from Python; releases the GIL; its machine code is kept on disk."""
+
+inline = numba.njit(forceinline=True, **_FLAGS)
+"""A function called from kernels only; inlined, so that constants such as the embedding size reach its loops."""
+
+outline = numba.njit(**_FLAGS)
+"""A function called from kernels on rare paths: kept out of the loops that matter."""
+
+
+@intrinsic
+def copy_floats(typing, target, target_at, source, source_at, count):
+    """Copy `count` numbers between contiguous float32 arrays that do not overlap.
+
+    With `count` known after inlining this is a vector load and store; a loop would stay scalar, because the compiler
+    cannot know that the arrays are distinct.
+    """
+    signature = types.void(target, types.int64, source, types.int64, types.int64)
+
+    def generate(context, builder, signature, args):
+        into, origin = (context.make_array(signature.args[k])(context, builder, args[k]).data for k in (0, 2))
+        cgutils.raw_memcpy(builder, builder.gep(into, [args[1]]), builder.gep(origin, [args[3]]), args[4], 4)
+        return ir.Constant(ir.IntType(8).as_pointer(), None)
+
+    return signature, generate

@@ -1,0 +1,157 @@
+"""The oracle: one torch module and one optimizer per node, one task at a time, nothing clever."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import numpy as np
+import torch
+
+from gossiprec.compute.executors import EXECUTORS
+from gossiprec.compute.executors.base import F32, I32, I64, Executor, Workload
+from gossiprec.compute.program import Program
+from gossiprec.compute.training import draw_order, draw_samples
+from gossiprec.models.base import Layout
+
+
+@EXECUTORS.register("reference")
+class ReferenceExecutor(Executor):
+    """One ``torch.nn.Module`` and one ``torch.optim`` optimizer per node, made when the node first trains.
+
+    Parameters
+    ----------
+    work : Workload
+    device : str
+        Ignored: the reference computes on the CPU.
+    """
+
+    name = "reference"
+
+    def __init__(self, work: Workload, device: str = "auto") -> None:
+        super().__init__(work, device)
+        self._learners: dict[int, _Learner] = {}
+
+    def run(self, program: Program, tasks: I64) -> None:
+        """Run `tasks` of one wave, one after the other."""
+        rows = self.work.arena.rows
+        with one_torch_thread():
+            for task in tasks.tolist():
+                row = rows[program.target[task]]
+                row[:] = rows[program.source[task]]
+                self._merge(row, program, task)
+                if program.update[task] >= 0:
+                    self._learner(int(program.node[task])).train(row, int(program.update[task]))
+
+    def scores(self, layout: Layout, rows: F32, row: I64, user: I64, offsets: I64, items: I32) -> F32:
+        """Return predicted scores, one query at a time (see the base class)."""
+        out = np.empty(len(items), np.float32)
+        module = self.work.model.module(layout)
+        with torch.no_grad(), one_torch_thread():
+            for query in range(len(row)):
+                asked = slice(offsets[query], offsets[query + 1])
+                _load(module, rows[row[query]].copy())
+                logits = module(torch.tensor([user[query]]), torch.from_numpy(items[asked]).long())
+                out[asked] = logits.numpy()
+        return out
+
+    def _merge(self, row: F32, program: Program, task: int) -> None:
+        own = row[self.work.layout.merged]
+        for entry in range(program.merge_offsets[task], program.merge_offsets[task + 1]):
+            received = self.work.arena.rows[program.merge_row[entry], self.work.layout.merged]
+            keep = program.merge_keep[entry]
+            own[:] = received if keep == 0 else keep * own + (1 - keep) * received
+
+    def _learner(self, node: int) -> _Learner:
+        if node not in self._learners:
+            self._learners[node] = _Learner(self.work, node)
+        return self._learners[node]
+
+
+class _Learner:
+    """A node's module and optimizer; the optimizer's moments are views of the arena's rows."""
+
+    def __init__(self, work: Workload, node: int) -> None:
+        self._work = work
+        self._node = node
+        self._module = work.model.module(work.layout)
+        self._user = torch.from_numpy(work.layout.user_index(np.array([node])))
+        self._optimizer = self._make_optimizer()
+
+    def train(self, row: F32, update: int) -> None:
+        """Run one local update on `row`, in place."""
+        _load(self._module, row)
+        for items, labels in local_batches(self._work, self._node, update):
+            self._step(torch.from_numpy(items).long(), torch.from_numpy(labels))
+
+    def _step(self, items: torch.Tensor, labels: torch.Tensor) -> None:
+        self._optimizer.zero_grad()
+        logits = self._module(self._user, items)
+        torch.autograd.backward(self._work.model.loss(logits, labels, torch.ones_like(labels)))
+        self._optimizer.step()
+        self._work.arena.steps[self._node] += 1
+
+    def _make_optimizer(self) -> torch.optim.Optimizer:
+        training, arena = self._work.training, self._work.arena
+        if training.optimizer == "sgd":
+            return torch.optim.SGD(self._module.parameters(), lr=training.learning_rate, foreach=False)
+        adam = torch.optim.Adam(
+            self._module.parameters(),
+            lr=training.learning_rate,
+            betas=(training.beta1, training.beta2),
+            eps=training.epsilon,
+            foreach=False,
+        )
+        moments = zip(
+            self._module.parameters(),
+            _views(self._module, arena.first[self._node]),
+            _views(self._module, arena.second[self._node]),
+            strict=True,
+        )
+        for parameter, first, second in moments:
+            step = torch.tensor(float(arena.steps[self._node]))
+            adam.state[parameter] = {"step": step, "exp_avg": first, "exp_avg_sq": second}
+        return adam
+
+
+def local_batches(work: Workload, node: int, update: int) -> Iterator[tuple[I32, F32]]:
+    """Yield the items and labels of each optimizer step of one local update.
+
+    Negatives are drawn once per update, the order once per epoch; a full batch is not shuffled. A node
+    without positives takes no step.
+    """
+    training = work.training
+    items, labels = draw_samples(work.data, node, update=update, negatives=training.negatives, seed=work.seed)
+    size = training.batch_size or max(len(items), 1)
+    for epoch in range(update * training.local_epochs, (update + 1) * training.local_epochs):
+        order = np.arange(len(items))
+        if training.batch_size is not None:
+            order = draw_order(len(items), node, epoch=epoch, seed=work.seed)
+        for start in range(0, len(items), size):
+            batch = order[start : start + size]
+            yield items[batch], labels[batch]
+
+
+@contextmanager
+def one_torch_thread() -> Iterator[None]:
+    """Let torch use one thread: how it divides a sum or a scatter among threads may show in the last bits."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+def _load(module: torch.nn.Module, row: F32) -> None:
+    """Make the module's parameters views of `row`, so that training the module changes the row."""
+    for parameter, view in zip(module.parameters(), _views(module, row), strict=True):
+        parameter.data = view
+
+
+def _views(module: torch.nn.Module, row: F32) -> list[torch.Tensor]:
+    """Return the parts of a flat row in the shapes of the module's parameters."""
+    parameters = list(module.parameters())
+    sizes = [parameter.numel() for parameter in parameters]
+    parts = torch.split(torch.from_numpy(row[: sum(sizes)]), sizes)
+    return [part.view_as(parameter) for part, parameter in zip(parts, parameters, strict=True)]

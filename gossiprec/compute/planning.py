@@ -1,0 +1,215 @@
+"""The planner's loop: events in, tasks out. Plain Python on plain arrays, so that numba can compile it.
+
+Small runs execute it as it stands; large ones compile it (:mod:`gossiprec.compute.planner` chooses).
+
+A node's *version* is a row of the arena. Messages pin the version they carry; a task may overwrite its node's row only
+when nobody else needs it. Delivered versions are merged when the receiver's model is next read, not before: the
+result is the same, and the receiver's row is then loaded once for all of them.
+"""
+
+from __future__ import annotations
+
+from numba.extending import register_jitable
+
+from gossiprec.compute.tables import (
+    BASE_WAVE,
+    CARRIED,
+    CURRENT,
+    FREE_COUNT,
+    FREE_HEAD,
+    FRESH,
+    HEAD,
+    LAST_WAVE,
+    MERGES,
+    NEEDED,
+    NEXT,
+    NODE,
+    NONE,
+    POOL_ID,
+    PUSH,
+    QUEUED,
+    READ,
+    ROLE,
+    SEEN_MESSAGE,
+    SEEN_ROW,
+    SEEN_WAVE,
+    SENDER,
+    SIGHTINGS,
+    SOURCE,
+    TAIL,
+    TARGET,
+    TASKS,
+    UPDATE,
+    UPDATES,
+    VICTIM,
+    WAVE,
+    WRITTEN,
+)
+
+
+@register_jitable
+def take_row(rows, free, counters):
+    """Return an arena row that nobody needs: one released long ago if there is any, else a fresh one."""
+    if counters[FREE_COUNT] > 0:
+        row = free[counters[FREE_HEAD]]
+        counters[FREE_HEAD] = (counters[FREE_HEAD] + 1) % len(free)
+        counters[FREE_COUNT] -= 1
+        return row
+    row = counters[FRESH]
+    counters[FRESH] += 1
+    return row
+
+
+@register_jitable
+def release(row, rows, free, counters):
+    """Take back one claim on a row."""
+    rows[row, NEEDED] -= 1
+    if rows[row, NEEDED] == 0:
+        free[(counters[FREE_HEAD] + counters[FREE_COUNT]) % len(free)] = row
+        counters[FREE_COUNT] += 1
+
+
+@register_jitable
+def emit_task(node, update, nodes, rows, messages, keeps, free, counters, tasks, ends, merges, merge_keep):
+    """Append the task that merges what the node has received and runs local update number `update` (-1: none)."""
+    source = nodes[node, CURRENT]
+    wave = max(counters[BASE_WAVE], rows[source, WRITTEN]) + 1
+    first = counters[MERGES]
+    message = nodes[node, HEAD]
+    while message != NONE:
+        row = messages[message, CARRIED]
+        merge = counters[MERGES]
+        merges[merge, 0], merges[merge, 1], merge_keep[merge] = row, message, keeps[message]
+        counters[MERGES] += 1
+        wave = max(wave, rows[row, WRITTEN] + 1)
+        message = messages[message, NEXT]
+    counters[QUEUED] -= counters[MERGES] - first
+    nodes[node, HEAD] = nodes[node, TAIL] = NONE
+    target = source
+    if rows[source, NEEDED] > 1:
+        target = take_row(rows, free, counters)
+        rows[target, NEEDED] = 1
+        nodes[node, CURRENT] = target
+    wave = max(wave, rows[target, WRITTEN] + 1, rows[target, READ] + 1)
+    for merge in range(first, counters[MERGES]):
+        row = merges[merge, 0]
+        rows[row, READ] = max(rows[row, READ], wave)
+        release(row, rows, free, counters)
+    if target != source:
+        rows[source, READ] = max(rows[source, READ], wave)
+        release(source, rows, free, counters)
+    rows[target, WRITTEN] = wave
+    task = counters[TASKS]
+    tasks[task, NODE], tasks[task, SOURCE], tasks[task, TARGET] = node, source, target
+    tasks[task, UPDATE], tasks[task, WAVE] = update, wave
+    counters[TASKS] += 1
+    ends[task] = counters[MERGES]
+    counters[LAST_WAVE] = max(counters[LAST_WAVE], wave)
+
+
+@register_jitable
+def receive(message, node, op, nodes, messages, keeps, weights, mass, counters):
+    """Queue a delivered version for merging by rule `op`; one of weight zero changes nothing."""
+    theirs = weights[messages[message, SENDER]]
+    if op == 4:  # Op.ADOPT
+        keeps[message] = 0.0
+    else:
+        own = weights[node] if op == 3 else mass[node]  # Op.BLEND, else Op.POOL
+        keeps[message] = own / (own + theirs) if theirs > 0.0 else 1.0
+        if op == 5:
+            mass[node] += theirs
+    counters[QUEUED] += 1
+    messages[message, NEXT] = NONE
+    if nodes[node, HEAD] == NONE:
+        nodes[node, HEAD] = message
+    else:
+        messages[nodes[node, TAIL], NEXT] = message
+    nodes[node, TAIL] = message
+
+
+@register_jitable
+def sight(message, node, rows, messages, pools_of, pool_waves, pools_seen, counters, sightings):
+    """Append what the pools see of a delivered message; sightings of one victim keep their order.
+
+    A version that several members of a pool receive is seen once: a copy teaches nothing. ``pools_seen[push, pool]``
+    says which pools have seen the version of a push.
+    """
+    row, victim, push = messages[message, CARRIED], messages[message, SENDER], messages[message, PUSH]
+    for pool in range(pools_of.shape[1]):
+        if pools_of[node, pool] and not pools_seen[push, pool]:
+            pools_seen[push, pool] = True
+            wave = max(counters[BASE_WAVE], rows[row, WRITTEN], pool_waves[pool, victim]) + 1
+            pool_waves[pool, victim] = wave
+            rows[row, READ] = max(rows[row, READ], wave)
+            k = counters[SIGHTINGS]
+            sightings[k, POOL_ID], sightings[k, VICTIM], sightings[k, SEEN_ROW] = pool, victim, row
+            sightings[k, SEEN_WAVE], sightings[k, SEEN_MESSAGE] = wave, message
+            counters[SIGHTINGS] += 1
+            counters[LAST_WAVE] = max(counters[LAST_WAVE], wave)
+
+
+@register_jitable
+def settle_all(nodes, rows, messages, keeps, free, counters, tasks, ends, merges, merge_keep):
+    """Append a task for every node with queued versions."""
+    for i in range(len(nodes)):
+        if nodes[i, HEAD] != NONE:
+            emit_task(i, NONE, nodes, rows, messages, keeps, free, counters, tasks, ends, merges, merge_keep)
+
+
+def plan_events(
+    start, kind, node, message, count, receiver, first_message, sent, inline, settle, soft_limit, behaviours,
+    nodes, rows, messages, keeps, weights, mass, free, counters, pools_of, pool_waves, pools_seen,
+    tasks, ends, merges, merge_keep, sightings,
+):  # fmt: skip
+    """Turn events from number `start` on into tasks and sightings; update the state tables.
+
+    `inline`: a message is delivered the moment it is sent, and has no event of its own. `sent` is the id of the next
+    message to be sent. `settle`: finally merge all that is queued, so that every node's row is its current model.
+
+    Returns
+    -------
+    event, sent : int
+        Where to go on; the number of events when done. It stops before an event for which rows might not suffice.
+    """
+    out = (tasks, ends, merges, merge_keep)
+    for e in range(start, len(kind)):
+        if len(rows) - counters[FRESH] + counters[FREE_COUNT] < 3 * len(nodes) + count[e] + 1:
+            return e, sent
+        if kind[e] == 2:  # Event.DROP
+            release(messages[message[e], CARRIED], rows, free, counters)
+            continue
+        i = node[e]
+        if kind[e] == 1:
+            sight(message[e], i, rows, messages, pools_of, pool_waves, pools_seen, counters, sightings)
+        for op in behaviours[nodes[i, ROLE], kind[e]]:
+            if op == 1:  # Op.TRAIN
+                emit_task(i, nodes[i, UPDATES], nodes, rows, messages, keeps, free, counters, *out)
+                nodes[i, UPDATES] += 1
+            elif op == 2:  # Op.PUSH
+                if nodes[i, HEAD] != NONE:
+                    emit_task(i, NONE, nodes, rows, messages, keeps, free, counters, *out)
+                mass[i] = 0.0
+                row, push = nodes[i, CURRENT], sent
+                rows[row, NEEDED] += count[e]
+                for m in range(sent, sent + count[e]):
+                    messages[m, SENDER], messages[m, CARRIED], messages[m, PUSH] = i, row, push
+                    if inline:
+                        r = receiver[m - first_message]
+                        sight(m, r, rows, messages, pools_of, pool_waves, pools_seen, counters, sightings)
+                        for reply in behaviours[nodes[r, ROLE], 1]:
+                            if reply == 1:
+                                emit_task(
+                                    r, nodes[r, UPDATES], nodes, rows, messages, keeps, free, counters, *out
+                                )
+                                nodes[r, UPDATES] += 1
+                            elif reply > 2:
+                                receive(m, r, reply, nodes, messages, keeps, weights, mass, counters)
+                sent += count[e]
+            elif op > 2:
+                receive(message[e], i, op, nodes, messages, keeps, weights, mass, counters)
+        in_use = counters[FRESH] - counters[FREE_COUNT]
+        if in_use > soft_limit and 8 * counters[QUEUED] > len(nodes):
+            settle_all(nodes, rows, messages, keeps, free, counters, *out)
+    if settle:
+        settle_all(nodes, rows, messages, keeps, free, counters, *out)
+    return len(kind), sent

@@ -1,0 +1,17 @@
+"""Columns of the planner's tables: its whole state is plain arrays."""
+
+from __future__ import annotations
+
+# Columns of the node table.
+CURRENT, HEAD, TAIL, UPDATES, ROLE = range(5)
+# Columns of the row table: who needs the row; wave of its last write; latest wave that reads it.
+NEEDED, WRITTEN, READ = range(3)
+# Columns of the message table; PUSH is the first message of the push that sent this one.
+SENDER, CARRIED, NEXT, PUSH = range(4)
+# Places in the counters.
+TASKS, MERGES, SIGHTINGS, FREE_HEAD, FREE_COUNT, FRESH, LAST_WAVE, BASE_WAVE, QUEUED = range(9)
+# Columns of the task table and of the sighting table.
+NODE, SOURCE, TARGET, UPDATE, WAVE = range(5)
+POOL_ID, VICTIM, SEEN_ROW, SEEN_WAVE, SEEN_MESSAGE = range(5)
+
+NONE = -1

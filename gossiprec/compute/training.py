@@ -1,0 +1,105 @@
+"""What a local update is, and the samples it sees."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from gossiprec.data.split import ItemSets
+from gossiprec.rng import philox_words, purpose_id
+
+NEGATIVES = purpose_id("negatives")
+SHUFFLE = purpose_id("shuffle")
+
+
+@dataclass(frozen=True)
+class TrainingSettings:
+    """One local update: `local_epochs` passes over the positives and their negatives.
+
+    Parameters
+    ----------
+    batch_size : int or None
+        None: the whole local data in one batch.
+    negatives : int
+        Negatives per positive, redrawn for every local update.
+    """
+
+    optimizer: Literal["adam", "sgd"] = "adam"
+    learning_rate: float = 0.01
+    batch_size: int | None = 64
+    local_epochs: int = 1
+    negatives: int = 4
+    beta1: float = 0.9
+    beta2: float = 0.999
+    epsilon: float = 1e-8
+
+
+class LocalData:
+    """Every node's training positives, with a bitset for fast membership.
+
+    Parameters
+    ----------
+    positives : ItemSets
+        One set per node; node n holds user n.
+    n_items : int
+
+    Attributes
+    ----------
+    member : ndarray of uint8, shape (n_nodes, ceil(n_items / 8))
+        Bit ``item % 8`` of byte ``item // 8`` says that the item is a positive.
+    """
+
+    def __init__(self, positives: ItemSets, n_items: int) -> None:
+        self.positives = positives
+        self.n_items = n_items
+        self.member = np.zeros((len(positives), -(-n_items // 8)), np.uint8)
+        owner = np.repeat(np.arange(len(positives)), positives.sizes)
+        bits = np.left_shift(1, positives.items % 8).astype(np.uint8)
+        np.bitwise_or.at(self.member, (owner, positives.items // 8), bits)
+
+
+def draw_samples(
+    data: LocalData, node: int, *, update: int, negatives: int, seed: int
+) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.float32]]:
+    """Return the samples of one local update: each positive followed by its negatives.
+
+    Negatives are uniform over the items that are not training positives of the node.
+
+    Returns
+    -------
+    items : ndarray of int32, shape (n_positives * (1 + negatives),)
+    labels : ndarray of float32, same shape
+    """
+    positives = data.positives[node]
+    blocks = -(-negatives // 4)
+    drawn = np.zeros((len(positives), blocks * 4), np.int64)
+    wanted = np.zeros(drawn.shape, bool)
+    wanted[:, :negatives] = True
+    attempt = 0
+    index = np.arange(len(positives) * blocks)
+    while wanted.any():
+        words = philox_words(seed, index + attempt * len(index), update, node, NEGATIVES).reshape(drawn.shape)
+        items = ((words.astype(np.uint64) * np.uint64(data.n_items)) >> np.uint64(32)).astype(np.int64)
+        drawn[wanted] = items[wanted]
+        taken = data.member[node, drawn // 8] >> (drawn % 8).astype(np.uint8) & 1
+        wanted &= taken.astype(bool)
+        attempt += 1
+    samples = np.concatenate([positives[:, None], drawn[:, :negatives]], axis=1).astype(np.int32)
+    labels = np.zeros(samples.shape, np.float32)
+    labels[:, 0] = 1.0
+    return samples.ravel(), labels.ravel()
+
+
+def draw_order(n_samples: int, node: int, *, epoch: int, seed: int) -> npt.NDArray[np.int64]:
+    """Return a uniform permutation (Fisher-Yates) of the samples for the node's epoch number `epoch`."""
+    words = philox_words(seed, np.arange(-(-n_samples // 4)), epoch, node, SHUFFLE).ravel()[:n_samples]
+    bounds = np.arange(1, n_samples + 1).astype(np.uint64)
+    others = ((words.astype(np.uint64) * bounds) >> np.uint64(32)).tolist()
+    order = list(range(n_samples))
+    for last in range(n_samples - 1, 0, -1):
+        other = others[last]
+        order[last], order[other] = order[other], order[last]
+    return np.array(order, np.int64)

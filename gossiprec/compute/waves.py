@@ -1,0 +1,101 @@
+"""Carrying out a plan: wave after wave, the independent tasks of a wave on several threads."""
+
+from __future__ import annotations
+
+import functools
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from gossiprec.compute.crew import Crew
+from gossiprec.compute.executors.base import Executor
+from gossiprec.compute.planner import Plan, Sightings
+from gossiprec.compute.program import I64, Program
+
+F32 = npt.NDArray[np.float32]
+
+
+class Watcher(ABC):
+    """Sees delivered versions while they exist; must not change them. Called from several threads at once."""
+
+    @abstractmethod
+    def observe(self, rows: F32, program: Program, tasks: I64) -> None:
+        """See what `tasks` are about to merge: each receiver's messages in their order of arrival."""
+
+    @abstractmethod
+    def sight(self, rows: F32, sightings: Sightings, first: int, last: int) -> None:
+        """See sightings number first .. last - 1, for pools of receivers."""
+
+
+class WaveRunner:
+    """Runs plans.
+
+    Parameters
+    ----------
+    executor : Executor
+    watchers : sequence of Watcher
+    crew : Crew
+        Used if the executor allows it; results do not depend on its size.
+    wave_size : int or None
+        Most tasks handed to the executor at once; results do not depend on it.
+
+    Attributes
+    ----------
+    bookkeeping_seconds : float
+        Time in which the calling thread neither computed nor waited for computations.
+    """
+
+    def __init__(
+        self, executor: Executor, watchers: Sequence[Watcher], *, crew: Crew, wave_size: int | None
+    ) -> None:
+        self._executor = executor
+        self._watchers = watchers
+        self._crew = crew if executor.parallel else Crew(1)
+        self._wave_size = wave_size
+        self.bookkeeping_seconds = 0.0
+        self._busy = 0.0
+
+    def run(self, plan: Plan) -> None:
+        """Carry out a plan."""
+        begin = time.perf_counter()
+        self._busy = 0.0
+        for wave in range(len(plan.task_offsets) - 1):
+            tasks = plan.order[plan.task_offsets[wave] : plan.task_offsets[wave + 1]]
+            seen = range(plan.sighting_offsets[wave], plan.sighting_offsets[wave + 1])
+            self._in_parallel(functools.partial(self._sight, plan, seen))
+            for chunk in self._chunks(tasks):
+                self._in_parallel(functools.partial(self._run, plan.program, chunk))
+        self.bookkeeping_seconds += time.perf_counter() - begin - self._busy
+
+    def _chunks(self, tasks: I64) -> Iterator[I64]:
+        size = self._wave_size or max(len(tasks), 1)
+        return (tasks[low : low + size] for low in range(0, len(tasks), size))
+
+    def _run(self, program: Program, tasks: I64, part: int) -> None:
+        """Run one thread's share. Tasks come costliest first; dealing them out to and fro balances the shares."""
+        threads = self._crew.size
+        cycle = np.arange(len(tasks)) % (2 * threads)
+        mine = tasks[np.minimum(cycle, 2 * threads - 1 - cycle) == part]
+        if len(mine):
+            for watcher in self._watchers:
+                watcher.observe(self._executor.work.arena.rows, program, mine)
+            self._executor.run(program, mine)
+
+    def _sight(self, plan: Plan, seen: range, part: int) -> None:
+        share = self._crew.share(len(seen), part)
+        if share:
+            for watcher in self._watchers:
+                watcher.sight(
+                    self._executor.work.arena.rows,
+                    plan.sightings,
+                    seen.start + share.start,
+                    seen.start + share.stop,
+                )
+
+    def _in_parallel(self, job: Callable[[int], None]) -> None:
+        begin = time.perf_counter()
+        self._crew.run(job)
+        self._busy += time.perf_counter() - begin

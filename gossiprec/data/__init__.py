@@ -1,0 +1,56 @@
+"""Data sets and split rules: what users did, and which of it their nodes may learn from.
+
+Importing this package costs nothing: numpy and the members are imported when a data set is asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from gossiprec.registry import Registry
+
+if TYPE_CHECKING:
+    from gossiprec.data.base import Dataset, SplitRule
+    from gossiprec.data.split import Split
+    from gossiprec.options import Options
+
+DATASETS: Registry[type[Dataset]] = Registry("dataset", "gossiprec.data")
+SPLITS: Registry[type[SplitRule]] = Registry("split", "gossiprec.data")
+
+
+def load_split(
+    dataset_name: str,
+    dataset_options: Mapping[str, Any] | Options,
+    split_name: str,
+    split_options: Mapping[str, Any] | Options,
+    seed: int,
+    limit_users: int | None = None,
+) -> Split:
+    """Read or draw a data set and cut it into training, validation and test items.
+
+    Parameters
+    ----------
+    dataset_name, split_name : str
+        Registered names.
+    dataset_options, split_options : mapping or Options
+        Either the checked options or what a scenario says.
+    seed : int
+        Seed of the run: decides synthetic data and random splits, nothing else.
+    limit_users : int, optional
+        Keep only the first so many users, after the split.
+
+    Raises
+    ------
+    ScenarioError
+        If a name or an option is unknown.
+    DataError
+        If the data are missing, damaged, or too few for the split.
+    """
+    from gossiprec.data.loading import checked, checked_options, first_users
+
+    kind, rule = DATASETS[dataset_name], SPLITS[split_name]
+    dataset = kind(checked_options(kind.Options, dataset_options, f"dataset {dataset_name}"))
+    divide = rule(checked_options(rule.Options, split_options, f"split {split_name}"))
+    split = divide(dataset.load(seed), dataset, seed)
+    return checked(split if limit_users is None else first_users(split, limit_users))

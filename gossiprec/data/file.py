@@ -1,0 +1,77 @@
+"""Data set `file`: any delimited table of users and items."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from pydantic import Field, field_validator
+
+from gossiprec.data import DATASETS
+from gossiprec.data.base import Dataset
+from gossiprec.data.sources import Source, members
+from gossiprec.data.split import Interactions
+from gossiprec.data.tables import MEANINGS, Layout, interactions_from, read_table
+from gossiprec.errors import DataError
+from gossiprec.options import Options as OptionSet
+
+
+@DATASETS.register("file")
+class DelimitedFile(Dataset):
+    """A delimited text file, plain, .gz or .zip: a user, an item, and maybe a rating and a time on each line.
+
+    Notes
+    -----
+    Users and items may have any names. Dense ids follow the sorted names (whole numbers by value, then
+    words), so the order of the lines does not matter.
+    """
+
+    class Options(OptionSet):
+        """Where the file is and what its columns mean."""
+
+        path: Path
+        columns: tuple[str, ...] = ("user", "item", "rating", "time")
+        header: bool = False
+        delimiter: str = Field("\t", min_length=1)
+
+        @field_validator("columns")
+        @classmethod
+        def _name_user_and_item_once(cls, columns: tuple[str, ...]) -> tuple[str, ...]:
+            wrong = [
+                name
+                for name in MEANINGS
+                if columns.count(name) > 1 or (name not in columns and name in MEANINGS[:2])
+            ]
+            if wrong:
+                raise ValueError(
+                    f"found {list(columns)}; allowed: user and item once each, rating and time at most once, "
+                    f"any other name (such as '-') for a column to skip; wrong: {', '.join(wrong)}"
+                )
+            return columns
+
+    def __init__(self, options: Options) -> None:
+        self._options = options
+
+    def load(self, seed: int) -> Interactions:
+        """Read the whole file."""
+        options = self._options
+        layout = Layout(options.columns, options.delimiter, options.header)
+        return interactions_from(
+            read_table(self._source(), layout), options.path.name.split(".")[0] or "file"
+        )
+
+    def provenance(self) -> dict[str, str]:
+        """Tell the file that is read."""
+        return {"source": str(self._source())}
+
+    def _source(self) -> Source:
+        path = self._options.path
+        if not path.is_file():
+            raise DataError(
+                f"{path}: no such file; give the path of a delimited text file, plain, .gz or .zip"
+            )
+        if path.suffix != ".zip":
+            return Source(path)
+        held = members(path)
+        if len(held) != 1:
+            raise DataError(f"{path}: found {len(held)} files; allowed: an archive of exactly one")
+        return Source(path, held[0])

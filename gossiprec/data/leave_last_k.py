@@ -1,0 +1,43 @@
+"""Split `leave_last_k`: the same number of last items of every user."""
+
+from __future__ import annotations
+
+import numpy as np
+from pydantic import Field
+
+from gossiprec.data import SPLITS
+from gossiprec.data.base import Dataset, SplitRule
+from gossiprec.data.partition import first_meetings, partition, shuffled
+from gossiprec.data.split import Interactions, Split
+from gossiprec.options import Options as OptionSet
+
+
+@SPLITS.register("leave_last_k")
+class LeaveLastK(SplitRule):
+    """Each user's last items by time; by a seeded random order where the data have no times.
+
+    Notes
+    -----
+    Equal times go by item id. Unknown times (-1) come first, hence into training.
+    """
+
+    class Options(OptionSet):
+        """How many items to hold out of each user."""
+
+        test: int = Field(10, ge=0)
+        validation: int = Field(0, ge=0)
+
+    def __init__(self, options: Options) -> None:
+        self._options = options
+
+    def __call__(self, interactions: Interactions, dataset: Dataset, seed: int) -> Split:
+        """Hold out the last `test` items, and the `validation` ones before them."""
+        pairs = first_meetings(interactions)
+        position = pairs.times
+        everyone = np.ones(pairs.n_users, np.int64)
+        return partition(
+            pairs,
+            shuffled(pairs, seed) if position is None else position,
+            n_test=self._options.test * everyone,
+            n_validation=self._options.validation * everyone,
+        )

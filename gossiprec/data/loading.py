@@ -1,0 +1,83 @@
+"""From names and options to a checked split."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from pydantic import ValidationError
+
+from gossiprec.data.split import ItemSets, Split
+from gossiprec.errors import DataError, ScenarioError
+from gossiprec.options import Options
+
+
+def checked_options(allowed: type[Options], given: Mapping[str, Any] | Options, what: str) -> Options:
+    """Return typed options, from the mapping that states them where need be.
+
+    Parameters
+    ----------
+    allowed : type
+        `Options` of a data set or a split rule.
+    given : mapping or Options
+    what : str
+        How a message calls the thing (``"dataset file"``).
+
+    Raises
+    ------
+    ScenarioError
+        Naming each option that does not fit.
+    """
+    if isinstance(given, Options):
+        return given
+    try:
+        return allowed.model_validate(dict(given))
+    except ValidationError as error:
+        raise ScenarioError(f"{what}: {_problems(error, allowed)}") from error
+
+
+def _problems(error: ValidationError, allowed: type[Options]) -> str:
+    known = ", ".join(allowed.model_fields) or "none"
+    found = ((".".join(map(str, e["loc"])), e["msg"]) for e in error.errors())
+    return (
+        "; ".join(f"{key}: {message}" if key else message for key, message in found) + f" (options: {known})"
+    )
+
+
+def checked(split: Split) -> Split:
+    """Return `split` if every user can be trained: some training items, and some item left to be a negative.
+
+    Raises
+    ------
+    DataError
+        Naming the first user who cannot.
+    """
+    sizes = split.train.sizes
+    for reason, where in (
+        ("has no training item", sizes == 0),
+        (f"has all {split.n_items} items for training, so no negative can be drawn", sizes >= split.n_items),
+    ):
+        if where.any():
+            raise DataError(
+                f"{split.name}: user {int(np.argmax(where))} {reason} ({int(where.sum())} such users); "
+                "leave such users out of the data or choose another split"
+            )
+    return split
+
+
+def first_users(split: Split, count: int) -> Split:
+    """Keep the users with ids below `count`; the items stay as they are.
+
+    Raises
+    ------
+    DataError
+        If there are fewer users, or `count` is not positive.
+    """
+    if not 1 <= count <= split.n_users:
+        raise DataError(f"{split.name}: cannot keep {count} users; allowed: 1 to {split.n_users}")
+
+    def cut(sets: ItemSets) -> ItemSets:
+        return ItemSets(sets.offsets[: count + 1], sets.items[: sets.offsets[count]])
+
+    return Split(split.name, count, split.n_items, cut(split.train), cut(split.validation), cut(split.test))

@@ -1,0 +1,158 @@
+"""Data set `movielens-100k`: a user's own copy of MovieLens-100k.
+
+References
+----------
+F. M. Harper, J. A. Konstan, "The MovieLens Datasets: History and Context", ACM TiiS 5(4), 2015.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+
+from gossiprec.data import DATASETS
+from gossiprec.data.base import Dataset
+from gossiprec.data.sources import Source, find, locate
+from gossiprec.data.split import I64, Interactions, ItemSets, Split
+from gossiprec.data.tables import Layout, Table, read_table
+from gossiprec.errors import DataError
+from gossiprec.options import Options as OptionSet
+
+CANONICAL_SHA256 = "06416e597f82b7342361e41163890c81036900f418ad91315590814211dca490"
+"""Digest of the unpacked u.data as GroupLens publishes it."""
+
+RATINGS = Layout(("user", "item", "rating", "time"))
+
+
+@DATASETS.register("movielens-100k")
+class MovieLens100k(Dataset):
+    """MovieLens-100k from a folder, the original ml-100k.zip, or u.data(.gz): 943 users, 1,682 items.
+
+    Notes
+    -----
+    Dense ids are the original ids less one. The published split is read from ``pepper/`` beside the data
+    (files ``ml-100k.{train,validation,test}.rating``, plain or .gz, ids from 0); where that is absent, from
+    the original ``ua.base`` and ``ua.test``, whose test items are the same, without validation items.
+    """
+
+    class Options(OptionSet):
+        """Where the data are."""
+
+        path: Path
+
+    def __init__(self, options: Options) -> None:
+        self._path = options.path
+
+    @cached_property
+    def _source(self) -> Source:
+        return locate(self._path, ["u.data"])
+
+    @cached_property
+    def checksum(self) -> str:
+        """SHA-256 of the unpacked u.data."""
+        return self._source.sha256()
+
+    def provenance(self) -> dict[str, str]:
+        """Tell the file and its digest, with a note if it is not the canonical one."""
+        known = {"source": str(self._source), "sha256": self.checksum}
+        if self.checksum != CANONICAL_SHA256:
+            known["note"] = (
+                f"u.data differs from the published file (sha256 {CANONICAL_SHA256[:8]}...): "
+                "results may not compare"
+            )
+        return known
+
+    def load(self, seed: int) -> Interactions:
+        """Read u.data."""
+        table = read_table(self._source, RATINGS)
+        users, items = _with_original_ids(self._source, table, first_id=1)
+        return Interactions(
+            name="movielens-100k",
+            users=users,
+            items=items,
+            n_users=int(users.max()) + 1,
+            n_items=int(items.max()) + 1,
+            ratings=table.ratings,
+            times=table.times,
+        )
+
+    def published_split(self, interactions: Interactions) -> Split:
+        """Read the split of the community-detection work, or the original ua split."""
+        parts = self._pepper() or self._ua()
+        if parts is None:
+            raise DataError(
+                f"{self._path}: no published split; allowed: a folder pepper/ beside u.data with "
+                "ml-100k.train.rating, ml-100k.validation.rating and ml-100k.test.rating, "
+                "or the original ua.base and ua.test; or use split leave_last_k"
+            )
+        none = (np.empty(0, np.int64), np.empty(0, np.int64))
+        train, validation, test = (parts.get(part, none) for part in ("train", "validation", "test"))
+        _require_partition(interactions, [train, validation, test], str(self._path))
+
+        def sets(pairs: tuple[I64, I64]) -> ItemSets:
+            return ItemSets.from_pairs(*pairs, interactions.n_users)
+
+        return Split(
+            name=interactions.name,
+            n_users=interactions.n_users,
+            n_items=interactions.n_items,
+            train=sets(train),
+            validation=sets(validation),
+            test=sets(test),
+        )
+
+    def _pepper(self) -> dict[str, tuple[I64, I64]] | None:
+        folder = (self._path if self._path.is_dir() else self._path.parent) / "pepper"
+        if not folder.is_dir():
+            return None
+        return {
+            part: _read_split_file(locate(folder, [f"ml-100k.{part}.rating"]), first_id=0)
+            for part in ("train", "validation", "test")
+        }
+
+    def _ua(self) -> dict[str, tuple[I64, I64]] | None:
+        where = self._path if self._path.is_dir() or self._path.suffix == ".zip" else self._path.parent
+        base, test = find(where, ["ua.base"]), find(where, ["ua.test"])
+        if base is None or test is None:
+            return None
+        return {"train": _read_split_file(base, first_id=1), "test": _read_split_file(test, first_id=1)}
+
+
+def _read_split_file(source: Source, *, first_id: int) -> tuple[I64, I64]:
+    """Read the pairs of a split file; further columns are copies of u.data, sometimes spoilt, and skipped."""
+    first = next((line for line in source.lines() if line.strip()), "")
+    columns = ("user", "item") if first.count("\t") == 1 else ("user", "item", "-", "-")
+    return _with_original_ids(source, read_table(source, Layout(columns)), first_id)
+
+
+def _with_original_ids(source: Source, table: Table, first_id: int) -> tuple[I64, I64]:
+    """Return users and items by their ids in the file, less `first_id`, instead of by order of appearance."""
+    return (
+        _numbers(source, "user", table.user_names, first_id)[table.users],
+        _numbers(source, "item", table.item_names, first_id)[table.items],
+    )
+
+
+def _numbers(source: Source, column: str, names: tuple[str, ...], first_id: int) -> I64:
+    for name in names:
+        if not (name.isascii() and name.isdigit() and len(name) < 8 and int(name) >= first_id):
+            raise DataError(f"{source}: found {column} {name!r}; allowed: whole numbers from {first_id}")
+    return np.array([int(name) - first_id for name in names], np.int64)
+
+
+def _require_partition(interactions: Interactions, parts: list[tuple[I64, I64]], where: str) -> None:
+    """Refuse a split that holds a pair twice or a pair that was never rated."""
+    wide = max(interactions.n_items, *(int(items.max(initial=0)) + 1 for _, items in parts))
+    keys = np.concatenate([users * wide + items for users, items in parts])
+    strange = np.setdiff1d(keys, interactions.users * wide + interactions.items)
+    if len(strange):
+        user, item = divmod(int(strange[0]), wide)
+        raise DataError(
+            f"{where}: the published split holds user {user} with item {item} (ids from 0), "
+            "which u.data does not; allowed: a split of the same data"
+        )
+    repeated = len(keys) - len(np.unique(keys))
+    if repeated:
+        raise DataError(f"{where}: the published split holds {repeated} pairs twice; allowed: once")

@@ -1,0 +1,93 @@
+"""The arithmetic that all split rules share: order each user's items, and cut the order in three."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import numpy.typing as npt
+
+from gossiprec.data.split import I64, Interactions, ItemSets, Split
+from gossiprec.errors import DataError
+from gossiprec.rng import purpose_id, uniforms
+
+
+def first_meetings(interactions: Interactions) -> Interactions:
+    """Keep one interaction of each (user, item) pair, the earliest, sorted by user and item.
+
+    The earliest, because a recommender that is asked for new items is judged by the first time a user meets
+    one. Without times, or at equal times, the row that comes first in the data stays.
+    """
+    users, items, times = interactions.users, interactions.items, interactions.times
+    keys = (items, users) if times is None else (times, items, users)
+    order = np.lexsort(keys)
+    fresh = np.ones(len(order), bool)
+    fresh[1:] = (np.diff(users[order]) != 0) | (np.diff(items[order]) != 0)
+    keep = order[fresh]
+    ratings = interactions.ratings
+    return replace(
+        interactions,
+        users=users[keep],
+        items=items[keep],
+        ratings=None if ratings is None else ratings[keep],
+        times=None if times is None else times[keep],
+    )
+
+
+def items_per_user(interactions: Interactions) -> I64:
+    """Return the number of rows of each user, shape (n_users,)."""
+    return np.bincount(interactions.users, minlength=interactions.n_users).astype(np.int64)
+
+
+def shuffled(pairs: Interactions, seed: int) -> npt.NDArray[np.float64]:
+    """Return a random place for each pair; it depends on (seed, user, item) only."""
+    return uniforms(seed, pairs.items, pairs.users, purpose_id("data.split"))
+
+
+def partition(
+    pairs: Interactions, position: npt.NDArray[np.generic], *, n_test: I64, n_validation: I64
+) -> Split:
+    """Give the last items of each user to test, the ones before to validation, the rest to training.
+
+    Parameters
+    ----------
+    pairs : Interactions
+        Each (user, item) pair once: see :func:`first_meetings`.
+    position : ndarray, shape (n_pairs,)
+        Places a pair among those of its user; ties go by item id.
+    n_test, n_validation : ndarray of int, shape (n_users,)
+
+    Raises
+    ------
+    DataError
+        If a user would be left without a training item.
+    """
+    counts = items_per_user(pairs)
+    _require(pairs.name, counts, n_test + n_validation + 1)
+    order = np.lexsort((pairs.items, position, pairs.users))
+    users, items = pairs.users[order], pairs.items[order]
+    from_end = np.cumsum(counts)[users] - 1 - np.arange(len(users))
+    is_test = from_end < n_test[users]
+    is_validation = ~is_test & (from_end < (n_test + n_validation)[users])
+
+    def sets(rows: npt.NDArray[np.bool_]) -> ItemSets:
+        return ItemSets.from_pairs(users[rows], items[rows], pairs.n_users)
+
+    return Split(
+        name=pairs.name,
+        n_users=pairs.n_users,
+        n_items=pairs.n_items,
+        train=sets(~is_test & ~is_validation),
+        validation=sets(is_validation),
+        test=sets(is_test),
+    )
+
+
+def _require(name: str, counts: I64, needed: I64) -> None:
+    short = counts < needed
+    if short.any():
+        user = int(np.argmax(short))
+        raise DataError(
+            f"{name}: user {user} has {counts[user]} items, the split needs {needed[user]} "
+            f"({int(short.sum())} such users); lower test or validation, or leave such users out"
+        )

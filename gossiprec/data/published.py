@@ -1,0 +1,30 @@
+"""Split `published`: the one used by published work on the data set."""
+
+from __future__ import annotations
+
+from gossiprec.data import SPLITS
+from gossiprec.data.base import Dataset, SplitRule
+from gossiprec.data.split import Interactions, Split
+from gossiprec.errors import DataError
+from gossiprec.options import NoOptions
+from gossiprec.options import Options as OptionSet
+
+
+@SPLITS.register("published")
+class Published(SplitRule):
+    """The data set's own split, as published work used it."""
+
+    Options = NoOptions
+
+    def __init__(self, options: OptionSet) -> None:
+        pass
+
+    def __call__(self, interactions: Interactions, dataset: Dataset, seed: int) -> Split:
+        """Ask the data set; refuse where it has none."""
+        split = dataset.published_split(interactions)
+        if split is None:
+            raise DataError(
+                f"{interactions.name} has no published split; use split leave_last_k "
+                "(test: 10, validation: 0) or random (test: 0.2, validation: 0.1)"
+            )
+        return split

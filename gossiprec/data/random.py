@@ -1,0 +1,55 @@
+"""Split `random`: a fraction of each user's items, drawn at random."""
+
+from __future__ import annotations
+
+import numpy as np
+from pydantic import Field, model_validator
+
+from gossiprec.data import SPLITS
+from gossiprec.data.base import Dataset, SplitRule
+from gossiprec.data.partition import first_meetings, items_per_user, partition, shuffled
+from gossiprec.data.split import I64, Interactions, Split
+from gossiprec.options import Options as OptionSet
+
+
+@SPLITS.register("random")
+class RandomFractions(SplitRule):
+    """A fraction of each user's items, drawn at random from the seed.
+
+    Notes
+    -----
+    Counts are rounded to the nearest whole number (halves up), and a fraction above zero gives each user at
+    least one item. Which items are drawn depends on (seed, user, item) alone.
+    """
+
+    class Options(OptionSet):
+        """Fractions of each user's items to hold out."""
+
+        test: float = Field(0.2, ge=0, lt=1)
+        validation: float = Field(0.1, ge=0, lt=1)
+
+        @model_validator(mode="after")
+        def _leave_something(self) -> RandomFractions.Options:
+            if self.test + self.validation >= 1:
+                raise ValueError(f"test + validation is {self.test + self.validation:g}; it must be below 1")
+            return self
+
+    def __init__(self, options: Options) -> None:
+        self._options = options
+
+    def __call__(self, interactions: Interactions, dataset: Dataset, seed: int) -> Split:
+        """Hold out a random part of each user's items."""
+        pairs = first_meetings(interactions)
+        counts = items_per_user(pairs)
+        return partition(
+            pairs,
+            shuffled(pairs, seed),
+            n_test=_share(self._options.test, counts),
+            n_validation=_share(self._options.validation, counts),
+        )
+
+
+def _share(fraction: float, counts: I64) -> I64:
+    rounded: I64 = np.floor(fraction * counts + 0.5).astype(np.int64)
+    np.maximum(rounded, 1 if fraction > 0 else 0, out=rounded)
+    return rounded

@@ -1,0 +1,152 @@
+"""Files as they lie on disk: plain, gzip, or a member of a zip archive; every damage becomes a DataError."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import zipfile
+import zlib
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import BinaryIO, cast
+
+from gossiprec.errors import DataError
+
+_TEXT = "UTF-8 text, plain or packed as .gz or .zip"
+_DAMAGE = (OSError, EOFError, zlib.error, zipfile.BadZipFile, RuntimeError, NotImplementedError)
+
+
+@dataclass(frozen=True)
+class Source:
+    """One readable stream: a file, or a member of a zip archive.
+
+    Attributes
+    ----------
+    path : Path
+    member : str or None
+        Name inside the archive at `path`.
+    """
+
+    path: Path
+    member: str | None = None
+
+    def __str__(self) -> str:
+        return str(self.path) if self.member is None else f"{self.path}:{self.member}"
+
+    @contextmanager
+    def open(self) -> Iterator[BinaryIO]:
+        """Open the unpacked bytes.
+
+        Raises
+        ------
+        DataError
+            If the file is missing or damaged, now or while it is being read.
+        """
+        try:
+            if self.member is not None:
+                with zipfile.ZipFile(self.path) as archive, archive.open(self.member) as stream:
+                    yield cast(BinaryIO, stream)
+            elif self.path.suffix == ".gz":
+                with gzip.open(self.path) as stream:
+                    yield cast(BinaryIO, stream)
+            else:
+                with self.path.open("rb") as stream:
+                    yield stream
+        except _DAMAGE as error:
+            raise DataError(
+                f"{self}: cannot be read: {str(error) or type(error).__name__}; get the file anew"
+            ) from error
+
+    def sha256(self) -> str:
+        """Return the digest of the unpacked bytes."""
+        with self.open() as stream:
+            digest = hashlib.sha256()
+            while block := stream.read(1 << 20):
+                digest.update(block)
+        return digest.hexdigest()
+
+    def lines(self) -> Iterator[str]:
+        """Yield the lines of UTF-8 text, without their ends.
+
+        Raises
+        ------
+        DataError
+            If the bytes are damaged or no text, naming the line.
+        """
+        with self.open() as stream:
+            for number, line in enumerate(stream, start=1):
+                try:
+                    text = line.decode("utf-8-sig" if number == 1 else "utf-8")
+                except UnicodeDecodeError as error:
+                    raise self.error(number, "bytes that are no UTF-8 text", _TEXT) from error
+                if "\0" in text:
+                    raise self.error(number, "a zero byte", _TEXT)
+                yield text.rstrip("\r\n")
+
+    def error(self, line: int, found: str, allowed: str) -> DataError:
+        """Return (not raise) the error that says what is wrong with a line."""
+        return DataError(f"{self}: line {line}: found {found}; allowed: {allowed}")
+
+
+def find(path: Path, names: Sequence[str]) -> Source | None:
+    """Find the first of `names` (or `name` + ``.gz``) in a folder or a zip archive.
+
+    Parameters
+    ----------
+    path : Path
+        A folder, or an archive in which the name may lie in any folder.
+    names : sequence of str
+
+    Raises
+    ------
+    DataError
+        If `path` ends in ``.zip`` and is no zip archive.
+    """
+    for name in names:
+        if path.suffix == ".zip":
+            source = next((Source(path, m) for m in members(path) if PurePosixPath(m).name == name), None)
+        else:
+            source = next((Source(p) for p in (path / name, path / f"{name}.gz") if p.is_file()), None)
+        if source is not None:
+            return source
+    return None
+
+
+def locate(path: Path, names: Sequence[str]) -> Source:
+    """Return the data file that `path` means: itself, or the first of `names` inside it.
+
+    Raises
+    ------
+    DataError
+        If there is none; the message says what was looked for.
+    """
+    if not path.exists():
+        raise DataError(
+            f"{path}: no such file or folder; give the path of a folder, a .zip, or {names[0]} itself"
+        )
+    if path.is_file() and path.suffix != ".zip":
+        return Source(path)
+    source = find(path, names)
+    if source is None:
+        wanted = ", ".join(f"{name} or {name}.gz" for name in names)
+        raise DataError(f"{path}: holds none of the allowed files ({wanted})")
+    return source
+
+
+def members(path: Path) -> list[str]:
+    """Return the names of the files in a zip archive.
+
+    Raises
+    ------
+    DataError
+        If it is no zip archive.
+    """
+    try:
+        with zipfile.ZipFile(path) as archive:
+            return [info.filename for info in archive.infolist() if not info.is_dir()]
+    except _DAMAGE as error:
+        raise DataError(
+            f"{path}: not a readable zip archive ({str(error) or type(error).__name__}); get the file anew"
+        ) from error

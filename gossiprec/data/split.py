@@ -1,0 +1,83 @@
+"""Interactions and their per-user split: the only form in which data enters a run."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+I64 = npt.NDArray[np.int64]
+I32 = npt.NDArray[np.int32]
+
+
+@dataclass(frozen=True)
+class Interactions:
+    """Implicit feedback: each row says that a user interacted with an item.
+
+    Attributes
+    ----------
+    name : str
+        Data set name, for reports.
+    users, items : ndarray of int64, shape (n_interactions,)
+        Dense ids from 0.
+    n_users, n_items : int
+        Sizes of the id spaces (an item nobody touched may exist).
+    ratings : ndarray of float32 or None
+    times : ndarray of int64 or None
+        Unix seconds.
+    """
+
+    name: str
+    users: I64
+    items: I64
+    n_users: int
+    n_items: int
+    ratings: npt.NDArray[np.float32] | None = None
+    times: I64 | None = None
+
+
+@dataclass(frozen=True)
+class ItemSets:
+    """One sorted set of item ids per user, stored back to back (CSR).
+
+    Attributes
+    ----------
+    offsets : ndarray of int64, shape (n_users + 1,)
+    items : ndarray of int32, shape (offsets[-1],)
+        Strictly increasing within each user.
+    """
+
+    offsets: I64
+    items: I32
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
+    def __getitem__(self, user: int) -> I32:
+        return self.items[self.offsets[user] : self.offsets[user + 1]]
+
+    @property
+    def sizes(self) -> I64:
+        """Number of items of each user, shape (n_users,)."""
+        return np.diff(self.offsets)
+
+    @classmethod
+    def from_pairs(cls, users: I64, items: I64, n_users: int) -> ItemSets:
+        """Collect (user, item) pairs into sets; repeated pairs count once."""
+        pairs = np.unique(np.stack([users, items], axis=1), axis=0)
+        offsets = np.zeros(n_users + 1, np.int64)
+        np.cumsum(np.bincount(pairs[:, 0], minlength=n_users), out=offsets[1:])
+        return cls(offsets, pairs[:, 1].astype(np.int32))
+
+
+@dataclass(frozen=True)
+class Split:
+    """Training, validation and test items of every user; disjoint within a user."""
+
+    name: str
+    n_users: int
+    n_items: int
+    train: ItemSets
+    validation: ItemSets
+    test: ItemSets

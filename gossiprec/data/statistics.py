@@ -1,0 +1,90 @@
+"""What a data set looks like: sizes, inequality, and how alike its users are. Pure functions on arrays."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from scipy import sparse
+
+from gossiprec.data.split import I64, Interactions, ItemSets, Split
+from gossiprec.metrics.gini import gini
+
+COMPARED_USERS = 5000
+"""Up to so many users, every user is compared with all others; beyond, `SAMPLED_USERS` of them are."""
+
+SAMPLED_USERS = 500
+NEIGHBOURS = 50
+"""Community size of the community-detection work."""
+
+BLOCK_CELLS = 2_000_000
+"""Similarities held at once, however many users there are."""
+
+
+def describe(data: Split | Interactions) -> dict[str, Any]:
+    """Return the statistics of a data set, ready for JSON.
+
+    Repeated (user, item) pairs count once. `mean_top50_jaccard` is over training items for a split, over all
+    items for interactions.
+    """
+    if isinstance(data, Split):
+        parts = {"train": data.train, "validation": data.validation, "test": data.test}
+        sizes = {f"{part}_interactions": int(sets.offsets[-1]) for part, sets in parts.items()}
+        users = data.train.sizes + data.validation.sizes + data.test.sizes
+        items = sum(np.bincount(sets.items, minlength=data.n_items) for sets in parts.values())
+        known = data.train
+    else:
+        known = ItemSets.from_pairs(data.users, data.items, data.n_users)
+        sizes, users, items = {}, known.sizes, np.bincount(known.items, minlength=data.n_items)
+    return {
+        "name": data.name,
+        "users": data.n_users,
+        "items": data.n_items,
+        "interactions": int(users.sum()),
+        **sizes,
+        "density": float(users.sum() / (data.n_users * data.n_items)),
+        "gini_items": gini(items),
+        "gini_users": gini(users),
+        "min_per_user": int(users.min()),
+        "median_per_user": float(np.median(users)),
+        "max_per_user": int(users.max()),
+        f"mean_top{NEIGHBOURS}_jaccard": float(top_jaccard(known, data.n_items).mean()),
+    }
+
+
+def top_jaccard(sets: ItemSets, n_items: int, k: int = NEIGHBOURS) -> npt.NDArray[np.float64]:
+    """Return each user's mean Jaccard index with the `k` other users who are most alike.
+
+    Parameters
+    ----------
+    sets : ItemSets
+    n_items : int
+    k : int
+        At most; with fewer other users, all of them count.
+
+    Returns
+    -------
+    ndarray of float64, shape (n_users,)
+        Beyond `COMPARED_USERS` users, of `SAMPLED_USERS` evenly spaced ones.
+    """
+    n_users = len(sets)
+    k = min(k, n_users - 1)
+    if k < 1:
+        return np.zeros(n_users)
+    chosen = np.arange(n_users)
+    if n_users > COMPARED_USERS:
+        chosen = np.linspace(0, n_users - 1, SAMPLED_USERS).astype(np.int64)
+    ones = np.ones(len(sets.items), np.float32)
+    matrix = sparse.csr_matrix((ones, sets.items, sets.offsets), shape=(n_users, n_items))
+    blocks = np.array_split(chosen, len(chosen) * n_users // BLOCK_CELLS + 1)
+    return np.concatenate([_block_means(matrix, rows, sets.sizes, k) for rows in blocks])
+
+
+def _block_means(matrix: sparse.csr_matrix, rows: I64, sizes: I64, k: int) -> npt.NDArray[np.float64]:
+    shared = (matrix[rows] @ matrix.T).toarray().astype(np.float64)
+    either = sizes[rows, None] + sizes[None, :] - shared
+    jaccard = np.divide(shared, either, out=np.zeros_like(shared), where=either > 0)
+    jaccard[np.arange(len(rows)), rows] = -1.0
+    means: npt.NDArray[np.float64] = np.partition(jaccard, -k, axis=1)[:, -k:].mean(axis=1)
+    return means

@@ -1,0 +1,115 @@
+"""The laws of synthetic data: activity of users, popularity of items, memberships and tastes of communities.
+
+Each function draws under a purpose of its own. Sizes follow quantiles of a law in random order, not draws
+from it, so that inequality hardly varies between seeds.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+from scipy.special import gammaincinv
+
+from gossiprec.data.split import I64
+from gossiprec.rng import generator
+
+F64 = npt.NDArray[np.float64]
+
+ACTIVITY_MIXES = 0.4
+"""Active users mix communities more: concentration grows as (items / mean items) ** this."""
+
+AXIS_DECAY = 0.5**0.5
+"""Each latent axis has half the variance of the one before."""
+
+OWN_NOISE = 0.8
+"""Deviation of a community's taste that no axis explains."""
+
+MARGIN_PULL = 0.3
+"""Exponent by which tastes are pulled back to the popularity law: 0 not at all, 1 exactly."""
+
+EXPLORATION = 0.001
+"""Share of picks that ignore the community, so that no item is out of anyone's reach."""
+
+
+def activity(seed: int, *, n_users: int, total: int, least: int, most: int, shape: float) -> I64:
+    """Return how many items each user has: `least` plus a gamma law, at most `most`, exactly `total` in sum.
+
+    Requires n_users * least <= total <= n_users * most.
+    """
+    excess = _quantiles(n_users, shape)
+    counts = least + _shares_up_to(excess, total - n_users * least, most - least)
+    return generator(seed, "data.synthetic.activity").permutation(counts)
+
+
+def popularity(seed: int, *, n_items: int, shape: float) -> F64:
+    """Return the share of each item, by a gamma law."""
+    law = _quantiles(n_items, shape) + 1e-5
+    return generator(seed, "data.synthetic.popularity").permutation(law / law.sum())
+
+
+def memberships(seed: int, counts: I64, *, n_communities: int, mixing: float) -> F64:
+    """Return each user's proportions of communities, shape (n_users, n_communities): Dirichlet draws."""
+    concentration = mixing * (counts / counts.mean()) ** ACTIVITY_MIXES
+    draws = generator(seed, "data.synthetic.memberships").standard_gamma(
+        concentration[:, None], (len(counts), n_communities)
+    )
+    draws += 1e-12  # a user whose draws all underflow belongs everywhere
+    proportions: F64 = draws / draws.sum(axis=1, keepdims=True)
+    return proportions
+
+
+def community_items(seed: int, popular: F64, *, weights: F64, contrast: float) -> F64:
+    """Return the probability of each item in each community, shape (n_communities, n_items).
+
+    Parameters
+    ----------
+    seed : int
+    popular : ndarray, shape (n_items,)
+        Shares that the communities together should come near to.
+    weights : ndarray, shape (n_communities,)
+        Share of all interactions that falls to each community.
+    contrast : float
+        Deviation of the log odds along the latent axes.
+    """
+    n_communities, n_items = len(weights), len(popular)
+    draws = generator(seed, "data.synthetic.tastes")
+    log_odds = _spread_positions(draws, n_communities, contrast) @ draws.standard_normal(
+        (n_communities - 1, n_items)
+    )
+    if contrast > 0:
+        log_odds += OWN_NOISE * draws.standard_normal((n_communities, n_items))
+    tastes = popular * np.exp(log_odds - log_odds.max(axis=1, keepdims=True))
+    tastes /= tastes.sum(axis=1, keepdims=True)
+    tastes *= (popular / (weights @ tastes)) ** MARGIN_PULL
+    tastes /= tastes.sum(axis=1, keepdims=True)
+    anything = 0.9 * popular + 0.1 / n_items
+    mixed: F64 = (1 - EXPLORATION) * tastes + EXPLORATION * anything
+    return mixed
+
+
+def _spread_positions(draws: np.random.Generator, n_communities: int, contrast: float) -> F64:
+    """Place communities on n - 1 orthogonal axes around the origin: no two are alike by chance."""
+    n_axes = n_communities - 1
+    raw = draws.standard_normal((n_communities, n_axes))
+    axes = np.linalg.qr(raw - raw.mean(axis=0))[0] * np.sqrt(n_communities)
+    scale = AXIS_DECAY ** np.arange(n_axes)
+    placed: F64 = axes * (contrast * scale / max(float(np.linalg.norm(scale)), 1e-12))
+    return placed
+
+
+def _quantiles(count: int, shape: float) -> F64:
+    quantiles: F64 = gammaincinv(shape, (np.arange(count) + 0.5) / count)
+    return quantiles
+
+
+def _shares_up_to(law: F64, total: int, most: int) -> I64:
+    """Divide `total` in whole parts, proportional to `law`, none above `most`."""
+    low, high = 0.0, (total + 1) / law.min() if total else 0.0
+    for _ in range(200):  # bisection of the factor whose capped parts add up
+        middle = (low + high) / 2
+        low, high = (middle, high) if np.minimum(middle * law, most).sum() < total else (low, middle)
+    exact = np.minimum(low * law, most)
+    parts = np.floor(exact).astype(np.int64)
+    by_remainder = np.argsort(parts - exact, kind="stable")
+    parts[by_remainder[: total - int(parts.sum())]] += 1
+    return parts

@@ -1,0 +1,70 @@
+"""Interactions to a delimited file that is either whole or not there."""
+
+from __future__ import annotations
+
+import gzip
+import os
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import IO
+
+from gossiprec.data.split import Interactions
+from gossiprec.errors import DataError, ResourceError
+
+
+def write_table(
+    draw: Callable[[], Interactions], out: Path, *, delimiter: str = "\t", overwrite: bool = False
+) -> int:
+    """Write user, item and, where known, rating and time, one interaction a line; return how many.
+
+    Parameters
+    ----------
+    draw : callable
+        Makes the interactions; not called if `out` may not be written.
+    out : Path
+        Packed by gzip if it ends in ``.gz``; the same interactions give the same bytes.
+    delimiter : str
+    overwrite : bool
+        Whether an existing file may be replaced.
+
+    Raises
+    ------
+    DataError
+        If `out` exists and may not be replaced, or the delimiter could be taken for data.
+    ResourceError
+        If the folder cannot be written to.
+    """
+    if out.exists() and not overwrite:
+        raise DataError(f"{out}: exists already; add --overwrite to replace it, or name another file")
+    if not delimiter or not set(delimiter).isdisjoint("0123456789.-\r\n"):
+        raise DataError(f"delimiter {delimiter!r}: allowed: any text without digits, '.', '-' and line ends")
+    interactions = draw()
+    partial = Path()
+    try:
+        handle, name = tempfile.mkstemp(prefix=f".{out.name}.", dir=out.parent)
+        partial = Path(name)
+        with os.fdopen(handle, "wb") as raw:
+            _write(raw, interactions, delimiter, packed=out.suffix == ".gz")
+        partial.chmod(0o644)
+        partial.replace(out)
+    except OSError as error:
+        raise ResourceError(f"{out}: cannot be written: {error.strerror}; name a folder that can") from error
+    finally:
+        if partial.name:
+            partial.unlink(missing_ok=True)
+    return len(interactions.users)
+
+
+def _write(raw: IO[bytes], interactions: Interactions, delimiter: str, *, packed: bool) -> None:
+    columns = [interactions.users.tolist(), interactions.items.tolist()]
+    if interactions.ratings is not None:
+        columns.append([f"{rating:g}" for rating in interactions.ratings.tolist()])
+    if interactions.times is not None:
+        columns.append(interactions.times.tolist())
+    text = "".join(delimiter.join(map(str, row)) + "\n" for row in zip(*columns, strict=True)).encode()
+    if not packed:
+        raw.write(text)
+        return
+    with gzip.GzipFile(filename="", mode="wb", fileobj=raw, mtime=0) as stream:
+        stream.write(text)

@@ -1,0 +1,9 @@
+"""The assembly point: a scenario becomes data, graph, nodes, observers, engine, executor and log."""
+
+from __future__ import annotations
+
+from gossiprec.emulation.prepare import Prepared, prepare
+from gossiprec.emulation.progress import Progress, Status
+from gossiprec.emulation.simulate import simulate
+
+__all__ = ["Prepared", "Progress", "Status", "prepare", "simulate"]

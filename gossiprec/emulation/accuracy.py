@@ -1,0 +1,116 @@
+"""How right the attacks are: rankings joined with the truth, which no attack sees."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from gossiprec.attacks.base import Ranking
+from gossiprec.data.split import Split
+from gossiprec.errors import ScenarioError
+from gossiprec.eventlog.adversaries import attack_key
+from gossiprec.metrics.attack import aac, attack_accuracy, best_decile, random_bound, top_k_found, upper_bound
+from gossiprec.metrics.communities import jaccard_communities
+
+_NAMES = ("observer", "relevance", "momentum", "community_size")
+
+
+@dataclass
+class _Best:
+    """The best round of one attack so far."""
+
+    row: dict[str, Any]
+    nodes: npt.NDArray[np.int64]
+    accuracies: npt.NDArray[np.float64]
+    last: dict[str, Any] = field(default_factory=dict)
+
+
+class AttackRecord:
+    """Accuracy of every attack over a run.
+
+    Parameters
+    ----------
+    split : Split
+        The truth: u's community is the K other users nearest to it by Jaccard similarity of training items.
+    largest : int
+        Largest community size asked for; 0: no attacks.
+    """
+
+    def __init__(self, split: Split, largest: int) -> None:
+        self._n_users = split.n_users
+        self._best: dict[str, _Best] = {}
+        if largest:
+            train = split.train
+            self._communities = jaccard_communities(
+                train.offsets, train.items, n_items=split.n_items, k=largest
+            )
+
+    def score(self, rankings: Sequence[Ranking], *, time: float, round: int) -> list[dict[str, Any]]:
+        """Return one row of ``attacks.csv`` per ranking and community size.
+
+        Raises
+        ------
+        ScenarioError
+            If two observers could not be told apart in the table.
+        """
+        rows: dict[str, dict[str, Any]] = {}
+        for ranking in rankings:
+            for size in ranking.community_sizes:
+                row = self._score(ranking, size, time=time, round=round)
+                if rows.setdefault(_key(row), row) is not row:
+                    raise ScenarioError(
+                        f"observers: two of them are called {_key(row)}; give one another fraction, number of "
+                        "members, momentum, relevance or community_size"
+                    )
+        return list(rows.values())
+
+    def _score(self, ranking: Ranking, size: int, *, time: float, round: int) -> dict[str, Any]:
+        community = self._communities[ranking.adversaries, :size]
+        accuracies = attack_accuracy(top_k_found(ranking.scores, size), community)
+        low, mean = best_decile(accuracies)
+        row = {
+            "observer": ranking.observer,
+            "relevance": ranking.relevance,
+            "momentum": ranking.momentum,
+            "community_size": size,
+            "time": time,
+            "round": round,
+            "aac": aac(accuracies),
+            "best10_min": low,
+            "best10_mean": mean,
+            "upper_bound": upper_bound(~np.isnan(ranking.scores), community),
+            "random_bound": random_bound(size, self._n_users),
+        }
+        key = _key(row)
+        if key not in self._best or row["aac"] > self._best[key].row["aac"]:
+            self._best[key] = _Best(row, ranking.adversaries, accuracies)
+        self._best[key].last = row
+        return row
+
+    def adversaries(self) -> dict[str, tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]]:
+        """Return each attack's adversaries and their accuracies at its best round."""
+        return {key: (best.nodes, best.accuracies) for key, best in self._best.items()}
+
+    def summary(self) -> list[dict[str, Any]]:
+        """Return the attacks' part of the summary: the best round, and the bounds at the end."""
+        return [
+            {
+                **{name: best.row[name] for name in _NAMES},
+                "max_aac": best.row["aac"],
+                "at_round": best.row["round"],
+                "last_aac": best.last["aac"],
+                "best10_min": best.row["best10_min"],
+                "best10_mean": best.row["best10_mean"],
+                "upper_bound": best.last["upper_bound"],
+                "random_bound": best.row["random_bound"],
+            }
+            for best in self._best.values()
+        ]
+
+
+def _key(row: dict[str, Any]) -> str:
+    return attack_key(**{name: row[name] for name in _NAMES})

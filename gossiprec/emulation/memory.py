@@ -1,0 +1,46 @@
+"""What a run needs and what the machine has."""
+
+from __future__ import annotations
+
+import os
+import resource
+import sys
+from pathlib import Path
+
+from gossiprec.errors import ResourceError
+
+MIB = 2**20
+
+
+def available_bytes() -> int:
+    """Return the memory that a new process could use without swapping, as far as the system tells."""
+    meminfo = Path("/proc/meminfo")
+    if meminfo.exists():
+        for line in meminfo.read_text().splitlines():
+            if line.startswith("MemAvailable:"):
+                return int(line.split()[1]) * 1024
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+
+
+def peak_rss_mib() -> float:
+    """Return the largest resident size of this process so far, in MiB."""
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak / MIB if sys.platform == "darwin" else peak / 1024
+
+
+def check_fits(needed: dict[str, int]) -> None:
+    """Refuse a run that the memory cannot hold.
+
+    Raises
+    ------
+    ResourceError
+        Naming the parts, what there is, and what to lower.
+    """
+    total, available = sum(needed.values()), available_bytes()
+    if total > available:
+        parts = ", ".join(f"{name} {size / MIB:,.0f} MiB" for name, size in needed.items())
+        raise ResourceError(
+            f"the run needs {total / MIB:,.0f} MiB ({parts}), but {available / MIB:,.0f} MiB are available; "
+            "lower dataset.limit_users or dataset.users, model.dim, the number of observers or their momenta, "
+            "or observers.reference_items"
+        )

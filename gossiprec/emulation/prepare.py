@@ -1,0 +1,343 @@
+"""From a scenario to everything a run needs, before the first local update."""
+
+from __future__ import annotations
+
+import math
+import os
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from gossiprec.attacks import ATTACKS, Attack
+from gossiprec.attacks.base import Meetings, World
+from gossiprec.compute.arena import Arena
+from gossiprec.compute.crew import Crew
+from gossiprec.compute.executors import EXECUTORS, Executor, Workload
+from gossiprec.compute.planner import Planner
+from gossiprec.compute.tape import Event, Op, Segment, Tape
+from gossiprec.compute.training import LocalData, TrainingSettings
+from gossiprec.data import load_split
+from gossiprec.data.split import Split
+from gossiprec.emulation.memory import check_fits
+from gossiprec.emulation.progress import Progress, Silent, Stopwatch
+from gossiprec.models import MODELS, Layout, Model
+from gossiprec.protocols import PROTOCOLS, Protocol
+from gossiprec.scenario import Scenario, check_sizes
+from gossiprec.sim.engine import Engine
+from gossiprec.sim.network import Network
+
+FEW_EPOCHS = 3_000
+"""Local epochs below which ``executor: auto`` takes the reference: compiling would last longer."""
+SPARE_BYTES = 256 * 2**20
+"""Memory for versions in waiting; with less than one spare row for four nodes, merging in time costs too much."""
+
+
+@dataclass(frozen=True)
+class Tick:
+    """A stretch of tape that ends in a report.
+
+    Attributes
+    ----------
+    time : float
+        Virtual time of the report.
+    round : int
+        Mean number of wakes so far of the nodes that wake.
+    """
+
+    segment: Segment
+    time: float
+    round: int
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A run that could start now.
+
+    Attributes
+    ----------
+    ticks : list of Tick
+        The whole control plane, run ahead: no choice in it depends on a model's values.
+    epochs : int
+        Local epochs of the whole run.
+    needed : dict of str to int
+        Bytes by part.
+    seconds : dict of str to float
+        Wall time of the preparations, by part.
+    """
+
+    scenario: Scenario
+    split: Split
+    protocol: Protocol
+    executor: Executor
+    crew: Crew
+    planner: Planner
+    attacks: list[Attack]
+    inline: bool
+    ticks: list[Tick]
+    epochs: int
+    needed: dict[str, int]
+    seconds: dict[str, float]
+
+    def sizes(self) -> dict[str, Any]:
+        """Return what the run is about, in numbers: for ``--dry-run`` and the summary."""
+        segments = [tick.segment for tick in self.ticks]
+        return {
+            "scenario": self.scenario.name,
+            "seed": self.scenario.seed,
+            "dataset": self.split.name,
+            "nodes": self.protocol.n_nodes,
+            "items": self.split.n_items,
+            "interactions": int(sum(part.sizes.sum() for part in _parts(self.split))),
+            "wakes": sum(int((s.kind == Event.WAKE).sum()) for s in segments),
+            "messages": sum(len(s.receiver) for s in segments),
+            "node_updates": self.epochs,
+            "virtual_time": self.ticks[-1].time,
+            "executor": self.executor.name,
+            "threads": self.crew.size,
+        }
+
+
+def prepare(scenario: Scenario, progress: Progress | None = None) -> Prepared:
+    """Load the data, set everything up and run the control plane ahead.
+
+    Raises
+    ------
+    ScenarioError, DataError
+        If the scenario does not fit its data.
+    ResourceError
+        If the run cannot fit into memory.
+    """
+    say, watch = progress or Silent(), Stopwatch()
+    say.phase("loading data")
+    with watch("load"):
+        split = _load(scenario)
+        check_sizes(scenario, split.n_users, split.n_items)
+        protocol = PROTOCOLS[scenario.protocol.name](
+            scenario.protocol.options, n_users=split.n_users, seed=scenario.seed
+        )
+    say.phase("running events ahead")
+    with watch("control"):
+        ticks, inline = run_ahead(scenario, protocol)
+    training = _settings(scenario)
+    epochs = training.local_epochs * sum(_updates(tick.segment, protocol, inline) for tick in ticks)
+    with watch("setup"):
+        model = MODELS[scenario.model.name](scenario.model.options)
+        layout = model.layout(split.n_items, split.n_users if protocol.whole_user_table else 1)
+        spare = _spare_rows(protocol.n_nodes, layout)
+        needed = _needed(layout, training, protocol.n_nodes, spare)
+        check_fits(needed)
+        executor = _executor(scenario, split, protocol, model, layout, training, epochs)
+    crew = Crew(_threads(scenario) if executor.parallel else 1)
+    meetings = _meetings(ticks, inline)
+    with watch("setup"):
+        attacks = _attacks(scenario, split, protocol, executor, crew)
+        pools = [pool for attack in attacks for pool in attack.pools]
+        planner = _planner(protocol, split, training, pools, inline, spare, meetings)
+        executor.work.arena.grow(planner.capacity)
+    if executor.parallel:
+        say.phase("compiling kernels (once on a machine)")
+    with watch("compile"):
+        executor.warm_up()
+        planner.warm_up()
+        for attack in attacks:
+            attack.warm_up()
+    say.phase("setting up observers")
+    with watch("setup"):
+        first_pool = 0
+        for attack in attacks:
+            attack.foresee(meetings, first_pool)
+            first_pool += len(attack.pools)
+    needed["observers"] = sum(attack.state_bytes for attack in attacks)
+    check_fits({"observers": needed["observers"]})
+    return Prepared(
+        scenario,
+        split,
+        protocol,
+        executor,
+        crew,
+        planner,
+        attacks,
+        inline,
+        ticks,
+        epochs,
+        needed,
+        watch.seconds,
+    )
+
+
+def _attacks(
+    scenario: Scenario, split: Split, protocol: Protocol, executor: Executor, crew: Crew
+) -> list[Attack]:
+    world = World(
+        executor=executor,
+        n_users=split.n_users,
+        coordinator=split.n_users if protocol.has_coordinator else None,
+        targets=split.train,
+        seed=scenario.seed,
+        crew=crew,
+        compiled=executor.parallel,
+    )
+    return [ATTACKS[choice.name](choice.options, world) for choice in scenario.observers]
+
+
+def run_ahead(scenario: Scenario, protocol: Protocol) -> tuple[list[Tick], bool]:
+    """Run the whole control plane; return its tape cut at the report ticks, and whether deliveries are implied."""
+    latency = scenario.network.latency
+    network = Network(
+        protocol.n_nodes,
+        law=latency.law,
+        latency=latency.value if latency.law == "constant" else latency.mean,
+        loss=scenario.network.loss,
+        seed=scenario.seed,
+    )
+    inline = network.instant and not protocol.replies
+    tape = Tape()
+    engine = Engine(
+        control=protocol,
+        clock=protocol.clock,
+        network=network,
+        recorder=tape,
+        wakes=protocol.wakes,
+        inline=inline,
+    )
+    ticks: list[Tick] = []
+    n_waking = len(protocol.clock.node_ids)
+    while True:
+        due = (len(ticks) + 1) * scenario.evaluate.every * protocol.clock.mean
+        engine.run_until(math.nextafter(due, math.inf))
+        segment, over = tape.cut(), engine.finished
+        time = float(segment.time[-1]) if over else due
+        ticks.append(Tick(segment, time, round(engine.n_wakes / n_waking)))
+        if over:
+            return ticks, inline
+
+
+def _load(scenario: Scenario) -> Split:
+    choice = scenario.dataset
+    return load_split(
+        choice.name,
+        choice.options,
+        choice.split.name,
+        choice.split.options,
+        scenario.seed,
+        limit_users=choice.limit_users,
+    )
+
+
+def _settings(scenario: Scenario) -> TrainingSettings:
+    training = scenario.training
+    return TrainingSettings(
+        optimizer=training.optimizer,
+        learning_rate=training.learning_rate,
+        batch_size=None if training.batch_size == "full" else training.batch_size,
+        local_epochs=training.local_epochs,
+        negatives=training.negatives,
+        beta1=training.betas[0],
+        beta2=training.betas[1],
+        epsilon=training.eps,
+    )
+
+
+def _needed(layout: Layout, training: TrainingSettings, n_nodes: int, spare: int) -> dict[str, int]:
+    """Return the bytes of the nodes' versions, of versions in waiting and of optimizer state."""
+    row = 4 * layout.row_size
+    moments = 2 * n_nodes * row if training.optimizer == "adam" else 0
+    return {"parameters": n_nodes * row, "versions in waiting": spare * row, "moments": moments}
+
+
+def _executor(
+    scenario: Scenario,
+    split: Split,
+    protocol: Protocol,
+    model: Model,
+    layout: Layout,
+    training: TrainingSettings,
+    epochs: int,
+) -> Executor:
+    """Make the arena with every node's first version, and the executor that works on it."""
+    arena = Arena(
+        layout, n_nodes=protocol.n_nodes, capacity=protocol.n_nodes, moments=training.optimizer == "adam"
+    )
+    arena.rows[: split.n_users] = model.initial_rows(layout, split.n_users, scenario.seed)
+    if protocol.has_coordinator:
+        arena.rows[split.n_users] = arena.rows[0]
+    data = LocalData(split.train, split.n_items)
+    work = Workload(model, layout, training, data, arena, scenario.seed)
+    name: str = scenario.executor.name
+    if name == "auto":
+        name = _choose(model, scenario.executor.device, epochs)
+    return EXECUTORS[name](work, scenario.executor.device)
+
+
+def _choose(model: Model, device: str, epochs: int) -> str:
+    """Return the executor that ``auto`` stands for."""
+    if device == "cuda":
+        return "batched"
+    if epochs < FEW_EPOCHS:
+        return "reference"
+    return "fused" if EXECUTORS["fused"].supports(model) else "batched"
+
+
+def _threads(scenario: Scenario) -> int:
+    asked = scenario.executor.threads
+    return len(os.sched_getaffinity(0)) if asked == "auto" else asked
+
+
+def _spare_rows(n_nodes: int, layout: Layout) -> int:
+    """Return how many versions in waiting to keep: two for each node, fewer where rows are large."""
+    return min(2 * n_nodes, max(n_nodes // 4, SPARE_BYTES // (4 * layout.row_size)))
+
+
+def _planner(
+    protocol: Protocol,
+    split: Split,
+    training: TrainingSettings,
+    pools: list[Any],
+    inline: bool,
+    spare: int,
+    meetings: Meetings,
+) -> Planner:
+    n_positives = split.train.sizes
+    pools_of = np.zeros((protocol.n_nodes, len(pools)), bool)
+    for number, members in enumerate(pools):
+        pools_of[members, number] = True
+    samples = np.append(n_positives, 0)[: protocol.n_nodes] * (1 + training.negatives) * training.local_epochs
+    return Planner(
+        roles=protocol.roles,
+        behaviours=protocol.behaviours,
+        weights=protocol.merge_weights(n_positives),
+        cost=2.0 + samples / 100.0,
+        pools_of=pools_of,
+        inline=inline,
+        spare_rows=spare,
+        expected_messages=meetings.n_messages,
+    )
+
+
+def _meetings(ticks: list[Tick], inline: bool) -> Meetings:
+    """Return all deliveries of the run in order."""
+    segments = [tick.segment for tick in ticks]
+    empty = [np.zeros(0, np.int32)]
+    sender = np.concatenate([s.sender for s in segments] or empty)
+    if inline:
+        receiver = np.concatenate([s.receiver for s in segments] or empty)
+        return Meetings(np.arange(len(sender), dtype=np.int32), sender, receiver, len(sender))
+    arrived = [s.kind == Event.DELIVER for s in segments]
+    message = np.concatenate([s.message[a] for s, a in zip(segments, arrived, strict=True)] or empty)
+    receiver = np.concatenate([s.node[a] for s, a in zip(segments, arrived, strict=True)] or empty)
+    return Meetings(message, sender[message], receiver, len(sender))
+
+
+def _updates(segment: Segment, protocol: Protocol, inline: bool) -> int:
+    """Return the number of local updates in a stretch of tape."""
+    trains = np.array([[Op.TRAIN in b.on_wake, Op.TRAIN in b.on_receive] for b in protocol.behaviours])
+    role = protocol.roles[segment.node]
+    on_wake = trains[role, 0] & (segment.kind == Event.WAKE)
+    on_receive = trains[role, 1] & (segment.kind == Event.DELIVER)
+    implied = trains[protocol.roles[segment.receiver], 1].sum() if inline else 0
+    return int(on_wake.sum() + on_receive.sum() + implied)
+
+
+def _parts(split: Split) -> tuple[Any, ...]:
+    return split.train, split.validation, split.test

@@ -1,0 +1,70 @@
+"""What a run says while it works."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Protocol
+
+
+@dataclass(frozen=True)
+class Status:
+    """Where a run stands at a report tick.
+
+    Attributes
+    ----------
+    time : float
+        Virtual time.
+    round : int
+    updates, total_updates : int
+        Local epochs done, and in the whole run.
+    seconds : float
+        Wall time since the first update.
+    headline : dict of str to float
+        The figures of most interest, by name.
+    """
+
+    time: float
+    round: int
+    updates: int
+    total_updates: int
+    seconds: float
+    headline: dict[str, float]
+
+
+class Progress(Protocol):
+    """Receives what a run says."""
+
+    def phase(self, text: str) -> None:
+        """A part of the work begins."""
+
+    def tick(self, status: Status) -> None:
+        """Some of the work is done."""
+
+
+class Silent:
+    """Says nothing."""
+
+    def phase(self, text: str) -> None:
+        """Say nothing."""
+
+    def tick(self, status: Status) -> None:
+        """Say nothing."""
+
+
+class Stopwatch:
+    """Adds up wall time by part: ``with watch("load"): ...``."""
+
+    def __init__(self) -> None:
+        self.seconds: dict[str, float] = {}
+
+    @contextmanager
+    def __call__(self, part: str) -> Iterator[None]:
+        """Count the time of a block towards `part`."""
+        begin = time.perf_counter()
+        try:
+            yield
+        finally:
+            self.seconds[part] = self.seconds.get(part, 0.0) + time.perf_counter() - begin

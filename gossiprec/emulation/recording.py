@@ -1,0 +1,143 @@
+"""The event log of a run, written from the tape."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from gossiprec.compute.tape import Behaviour, Event, Op, Segment
+from gossiprec.eventlog import EventWriter
+
+I64 = npt.NDArray[np.int64]
+
+
+class Recording:
+    """Turns stretches of tape into events of the log.
+
+    Parameters
+    ----------
+    log : EventWriter
+    behaviours : sequence of Behaviour
+    roles : ndarray of int64, shape (n_nodes,)
+    samples : ndarray of int64, shape (n_nodes,)
+        Training samples of one local update.
+    epochs : int
+        Local epochs of one.
+    message_bytes : int
+    view_size : int or None
+        Peers of a view if a wake sends to the whole view; views are then logged when they change.
+    inline : bool
+        Messages arrive when they are sent.
+    """
+
+    def __init__(
+        self,
+        log: EventWriter,
+        *,
+        behaviours: Sequence[Behaviour],
+        roles: I64,
+        samples: I64,
+        epochs: int,
+        message_bytes: int,
+        view_size: int | None,
+        inline: bool,
+    ) -> None:
+        self._log = log
+        self._roles = roles
+        self._samples = samples
+        self._epochs = epochs
+        self._message_bytes = message_bytes
+        self._inline = inline
+        self._trains = np.array([[Op.TRAIN in b.on_wake, Op.TRAIN in b.on_receive] for b in behaviours])
+        self._view = None if view_size is None else np.full((len(roles), view_size), -1, np.int32)
+        self._sender = np.zeros(0, np.int32)
+        self._sent_at = np.zeros(0, np.float64)
+
+    def write(self, segment: Segment) -> None:
+        """Append a stretch of tape."""
+        wakes = segment.kind == Event.WAKE
+        self._log.append("wake", {"time": segment.time[wakes], "node": segment.node[wakes]})
+        if self._view is not None:
+            self._write_views(segment)
+        sent_at = segment.sent_at
+        if self._inline:
+            time, receiver, sender = sent_at, segment.receiver, segment.sender
+        else:
+            self._sender = np.concatenate([self._sender, segment.sender])
+            self._sent_at = np.concatenate([self._sent_at, sent_at])
+            arrived = segment.kind == Event.DELIVER
+            message = segment.message[arrived]
+            time, receiver, sender = segment.time[arrived], segment.node[arrived], self._sender[message]
+            sent_at = self._sent_at[message]
+            self._write_drops(segment)
+        size = np.full(len(time), self._message_bytes, np.int32)
+        self._log.append(
+            "message",
+            {"time": time, "sender": sender, "receiver": receiver, "sent_at": sent_at, "size_bytes": size},
+        )
+        self._write_updates(segment, time, receiver)
+
+    def mark(self, kind: str, *, time: float, round: int) -> None:
+        """Append a round or an evaluation."""
+        self._log.append(kind, {"time": [time], "round": np.array([round], np.int32)})
+
+    def _write_updates(
+        self, segment: Segment, time: npt.NDArray[np.float64], receiver: npt.NDArray[np.int32]
+    ) -> None:
+        woke = segment.kind == Event.WAKE
+        woke &= self._trains[self._roles[segment.node], 0]
+        on_receive = self._trains[self._roles[receiver], 1]
+        times = np.concatenate([segment.time[woke], time[on_receive]])
+        nodes = np.concatenate([segment.node[woke], receiver[on_receive]])
+        order = np.argsort(times, kind="stable")
+        nodes = nodes[order]
+        self._log.append(
+            "update",
+            {
+                "time": times[order],
+                "node": nodes,
+                "epochs": np.full(len(nodes), self._epochs, np.int32),
+                "samples": self._samples[nodes].astype(np.int32),
+            },
+        )
+
+    def _write_views(self, segment: Segment) -> None:
+        """Append the views that differ from the node's view before."""
+        assert self._view is not None
+        wakes = np.flatnonzero(segment.kind == Event.WAKE)
+        if not len(wakes):
+            return
+        starts = np.cumsum(segment.count) - segment.count
+        peers = segment.receiver[starts[wakes][:, None] + np.arange(self._view.shape[1])]
+        order = np.argsort(segment.node[wakes], kind="stable")
+        nodes, views = segment.node[wakes][order], np.sort(peers[order], axis=1)
+        before = np.roll(views, 1, axis=0)
+        first = np.append(True, nodes[1:] != nodes[:-1])
+        before[first] = self._view[nodes[first]]
+        changed = np.sort(order[(views != before).any(axis=1)])
+        last = np.append(first[1:], True)
+        self._view[nodes[last]] = views[last]
+        self._log.append(
+            "view",
+            {
+                "time": segment.time[wakes[changed]],
+                "node": segment.node[wakes[changed]],
+                "peers": peers[changed],
+            },
+        )
+
+    def _write_drops(self, segment: Segment) -> None:
+        lost = segment.kind == Event.DROP
+        message = segment.message[lost]
+        self._log.append(
+            "drop",
+            {
+                "time": segment.time[lost],
+                "sender": self._sender[message],
+                "receiver": segment.node[lost],
+                "sent_at": self._sent_at[message],
+                "cause": np.zeros(len(message), np.uint8),
+            },
+        )

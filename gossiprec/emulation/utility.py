@@ -1,0 +1,130 @@
+"""Recommendation quality of the nodes' own models.
+
+References
+----------
+CDA paper (arXiv 2306.08929), section 5: HR@20; candidates as in its published code: each test item against 99 fixed
+items the user has not interacted with.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from gossiprec.compute.executors.base import Executor
+from gossiprec.data.split import Split
+from gossiprec.errors import DataError
+from gossiprec.metrics.full_ranking import full_ranking
+from gossiprec.metrics.ranking import hit_ratio, mean_over_users, ndcg, ranks_against, user_means
+from gossiprec.rng import generator
+
+N_NEGATIVES = 99
+BLOCK = 512
+"""Users whose scores of all items are held at a time."""
+
+I64 = npt.NDArray[np.int64]
+
+
+class Utility:
+    """Measures HR@K and NDCG@K, per node, averaged over the nodes that have test items.
+
+    Parameters
+    ----------
+    split : Split
+    metrics : sequence of str
+        ``hr@K``, ``ndcg@K``: each test item against 99 fixed negatives (fewer if a user leaves fewer);
+        ``full_hr@K``, ``full_ndcg@K``: against all items the user has not trained on.
+    executor : Executor
+    seed : int
+
+    Raises
+    ------
+    DataError
+        If a user leaves no item to be a negative.
+    """
+
+    def __init__(self, split: Split, metrics: Sequence[str], executor: Executor, seed: int) -> None:
+        self._split = split
+        self._metrics = [re.fullmatch(r"(full_)?(hr|ndcg)@(\d+)", metric) for metric in metrics]
+        self._executor = executor
+        self._users = np.flatnonzero(split.test.sizes > 0)
+        if any(metric and not metric[1] for metric in self._metrics) and len(self._users):
+            self._draw_candidates(seed)
+
+    def _draw_candidates(self, seed: int) -> None:
+        """Fix the candidates of every test item, the test item first."""
+        split = self._split
+        seen = [
+            np.concatenate([split.train[u], split.validation[u], split.test[u]]) for u in self._users.tolist()
+        ]
+        most = max(range(len(seen)), key=lambda place: len(seen[place]))
+        n_negatives = min(N_NEGATIVES, split.n_items - len(seen[most]))
+        if n_negatives < 1:
+            raise DataError(
+                f"{split.name}: user {self._users[most]} has all {split.n_items} items, so no item is left to "
+                "rank its test items against; leave such users out, or evaluate full_hr@K and full_ndcg@K"
+            )
+        parts = []
+        for user, items in zip(self._users.tolist(), seen, strict=True):
+            others = np.delete(np.arange(split.n_items, dtype=np.int32), items)
+            tests = split.test[user]
+            keys = generator(seed, "candidates", user).random((len(tests), len(others)))
+            drawn = others[np.argpartition(keys, n_negatives - 1, axis=1)[:, :n_negatives]]
+            parts.append(np.concatenate([tests[:, None], drawn], axis=1))
+        self._candidates = np.concatenate(parts).astype(np.int32)
+
+    def measure(self, current: I64) -> dict[str, float]:
+        """Return each metric for the models at arena rows `current`, shape (n_nodes,)."""
+        if not len(self._users):
+            return {}
+        found: dict[str, float] = {}
+        ranks = None
+        for metric in self._metrics:
+            assert metric is not None
+            k = int(metric[3])
+            if metric[1]:
+                found[metric[0]] = self._full(current, metric[2], k)
+                continue
+            if ranks is None:
+                ranks = self._sampled_ranks(current)
+            values = hit_ratio(ranks, k) if metric[2] == "hr" else ndcg(ranks, k)
+            offsets = np.concatenate([[0], np.cumsum(self._split.test.sizes[self._users])])
+            found[metric[0]] = mean_over_users(user_means(values, offsets))
+        return found
+
+    def _scores(
+        self, current: I64, users: I64, offsets: I64, items: npt.NDArray[np.int32]
+    ) -> npt.NDArray[np.float32]:
+        work = self._executor.work
+        rows = work.arena.rows
+        return self._executor.scores(
+            work.layout, rows, current[users], work.layout.user_index(users), offsets, items
+        )
+
+    def _sampled_ranks(self, current: I64) -> I64:
+        width = self._candidates.shape[1]
+        offsets = np.concatenate([[0], np.cumsum(self._split.test.sizes[self._users])]) * width
+        scores = self._scores(current, self._users, offsets.astype(np.int64), self._candidates.ravel())
+        scores = scores.reshape(-1, width)
+        return ranks_against(scores[:, 0], scores[:, 1:])
+
+    def _full(self, current: I64, kind: str, k: int) -> float:
+        n_items = self._split.n_items
+        values = []
+        for low in range(0, len(self._users), BLOCK):
+            users = self._users[low : low + BLOCK]
+            scores = self._scores(
+                current, users, np.arange(len(users) + 1, dtype=np.int64) * n_items,
+                np.tile(np.arange(n_items, dtype=np.int32), len(users)),
+            ).reshape(len(users), n_items)  # fmt: skip
+            candidates = np.ones(scores.shape, bool)
+            relevant = np.zeros(scores.shape, bool)
+            for place, user in enumerate(users.tolist()):
+                candidates[place, self._split.train[user]] = False
+                relevant[place, self._split.test[user]] = True
+            ranking = full_ranking(scores, candidates, relevant, k=k)
+            values.append(ranking.recall if kind == "hr" else ranking.ndcg)
+        return float(mean_over_users(np.concatenate(values)))

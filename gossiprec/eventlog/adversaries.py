@@ -1,0 +1,66 @@
+"""The accuracy of every single adversary at an attack's best round, for distributions (CDFs)."""
+
+from __future__ import annotations
+
+import io
+import zipfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from gossiprec.errors import LogError
+from gossiprec.eventlog import layout
+from gossiprec.eventlog.disk import replace_file
+
+Accuracies = dict[str, tuple[npt.NDArray[Any], npt.NDArray[Any]]]
+"""Attack key to (node ids, accuracies), both of shape (n_adversaries,)."""
+
+_NODES = "/nodes"
+
+
+def attack_key(*, observer: str, relevance: str, momentum: float, community_size: int) -> str:
+    """Return the name of an attack's arrays, such as ``single/ndcg/b0.99/k50``."""
+    return f"{observer}/{relevance}/b{momentum:g}/k{community_size}"
+
+
+def write_adversaries(folder: Path, accuracies: Mapping[str, tuple[npt.ArrayLike, npt.ArrayLike]]) -> None:
+    """Write, per attack key, the array ``<key>`` of accuracies (fractions) and ``<key>/nodes`` of node ids.
+
+    Raises
+    ------
+    ValueError
+        If the two arrays of a key are not of one length.
+    ResourceError
+        If the file cannot be written.
+    """
+    arrays: dict[str, npt.NDArray[Any]] = {}
+    for key, (nodes, accuracy) in accuracies.items():
+        arrays[key] = np.asarray(accuracy, np.float64)
+        arrays[key + _NODES] = np.asarray(nodes, np.int64)
+        if arrays[key].ndim != 1 or arrays[key].shape != arrays[key + _NODES].shape:
+            raise ValueError(f"{key}: {arrays[key].shape} accuracies for {arrays[key + _NODES].shape} nodes")
+    content = io.BytesIO()
+    np.savez(content, **arrays)  # type: ignore[arg-type]  # the stub takes a key for `allow_pickle`
+    replace_file(folder / layout.ADVERSARIES, content.getvalue())
+
+
+def read_adversaries(folder: Path) -> Accuracies:
+    """Return (node ids, accuracies) by attack key; empty where the run wrote none.
+
+    Raises
+    ------
+    LogError
+        If the file cannot be read as one.
+    """
+    path = folder / layout.ADVERSARIES
+    if not path.exists():
+        return {}
+    try:
+        with np.load(path, allow_pickle=False) as arrays:
+            keys = [key for key in arrays.files if not key.endswith(_NODES)]
+            return {key: (arrays[key + _NODES], arrays[key]) for key in keys}
+    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
+        raise LogError(f"cannot read {path}: {error}") from error

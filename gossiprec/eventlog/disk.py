@@ -1,0 +1,62 @@
+"""Writing files so that a reader sees the old one or the new one, and a full disk is a clear message."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from io import FileIO
+from pathlib import Path
+from typing import BinaryIO
+
+from gossiprec.errors import ResourceError
+
+TEMPORARY_SUFFIX = ".writing"
+
+
+@contextmanager
+def writing(path: Path) -> Iterator[None]:
+    """Turn an `OSError` of the body into a :class:`ResourceError` that names `path` and the next step."""
+    try:
+        yield
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise ResourceError(
+            f"cannot write {path}: {reason}; make room or permission for it, or choose another --out"
+        ) from error
+
+
+def write_all(file: FileIO, content: bytes) -> None:
+    """Write all of `content` to an unbuffered file."""
+    left = memoryview(content)
+    while left:
+        left = left[file.write(left) :]
+
+
+@contextmanager
+def replacing(path: Path) -> Iterator[BinaryIO]:
+    """Give a file that takes the place of `path` when the body is done; until then it has a temporary name.
+
+    Raises
+    ------
+    ResourceError
+        If the disk or the permissions do not allow it; `path` is then as it was.
+    """
+    temporary = path.with_name(f".{path.name}{TEMPORARY_SUFFIX}")
+    with writing(path):
+        try:
+            with temporary.open("wb") as file:
+                yield file
+                file.flush()
+                os.fsync(file.fileno())
+            temporary.replace(path)
+        except BaseException:
+            with suppress(OSError):
+                temporary.unlink()
+            raise
+
+
+def replace_file(path: Path, content: bytes) -> None:
+    """Write `content` to `path` in one step; see :func:`replacing`."""
+    with replacing(path) as file:
+        file.write(content)

@@ -1,0 +1,23 @@
+"""Names of what lies in a run directory."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+SCENARIO = "scenario.yaml"
+MANIFEST = "manifest.json"
+EVENTS = "events.mplog"
+METRICS = "metrics.csv"
+ATTACKS = "attacks.csv"
+ADVERSARIES = "adversaries.npz"
+SUMMARY = "summary.json"
+
+FILES = (SCENARIO, EVENTS, METRICS, ATTACKS, ADVERSARIES, SUMMARY, MANIFEST)
+"""All that a run writes there; the manifest last, so that a half-cleared directory is still known as one."""
+
+STATUSES = ("running", "complete", "failed", "interrupted")
+
+
+def log_path(path: Path) -> Path:
+    """Return the event log that `path` means: itself, or the one in that run directory."""
+    return path / EVENTS if path.is_dir() else path

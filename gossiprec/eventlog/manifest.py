@@ -1,0 +1,75 @@
+"""What a run's manifest says about where the run comes from."""
+
+from __future__ import annotations
+
+import datetime
+import importlib.metadata
+import os
+import platform
+import subprocess
+from pathlib import Path
+from typing import Any
+
+from gossiprec.version import __version__
+
+LAYOUT = 1
+"""Version of the run directory's contract."""
+
+_PACKAGES = (
+    "click",
+    "msgpack",
+    "networkx",
+    "numba",
+    "numpy",
+    "pydantic",
+    "PyYAML",
+    "scipy",
+    "simpy",
+    "torch",
+)
+
+
+def utc_now() -> str:
+    """Return the time as ISO 8601 in UTC, to the second."""
+    return datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+
+
+def new_manifest(seed: int) -> dict[str, Any]:
+    """Return the manifest of a run that starts now."""
+    return {
+        "gossiprec": __version__,
+        "layout": LAYOUT,
+        "git_commit": git_commit(Path(__file__).resolve().parents[2]),
+        "platform": platform.platform(),
+        "cpus": os.cpu_count(),
+        "python": platform.python_version(),
+        "packages": package_versions(),
+        "seed": seed,
+        "status": "running",
+        "log_digest": None,
+        "started": utc_now(),
+        "finished": None,
+    }
+
+
+def package_versions() -> dict[str, str]:
+    """Return the installed version of each package that can decide a run's numbers."""
+    found = {}
+    for name in _PACKAGES:
+        try:
+            found[name] = importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:
+            continue
+    return found
+
+
+def git_commit(source: Path) -> str | None:
+    """Return the commit of the checkout at `source`, with ``-dirty`` where files differ; None elsewhere."""
+    if not (source / ".git").exists():  # an installed package may lie inside somebody else's checkout
+        return None
+    command = ["git", "-C", str(source), "describe", "--always", "--dirty", "--abbrev=40", "--exclude=*"]
+    try:
+        found = subprocess.run(command, capture_output=True, text=True, timeout=10, check=False)
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    return found.stdout.strip() if found.returncode == 0 else None

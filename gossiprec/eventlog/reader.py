@@ -1,0 +1,220 @@
+"""The reader of an event log: everything before the first damage, and a plain account of the damage."""
+
+from __future__ import annotations
+
+import mmap
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from gossiprec.errors import LogError
+from gossiprec.eventlog import frames
+from gossiprec.eventlog.digest import ContentDigest
+from gossiprec.eventlog.frames import DamagedError, Record
+from gossiprec.eventlog.schema import EventKind, Schema
+
+Columns = dict[str, npt.NDArray[Any]]
+
+
+@dataclass(frozen=True)
+class Damage:
+    """Where a log stops being what was written, and how that shows."""
+
+    offset: int
+    reason: str
+
+    def __str__(self) -> str:
+        return f"damage at byte {self.offset}: {self.reason}"
+
+
+@dataclass(frozen=True)
+class _Chunk:
+    record: Record
+    kind: EventKind
+    rows: int
+
+
+class EventLog:
+    """An event log as it stood when it was opened: see :func:`read_log`.
+
+    Attributes
+    ----------
+    path : Path
+    size_bytes : int
+    schema : Schema
+        As written in the file's header.
+    writer : str
+        Name and version of the program that wrote the log.
+    complete : bool
+        The index and the trailer are there and agree with the chunks: nothing is missing.
+    damage : Damage or None
+        None also for a log that is still being written, or whose writer died between two chunks.
+    rows : dict of str to int
+        Readable rows by kind.
+    index_offset : int or None
+        First byte of the index, where there is one.
+    recorded_digest : str or None
+        The digest that the index carries.
+    """
+
+    def __init__(self, path: Path, data: memoryview) -> None:
+        self.path, self.size_bytes = path, len(data)
+        self._data = data
+        self._chunks: list[_Chunk] = []
+        self.recorded_digest: str | None = None
+        self.index_offset: int | None = None
+        self.complete = False
+        self.damage: Damage | None = None
+        self.schema, self.writer, start = _header(path, data)
+        self._kinds = {kind.name: kind for kind in self.schema.kinds}
+        try:
+            self.complete = self._scan(start)
+        except DamagedError as found:
+            self.damage = Damage(found.offset, found.reason)
+        self.rows = dict.fromkeys(self._kinds, 0)
+        for chunk in self._chunks:
+            self.rows[chunk.kind.name] += chunk.rows
+
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        """The kinds of event this log can hold, in schema order."""
+        return tuple(self._kinds)
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 (hexadecimal) of the readable rows, computed from them."""
+        content = ContentDigest(self.schema)
+        for chunk in self._chunks:
+            content.update(chunk.kind, chunk.rows, self._packed(chunk))
+        return content.hexdigest()
+
+    def events(self, kind: str) -> Columns:
+        """Return the readable rows of one kind, in the order they were written.
+
+        Parameters
+        ----------
+        kind : str
+            One of :attr:`kinds`.
+
+        Returns
+        -------
+        dict of str to ndarray
+            Column name to a new array of shape (n_rows,) or (n_rows, size).
+
+        Raises
+        ------
+        LogError
+            If the log has no such kind.
+        """
+        columns = self.schema[kind].columns
+        arrays = {c.name: np.empty(c.shape(self.rows[kind]), c.dtype) for c in columns}
+        filled = 0
+        for chunk in (chunk for chunk in self._chunks if chunk.kind.name == kind):
+            for column, packed in zip(columns, self._packed(chunk), strict=True):
+                values = np.frombuffer(packed, column.dtype).reshape(column.shape(chunk.rows))
+                arrays[column.name][filled : filled + chunk.rows] = values
+            filled += chunk.rows
+        return arrays
+
+    def time_span(self, kind: str) -> tuple[float, float] | None:
+        """Return the least and greatest virtual time of one kind's readable rows, None where it has none."""
+        times = self.events(kind)["time"]
+        return (float(times.min()), float(times.max())) if len(times) else None
+
+    def _packed(self, chunk: _Chunk) -> list[bytes]:
+        packed: list[bytes] = chunk.record.content(self._data)[2]
+        return packed
+
+    def _scan(self, start: int) -> bool:
+        """File every whole chunk from byte `start` on; return whether index and trailer follow them."""
+        while start < len(self._data):
+            record = frames.read_record(self._data, start)
+            if record.tag == frames.INDEX:
+                self._check_index(record)
+                return frames.check_trailer(self._data, record.end, record.start)
+            self._chunks.append(self._chunk(record))
+            start = record.end
+        return False
+
+    def _chunk(self, record: Record) -> _Chunk:
+        try:
+            if record.tag != frames.CHUNK:
+                raise ValueError(f"its tag is {record.tag!r}")
+            name, rows, packed = record.content(self._data)
+            kind = self._kinds[name]
+            lengths = [column.bytes_for(rows) for column in kind.columns]
+            if [len(values) for values in packed] != lengths:
+                raise ValueError(f"{rows} rows of {name!r} must pack into columns of {lengths} bytes")
+        except (ValueError, TypeError, KeyError) as error:
+            raise DamagedError(record.start, f"the record is not a chunk of this log ({error})") from error
+        return _Chunk(record, kind, rows)
+
+    def _check_index(self, record: Record) -> None:
+        index = record.content(self._data)
+        listed = [[c.kind.name, c.record.start, c.rows] for c in self._chunks]
+        if not isinstance(index, dict) or index.get("chunks") != listed:
+            raise DamagedError(record.start, "the index does not list the chunks that precede it")
+        self.recorded_digest, self.index_offset = index.get("digest"), record.start
+
+
+def _header(path: Path, data: memoryview) -> tuple[Schema, str, int]:
+    """Return the schema, the writer, and the first byte after the header."""
+    if data[: len(frames.MAGIC)] != frames.MAGIC:
+        raise DamagedError(0, "the file does not begin like an event log")
+    record = frames.read_record(data, len(frames.MAGIC))
+    header = record.content(data)
+    try:
+        if record.tag != frames.HEADER:
+            raise ValueError(f"its tag is {record.tag!r}")
+        if header["format"] != frames.FORMAT:
+            raise LogError(
+                f"{path} has format {header['format']}, this gossiprec reads format {frames.FORMAT}; "
+                f"read it with the program that wrote it ({header['writer']}) or a later one"
+            )
+        return Schema.from_header(header), str(header["writer"]), record.end
+    except (ValueError, TypeError, KeyError) as error:
+        raise DamagedError(record.start, f"the header does not describe an event log ({error})") from error
+
+
+def open_log(path: Path) -> EventLog:
+    """Return the log; raise :class:`DamagedError` where not even its header can be read."""
+    try:
+        with path.open("rb") as file:
+            size = os.fstat(file.fileno()).st_size
+            data = mmap.mmap(file.fileno(), size, access=mmap.ACCESS_READ) if size else b""
+    except OSError as error:
+        raise LogError(
+            f"cannot read the event log {path}: {error.strerror}; give a run directory or its events.mplog"
+        ) from error
+    return EventLog(path, memoryview(data))
+
+
+def read_log(path: str | os.PathLike[str], *, strict: bool = False) -> EventLog:
+    """Open an event log, also while it is being written.
+
+    Parameters
+    ----------
+    path : path
+    strict : bool
+        Refuse a log that is damaged or not complete, instead of giving what precedes the damage.
+
+    Raises
+    ------
+    LogError
+        If the file is not an event log or its header is damaged; if `strict`, also if anything is damaged or
+        missing.
+    """
+    try:
+        log = open_log(Path(path))
+    except DamagedError as found:
+        raise LogError(f"{path} cannot be read: {Damage(found.offset, found.reason)}") from found
+    if strict and not log.complete:
+        missing = log.damage or f"it ends at byte {log.size_bytes} without an index: its run did not finish"
+        raise LogError(
+            f"{path} is not complete: {missing}; `gossiprec log verify` says what remains readable"
+        )
+    return log

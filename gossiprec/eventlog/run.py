@@ -1,0 +1,102 @@
+"""The reader's side of a run directory: what analysis and other tools open."""
+
+from __future__ import annotations
+
+import json
+import os
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy.typing as npt
+import yaml
+
+from gossiprec.errors import LogError
+from gossiprec.eventlog import layout
+from gossiprec.eventlog.adversaries import Accuracies, read_adversaries
+from gossiprec.eventlog.reader import Columns, EventLog, read_log
+from gossiprec.eventlog.tables import ATTACKS, METRICS, read_table
+
+
+class Run:
+    """A run directory, finished or not; each file is read on first use. Open the run again to see it grown.
+
+    Attributes
+    ----------
+    path : Path
+    manifest : dict
+        As written when the run was opened; ``manifest["status"]`` says how the run stands.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.manifest: dict[str, Any] = _mapping(path / layout.MANIFEST)
+
+    @cached_property
+    def scenario(self) -> dict[str, Any]:
+        """The fully resolved scenario."""
+        return _mapping(self.path / layout.SCENARIO)
+
+    @cached_property
+    def summary(self) -> dict[str, Any] | None:
+        """The summary, None where the run has not written one."""
+        path = self.path / layout.SUMMARY
+        return _mapping(path) if path.exists() else None
+
+    @cached_property
+    def metrics(self) -> dict[str, npt.NDArray[Any]]:
+        """Columns of ``metrics.csv``: time, round, metric, value."""
+        return read_table(self.path, METRICS)
+
+    @cached_property
+    def attacks(self) -> dict[str, npt.NDArray[Any]]:
+        """Columns of ``attacks.csv``."""
+        return read_table(self.path, ATTACKS)
+
+    @cached_property
+    def adversaries(self) -> Accuracies:
+        """Attack key to (node ids, accuracies) at the attack's best round."""
+        return read_adversaries(self.path)
+
+    @cached_property
+    def log(self) -> EventLog:
+        """The event log; of a run that claims to be complete it must be complete too.
+
+        Raises
+        ------
+        LogError
+            If it is not, or cannot be read.
+        """
+        return read_log(self.path / layout.EVENTS, strict=self.manifest.get("status") == "complete")
+
+    def events(self, kind: str) -> Columns:
+        """Return the columns of one kind of event; see :meth:`EventLog.events`."""
+        return self.log.events(kind)
+
+
+def open_run(path: str | os.PathLike[str]) -> Run:
+    """Open a run directory.
+
+    Raises
+    ------
+    LogError
+        If the folder is not a run directory: the message names the file it lacks.
+    """
+    path = Path(path)
+    if not path.is_dir():
+        raise LogError(f"{path} is not a folder; give the directory of a run, such as runs/rand-gossip-s1")
+    for name in (layout.MANIFEST, layout.SCENARIO, layout.EVENTS):
+        if not (path / name).is_file():
+            raise LogError(f"{path} is not a run directory: it has no {name}")
+    return Run(path)
+
+
+def _mapping(path: Path) -> dict[str, Any]:
+    try:
+        content = path.read_bytes()
+        found = json.loads(content) if path.suffix == ".json" else yaml.safe_load(content)
+    except (OSError, ValueError, yaml.YAMLError) as error:
+        raise LogError(f"cannot read {path}: {error}") from error
+    if not isinstance(found, dict):
+        raise LogError(f"cannot read {path}: it holds no mapping")
+    return found

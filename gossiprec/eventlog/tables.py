@@ -1,0 +1,133 @@
+"""The tidy tables of a run: rows are appended as ticks come, so that an interrupted run keeps them."""
+
+from __future__ import annotations
+
+import csv
+import io
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from gossiprec.errors import LogError
+from gossiprec.eventlog import layout
+from gossiprec.eventlog.disk import replace_file, write_all, writing
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table's file name and its columns with their types (float, int or str)."""
+
+    file: str
+    columns: Mapping[str, type[float] | type[int] | type[str]]
+
+
+METRICS = Table(layout.METRICS, {"time": float, "round": int, "metric": str, "value": float})
+ATTACKS = Table(
+    layout.ATTACKS,
+    {
+        "observer": str,
+        "relevance": str,
+        "momentum": float,
+        "community_size": int,
+        "time": float,
+        "round": int,
+        "aac": float,
+        "best10_min": float,
+        "best10_mean": float,
+        "upper_bound": float,
+        "random_bound": float,
+    },
+)
+
+
+class TableWriter:
+    """Append rows to a table in a run directory; each call reaches the file before it returns.
+
+    Floats are written as their shortest exact decimal (``repr``); what is not known is given as None or NaN.
+    """
+
+    def __init__(self, folder: Path, table: Table) -> None:
+        self.path, self.table = folder / table.file, table
+        replace_file(self.path, _lines([list(table.columns)]))
+        with writing(self.path):
+            self._file = self.path.open("ab", buffering=0)
+
+    def append(self, rows: Iterable[Mapping[str, Any]]) -> None:
+        """Write rows: each a mapping with exactly the table's columns.
+
+        Raises
+        ------
+        ValueError
+            If a row has other columns, or a value is not of its column's type.
+        ResourceError
+            If the disk does not take them; the table is then as it was.
+        """
+        content = _lines([self._row(row) for row in rows])
+        with writing(self.path):
+            before = os.fstat(self._file.fileno()).st_size
+            try:
+                write_all(self._file, content)
+            except OSError:
+                self._file.truncate(before)
+                raise
+
+    def close(self) -> None:
+        """Close the file; a second call does nothing."""
+        self._file.close()
+
+    def _row(self, row: Mapping[str, Any]) -> list[float | int | str]:
+        if set(row) != set(self.table.columns):
+            raise ValueError(f"{self.table.file} has columns {list(self.table.columns)}; found {list(row)}")
+        return [_cell(row[name], kind) for name, kind in self.table.columns.items()]
+
+
+def _cell(value: Any, kind: type[float] | type[int] | type[str]) -> float | int | str:
+    if kind is float and value is None:
+        return float("nan")
+    if kind is str and not isinstance(value, str):
+        raise ValueError(f"{value!r} is not text")
+    converted = kind(value)
+    if kind is int and converted != value:
+        raise ValueError(f"{value!r} is not a whole number")
+    if isinstance(converted, str) and not converted.isprintable():
+        raise ValueError(f"{value!r} does not fit on one line")
+    return converted
+
+
+def _lines(rows: list[list[Any]]) -> bytes:
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerows(rows)
+    return text.getvalue().encode()
+
+
+def read_table(folder: Path, table: Table) -> dict[str, npt.NDArray[Any]]:
+    """Return a table's columns as arrays (float64, int64 or str); a last line without its end is left out.
+
+    Raises
+    ------
+    LogError
+        If the file is missing, lacks a column, or holds a value of another type.
+    """
+    path = folder / table.file
+    try:
+        text = path.read_text()
+    except (OSError, UnicodeDecodeError) as error:
+        raise LogError(f"cannot read {path}: {error}") from error
+    header, *rows = list(csv.reader(text[: text.rfind("\n") + 1].splitlines())) or [[]]
+    missing = [name for name in table.columns if name not in header]
+    if missing:
+        raise LogError(
+            f"{path} lacks the columns {', '.join(missing)}; it has: {', '.join(header) or 'none'}"
+        )
+    try:
+        return {
+            name: np.array([kind(row[header.index(name)]) for row in rows], kind)
+            for name, kind in table.columns.items()
+        }
+    except (ValueError, IndexError) as error:
+        raise LogError(f"{path} holds a row that is not of its columns' types: {error}") from error

@@ -1,0 +1,153 @@
+"""The writer of an event log: one chunk of columns per call, no Python work per row."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from types import TracebackType
+
+import numpy.typing as npt
+
+from gossiprec.errors import ResourceError
+from gossiprec.eventlog import frames
+from gossiprec.eventlog.digest import ContentDigest
+from gossiprec.eventlog.disk import write_all, writing
+from gossiprec.eventlog.schema import SCHEMA, EventKind, Schema
+from gossiprec.version import __version__
+
+CHUNK_ROWS = 65_536
+"""More rows than these become several chunks: a chunk is copied whole when it is written and read."""
+
+
+class EventWriter:
+    """Append events to a log; what was appended is readable at once.
+
+    Parameters
+    ----------
+    path : path
+        The log; an existing file is replaced.
+    sizes : mapping of str to int, optional
+        The schema's named sizes, such as ``{"view_size": 3}``; kinds that need one not given are left out.
+    schema : Schema
+        For tests and tools; runs use :data:`~gossiprec.eventlog.schema.SCHEMA`.
+
+    Raises
+    ------
+    ResourceError
+        If the file cannot be written, here or in a later call. The log then ends after its last whole chunk.
+    """
+
+    def __init__(
+        self, path: str | os.PathLike[str], *, sizes: Mapping[str, int] | None = None, schema: Schema = SCHEMA
+    ) -> None:
+        self.path = Path(path)
+        self.schema = schema.sized(sizes or {})
+        self._content = ContentDigest(self.schema)
+        self._chunks: list[tuple[str, int, int]] = []
+        self._end = 0
+        self._whole = True
+        self._complete = False
+        with writing(self.path):
+            self._file = self.path.open("wb", buffering=0)
+        header = {"format": frames.FORMAT, "writer": f"gossiprec {__version__}", **self.schema.to_header()}
+        try:
+            self._write(frames.MAGIC + frames.pack_record(frames.HEADER, header))
+        except BaseException:
+            self._file.close()
+            raise
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 (hexadecimal) of the rows so far, whatever the chunks in which they came."""
+        return self._content.hexdigest()
+
+    @property
+    def rows(self) -> dict[str, int]:
+        """Rows appended so far, by kind."""
+        return dict(self._content.rows)
+
+    @property
+    def complete(self) -> bool:
+        """The log was closed with its index: all that was appended is in it."""
+        return self._complete
+
+    def append(self, kind: str, columns: Mapping[str, npt.ArrayLike]) -> None:
+        """Write rows of one kind: one chunk, more if there are very many, none if there are no rows.
+
+        Parameters
+        ----------
+        kind : str
+            A kind of the schema.
+        columns : mapping of str to array
+            Exactly the kind's columns, each of shape (n_rows,) or (n_rows, size).
+
+        Raises
+        ------
+        LogError
+            If this log has no such kind.
+        ValueError
+            If the columns do not fit the kind, or the writer is closed.
+        ResourceError
+            If the disk does not take them.
+        """
+        if not self._whole:
+            raise ResourceError(
+                f"{self.path}: an earlier write failed, so nothing can follow; start the run again"
+            )
+        found = self.schema[kind]
+        rows, packed = found.pack(columns)
+        widths = [len(values) // max(rows, 1) for values in packed]
+        for start in range(0, rows, CHUNK_ROWS):
+            stop = min(start + CHUNK_ROWS, rows)
+            part = [
+                values[start * width : stop * width] for values, width in zip(packed, widths, strict=True)
+            ]
+            self._append_chunk(found, stop - start, part)
+
+    def close(self) -> None:
+        """Write the index and close the file; a second call does nothing.
+
+        After a failed write there is no index: the log is readable up to its last whole chunk, not complete.
+        """
+        if self._file.closed:
+            return
+        try:
+            if self._whole:
+                self._write_index()
+        finally:
+            self._file.close()
+
+    def __enter__(self) -> EventWriter:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _append_chunk(self, kind: EventKind, rows: int, packed: Sequence[memoryview]) -> None:
+        place = (kind.name, self._end, rows)
+        self._whole = False  # an interrupt before the chunk is also hashed and listed: no index
+        self._write(frames.pack_record(frames.CHUNK, [kind.name, rows, packed]))
+        self._content.update(kind, rows, packed)
+        self._chunks.append(place)
+        self._whole = True
+
+    def _write_index(self) -> None:
+        index = {"chunks": self._chunks, "rows": self.rows, "digest": self.digest}
+        self._write(frames.pack_record(frames.INDEX, index) + frames.pack_trailer(self._end))
+        self._complete = True
+
+    def _write(self, records: bytes) -> None:
+        """Write all of `records`, or cut the file back to what precedes them and say why."""
+        try:
+            with writing(self.path):
+                write_all(self._file, records)
+        except BaseException:
+            self._whole = False
+            with suppress(OSError):
+                self._file.truncate(self._end)
+            raise
+        self._end += len(records)

@@ -1,0 +1,83 @@
+"""Recommendation quality when all the items a user has not seen are ranked.
+
+Ties follow the rule of :mod:`gossiprec.metrics.ranking`: against the relevant items. A user without relevant
+items gets NaN, so that an average over users leaves it out.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from gossiprec.metrics.ranking import F64, I64, gains
+
+Mask = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class FullRanking:
+    """The quality of each user's whole list, cut at k.
+
+    Attributes
+    ----------
+    hit_ratio : ndarray of float64, shape (n_users,)
+        1.0 where at least one relevant item is among the first k.
+    recall : ndarray of float64, shape (n_users,)
+        Relevant items among the first k, over all relevant items. This is also the hit ratio "averaged over
+        test items, then users".
+    ndcg : ndarray of float64, shape (n_users,)
+        Discounted gain over that of the ideal list, which begins with ``min(k, n_relevant)`` hits.
+    """
+
+    hit_ratio: F64
+    recall: F64
+    ndcg: F64
+
+
+def relevant_ranks(scores: npt.NDArray[np.floating], candidates: Mask, relevant: Mask) -> I64:
+    """Rank the relevant items of one user among the candidates.
+
+    Parameters
+    ----------
+    scores : ndarray, shape (n_items,)
+    candidates : ndarray of bool, shape (n_items,)
+        The items that may be recommended: those not seen in training.
+    relevant : ndarray of bool, shape (n_items,)
+        The test items; those that are no candidates are left out.
+
+    Returns
+    -------
+    ndarray of int64, shape (n_relevant,)
+        0-based ranks, ascending.
+    """
+    others = np.sort(scores[candidates & ~relevant])  # NaN sorts last: it beats every relevant item
+    own = np.asarray(scores[candidates & relevant], dtype=scores.dtype)
+    own = np.sort(np.where(np.isnan(own), -np.inf, own))[::-1]
+    not_beaten = others.size - np.searchsorted(others, own, side="left")
+    return np.asarray(not_beaten + np.arange(own.size), dtype=np.int64)
+
+
+def full_ranking(
+    scores: npt.NDArray[np.floating], candidates: Mask, relevant: Mask, *, k: int
+) -> FullRanking:
+    """Measure the lists of a block of users.
+
+    Parameters
+    ----------
+    scores : ndarray, shape (n_users, n_items)
+    candidates, relevant : ndarray of bool, shape (n_users, n_items)
+        As in :func:`relevant_ranks`.
+    k : int
+        Length of the list that is shown.
+    """
+    measured = np.full((3, len(scores)), np.nan)
+    ideal = np.concatenate([[0.0], np.cumsum(gains(np.arange(k)))])
+    for user in range(len(scores)):
+        ranks = relevant_ranks(scores[user], candidates[user], relevant[user])
+        if ranks.size:
+            hits = ranks[ranks < k]
+            best = ideal[min(k, ranks.size)]
+            measured[:, user] = hits.size > 0, hits.size / ranks.size, gains(hits).sum() / best
+    return FullRanking(*measured)

@@ -1,0 +1,18 @@
+"""The base of every typed option set: frozen, and closed to unknown keys."""
+
+from __future__ import annotations
+
+from pydantic import BaseModel, ConfigDict
+
+
+class Options(BaseModel):
+    """Options of one registered thing, or one section of a scenario.
+
+    Unknown keys are errors; the scenario layer turns them into messages with line, key path and a suggestion.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+
+class NoOptions(Options):
+    """The option set of a thing that has none."""

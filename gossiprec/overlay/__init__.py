@@ -1,0 +1,1 @@
+"""Overlays: whom a node may send to. Random views, and neighbourhoods in static graphs."""

@@ -1,0 +1,151 @@
+"""Views: whom a node may send to at each of its wakes."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from gossiprec.rng import NodeStreams, distinct_below, philox_words, purpose_id, uniforms
+from gossiprec.sim.clock import WakeClock
+
+VIEW = purpose_id("view")
+REFRESH = purpose_id("view-refresh")
+CHOICE = purpose_id("fanout")
+
+I64 = npt.NDArray[np.int64]
+
+
+def _words(n: int, counter: I64, nodes: I64, *, seed: int, purpose: int) -> npt.NDArray[np.uint32]:
+    """Return n words for each (node, counter), shape (n_nodes, n_counters, n)."""
+    blocks = [philox_words(seed, b, counter, nodes[:, None], purpose) for b in range(-(-n // 4))]
+    return np.concatenate(blocks, axis=-1)[..., :n]
+
+
+class Refresh(ABC):
+    """When views are drawn anew."""
+
+    @abstractmethod
+    def drawn(self, first: int, count: int) -> npt.NDArray[np.bool_]:
+        """Say for wakes first .. first + count - 1 whether the view changed since the wake before, shape (n, count)."""
+
+
+class PoissonRefresh(Refresh):
+    """Views are refreshed on an exponential clock of their own.
+
+    Only the last refresh before a wake can be noticed, and a Poisson process has no memory: there was one in an
+    interval of length L with probability ``1 - exp(-L / mean)``. One draw per wake replaces the clock's events.
+    """
+
+    def __init__(self, clock: WakeClock, *, mean: float, seed: int) -> None:
+        self._clock = clock
+        self._mean = mean
+        self._seed = seed
+
+    def drawn(self, first: int, count: int) -> npt.NDArray[np.bool_]:
+        """Return whether at least one refresh fell into the interval before each wake."""
+        nodes = np.array(self._clock.node_ids)[:, None]
+        draws = uniforms(self._seed, np.arange(first, first + count), nodes, REFRESH)
+        return draws < -np.expm1(-self._clock.intervals(first, count) / self._mean)
+
+
+class PeriodicRefresh(Refresh):
+    """Views are refreshed every so many wakes."""
+
+    def __init__(self, n_nodes: int, *, every: int) -> None:
+        self._n_nodes = n_nodes
+        self._every = every
+
+    def drawn(self, first: int, count: int) -> npt.NDArray[np.bool_]:
+        """Return whether the wake number is a multiple of the period."""
+        due = np.arange(first, first + count) % self._every == 0
+        return np.broadcast_to(due, (self._n_nodes, count))
+
+
+class RandomViews:
+    """Uniform peer sampling: a P-out-regular graph, drawn anew node by node.
+
+    Parameters
+    ----------
+    n_nodes : int
+    size : int
+        View size P < n_nodes. A view is P distinct other nodes.
+    fanout : int
+        How many of its view a node sends to at a wake: all, or that many drawn at each wake.
+    refresh : Refresh
+    seed : int
+    """
+
+    def __init__(self, n_nodes: int, *, size: int, fanout: int, refresh: Refresh, seed: int) -> None:
+        self._nodes = np.arange(n_nodes)
+        self._size = size
+        self._fanout = fanout
+        self._refresh = refresh
+        self._seed = seed
+        self._last_drawn = np.zeros(n_nodes, np.int64)
+        self._streams = NodeStreams(n_nodes, self._receivers)
+
+    def next_receivers(self, node: int) -> Sequence[int]:
+        """Return whom the node sends to at its next wake."""
+        receivers: Sequence[int] = self._streams.take(node)
+        return receivers
+
+    def _receivers(self, first: int, count: int) -> I64:
+        wakes = np.arange(first, first + count)
+        drawn = np.where(self._refresh.drawn(first, count), wakes, -1)
+        drawn[:, 0] = np.maximum(drawn[:, 0], self._last_drawn)
+        drawn = np.maximum.accumulate(drawn, axis=1)
+        self._last_drawn = drawn[:, -1]
+        words = _words(self._size, drawn, self._nodes, seed=self._seed, purpose=VIEW)
+        peers = distinct_below(words, len(self._nodes) - 1)
+        peers += peers >= self._nodes[:, None, None]
+        return chosen(peers, wakes, self._nodes, fanout=self._fanout, seed=self._seed)
+
+
+class StaticViews:
+    """Neighbours in a fixed graph.
+
+    Parameters
+    ----------
+    neighbors : sequence of array of int
+        Out-neighbours of every node.
+    fanout : int
+        How many of them a node sends to at a wake, drawn at each wake; all, if it has no more.
+    seed : int
+    """
+
+    def __init__(self, neighbors: Sequence[I64], *, fanout: int, seed: int) -> None:
+        self._neighbors = neighbors
+        self._fanout = fanout
+        self._seed = seed
+        self._streams = NodeStreams(len(neighbors), self._receivers)
+
+    def next_receivers(self, node: int) -> Sequence[int]:
+        """Return whom the node sends to at its next wake."""
+        receivers: Sequence[int] = self._streams.take(node)
+        return [peer for peer in receivers if peer >= 0]
+
+    def _receivers(self, first: int, count: int) -> I64:
+        wakes = np.arange(first, first + count)
+        out = np.full((len(self._neighbors), count, self._fanout), -1)
+        for node, peers in enumerate(self._neighbors):
+            here = np.broadcast_to(peers, (1, count, len(peers)))
+            picked = chosen(here, wakes, np.array([node]), fanout=self._fanout, seed=self._seed)
+            out[node, :, : picked.shape[-1]] = picked[0]
+        return out
+
+
+def chosen(peers: I64, wakes: I64, nodes: I64, *, fanout: int, seed: int) -> I64:
+    """Return `fanout` of the peers at each wake, uniform without repetition; all of them if there are no more.
+
+    Parameters
+    ----------
+    peers : ndarray of int64, shape (n_nodes, n_wakes, n_peers)
+    """
+    n_peers = peers.shape[-1]
+    if n_peers <= fanout:
+        return peers
+    words = _words(fanout, np.broadcast_to(wakes, peers.shape[:2]), nodes, seed=seed, purpose=CHOICE)
+    return np.take_along_axis(peers, distinct_below(words, n_peers), axis=-1)

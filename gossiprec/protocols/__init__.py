@@ -1,0 +1,10 @@
+"""Protocols: what a node does on wake and on receive. One file each."""
+
+from __future__ import annotations
+
+from gossiprec.protocols.base import Protocol
+from gossiprec.registry import Registry
+
+PROTOCOLS: Registry[type[Protocol]] = Registry("protocol", __name__)
+
+__all__ = ["PROTOCOLS", "Protocol"]

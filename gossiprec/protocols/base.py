@@ -1,0 +1,102 @@
+"""What the emulator needs to know of a protocol."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+from gossiprec.compute.tape import Behaviour
+from gossiprec.options import Options
+from gossiprec.sim.clock import WakeClock
+
+I64 = npt.NDArray[np.int64]
+
+
+class Protocol(ABC):
+    """Who sends to whom, and what models go through on the way.
+
+    A protocol splits in two. *Who* is asked by the engine, event by event: :meth:`on_wake`, :meth:`on_receive`. *What*
+    is the same for all events of a role and is said once: :attr:`behaviours`.
+
+    Parameters
+    ----------
+    options : Options
+        Of the class's own type.
+    n_users : int
+        Nodes 0 .. n_users - 1 hold one user each.
+    seed : int
+    """
+
+    Options: ClassVar[type[Options]]
+    has_coordinator: ClassVar[bool] = False
+    """Whether node number n_users coordinates the others."""
+
+    def __init__(self, options: Any, *, n_users: int, seed: int) -> None:
+        self.options = options
+        self.n_users = n_users
+        self.seed = seed
+
+    @property
+    def n_nodes(self) -> int:
+        """Number of nodes, the coordinator included."""
+        return self.n_users + self.has_coordinator
+
+    @property
+    def replies(self) -> bool:
+        """Whether a delivery can make a node send."""
+        return False
+
+    @property
+    def roles(self) -> I64:
+        """Index into :attr:`behaviours` of every node."""
+        return np.zeros(self.n_nodes, np.int64)
+
+    @property
+    @abstractmethod
+    def behaviours(self) -> Sequence[Behaviour]:
+        """What the nodes of each role do with models."""
+
+    @property
+    @abstractmethod
+    def clock(self) -> WakeClock:
+        """When nodes wake."""
+
+    @property
+    @abstractmethod
+    def wakes(self) -> int:
+        """Wakes of each waking node."""
+
+    @property
+    @abstractmethod
+    def messages_per_round(self) -> int:
+        """Messages sent in one mean wake period, by all nodes."""
+
+    @property
+    def whole_user_table(self) -> bool:
+        """Whether every node holds, sends and merges the rows of all users."""
+        return False
+
+    @property
+    def view_size(self) -> int | None:
+        """Peers of a view, where a wake sends to the whole of it: the log then holds views."""
+        return None
+
+    @abstractmethod
+    def merge_weights(self, n_positives: I64) -> npt.NDArray[np.float64]:
+        """Return the weight of every node's models in a merge, shape (n_nodes,)."""
+
+    @abstractmethod
+    def on_wake(self, node: int) -> Sequence[int]:
+        """Return the receivers of what the node sends on this wake."""
+
+    def on_receive(self, node: int) -> Sequence[int]:
+        """Return the receivers of what the node sends on this delivery."""
+        return ()
+
+    def predicted_fraction_met(self, rounds: float) -> float | None:
+        """Return the fraction of the others that a node has met after so many rounds, if foreseeable."""
+        return None

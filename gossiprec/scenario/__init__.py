@@ -1,0 +1,34 @@
+"""YAML to typed scenario: every problem listed at once, with file, line and key path."""
+
+from gossiprec.scenario.cross_checks import check_sizes
+from gossiprec.scenario.load import load_scenario
+from gossiprec.scenario.model import Choice, DatasetChoice, PolicyChoice, Scenario
+from gossiprec.scenario.registries import Registries
+from gossiprec.scenario.schema import json_schema
+from gossiprec.scenario.sections import (
+    ConstantLatency,
+    Evaluate,
+    Executor,
+    ExponentialLatency,
+    Network,
+    NodeFraction,
+    Training,
+)
+
+__all__ = [
+    "Choice",
+    "ConstantLatency",
+    "DatasetChoice",
+    "Evaluate",
+    "Executor",
+    "ExponentialLatency",
+    "Network",
+    "NodeFraction",
+    "PolicyChoice",
+    "Registries",
+    "Scenario",
+    "Training",
+    "check_sizes",
+    "json_schema",
+    "load_scenario",
+]

@@ -1,0 +1,104 @@
+"""Checks across sections, and those that need to know how many users and items there are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from gossiprec.scenario.model import Scenario
+from gossiprec.scenario.problems import KeyPath, Problems
+from gossiprec.scenario.sections import METRIC
+
+
+def check_sections(scenario: Scenario, problems: Problems) -> None:
+    """Note what contradicts something else in the same scenario, whatever the data."""
+    plain = scenario.resolved()
+    protocol = plain["protocol"]
+    view = _number(protocol.get("view"), "size")
+    fanout = protocol.get("fanout")
+    if view is not None and isinstance(fanout, int) and fanout > view:
+        problems.add(
+            ("protocol", "fanout"),
+            f"found {fanout}, but a view has {view} peers; lower fanout or raise view.size",
+        )
+    for key in ("policies", "observers"):
+        for index, entry in enumerate(plain[key]):
+            if entry in plain[key][:index]:
+                problems.add((key, index), f"repeats {key}.{plain[key].index(entry)}; remove one of them")
+
+
+def check_sizes(scenario: Scenario, n_users: int, n_items: int) -> None:
+    """Check a scenario against the size of its data.
+
+    Parameters
+    ----------
+    scenario : Scenario
+    n_users, n_items : int
+        Of the data set as the run uses it (after `limit_users`).
+
+    Raises
+    ------
+    ScenarioError
+        With every value that the data cannot carry, one a line.
+    """
+    problems = Problems()
+    for path, message in _oversized(scenario.resolved(), n_users, n_items):
+        problems.add(path, message)
+    problems.raise_any(scenario.source_map)
+
+
+def _oversized(plain: dict[str, Any], n_users: int, n_items: int) -> Iterator[tuple[KeyPath, str]]:
+    protocol = plain["protocol"]
+    size = _number(protocol.get("view"), "size")
+    if size is not None and size >= n_users:
+        yield ("protocol", "view", "size"), f"found {size}, but a node has only {n_users - 1} possible peers"
+    participation = _number(protocol, "participation")
+    if participation is not None and round(participation * n_users) < 1:
+        yield ("protocol", "participation"), f"found {participation}, which is no node out of {n_users}"
+    for index, metric in enumerate(plain["evaluate"]["metrics"]):
+        found = METRIC.fullmatch(metric)
+        if found and found[1] and int(found[3]) >= n_items:
+            yield ("evaluate", "metrics", index), f"found {metric!r}, but there are only {n_items} items"
+    for key in ("policies", "observers"):
+        for index, entry in enumerate(plain[key]):
+            yield from _population(entry, (key, index), n_users)
+    for index, entry in enumerate(plain["observers"]):
+        for path, size in _values(entry, "community_size", ("observers", index)):
+            if size >= n_users:
+                yield (
+                    path,
+                    f"found {size}, but a community has at most {n_users - 1} members (all other users)",
+                )
+
+
+def _population(entry: dict[str, Any], at: KeyPath, n_users: int) -> Iterator[tuple[KeyPath, str]]:
+    """Check the nodes an entry names or draws: by id, or as a fraction of all."""
+    nodes = entry.get("nodes")
+    drawn = _values(nodes, "fraction", (*at, "nodes")) if isinstance(nodes, dict) else []
+    for path, fraction in [*drawn, *_values(entry, "fraction", at)]:
+        if round(fraction * n_users) < 1:
+            yield (
+                path,
+                f"found {fraction}, which is no node out of {n_users}; raise it to {1 / n_users:.2g} or more",
+            )
+    for key in ("nodes", "members"):
+        ids = entry.get(key)
+        for index, node_id in enumerate(ids if isinstance(ids, list) else []):
+            if isinstance(node_id, int) and node_id >= n_users:
+                yield (*at, key, index), f"found node {node_id}, but nodes are numbered 0 to {n_users - 1}"
+
+
+def _values(holder: Mapping[str, Any], key: str, at: KeyPath) -> list[tuple[KeyPath, Any]]:
+    """Return the numbers under a key that holds one or a list of them, each with its path."""
+    value = holder.get(key)
+    listed = (
+        [((*at, key, i), v) for i, v in enumerate(value)]
+        if isinstance(value, list)
+        else [((*at, key), value)]
+    )
+    return [(path, v) for path, v in listed if isinstance(v, (int, float)) and not isinstance(v, bool)]
+
+
+def _number(holder: Any, key: str) -> Any:
+    value = holder.get(key) if isinstance(holder, dict) else None
+    return value if isinstance(value, (int, float)) else None

@@ -1,0 +1,194 @@
+"""From YAML, presets and overrides to a typed scenario, or to the list of everything wrong with it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, TypeVar
+
+from pydantic import BaseModel, ValidationError
+
+from gossiprec.errors import GossipRecError, ScenarioError
+from gossiprec.options import NoOptions, Options
+from gossiprec.registry import Registry
+from gossiprec.scenario.cross_checks import check_sections
+from gossiprec.scenario.explain import explain, misread_booleans, unknown_key
+from gossiprec.scenario.layers import with_preset
+from gossiprec.scenario.model import Choice, DatasetChoice, Identity, PolicyChoice, Scenario
+from gossiprec.scenario.overrides import apply_overrides, parse_overrides
+from gossiprec.scenario.problems import KeyPath, Problems, shown
+from gossiprec.scenario.registries import Registries, options_class
+from gossiprec.scenario.sections import Evaluate, Executor, Network, Training
+from gossiprec.scenario.source import Layer, read_file, read_mapping
+
+C = TypeVar("C", bound=Choice)
+
+_FIXED: dict[str, type[Options]] = {
+    "training": Training,
+    "network": Network,
+    "evaluate": Evaluate,
+    "executor": Executor,
+}
+
+_NO_CHOICE = Choice(name="none", options=NoOptions())  # stands in for what could not be built
+
+
+def load_scenario(
+    source: str | os.PathLike[str] | Mapping[str, Any],
+    overrides: Iterable[str] = (),
+    registries: Registries | None = None,
+) -> Scenario:
+    """Return the scenario in a file or mapping, with `overrides` set.
+
+    Parameters
+    ----------
+    source : path or mapping
+        A YAML file, or the same as data.
+    overrides : iterable of str
+        ``key.path=value`` with the value in YAML; a number leads into a list (``observers.0.momentum=0.5``).
+    registries : Registries, optional
+        The things a scenario can name; those of gossiprec if not given.
+
+    Raises
+    ------
+    ScenarioError
+        With every problem found, one a line: where it was written, its key path, what was found, what may be.
+    """
+    problems = Problems()
+    own = read_mapping(source, problems) if isinstance(source, Mapping) else read_file(Path(source), problems)
+    if own.data is None and not problems:
+        raise ScenarioError(
+            f"{own.whole}: is empty; start from a file in scenarios/, or see docs/scenarios.md"
+        )
+    if not isinstance(own.data, dict):
+        raise ScenarioError(
+            f"{own.whole}: found {shown(own.data)}, must be a mapping of keys (name, dataset, ...)"
+        )
+    layer = _layered(own, overrides, problems)
+    scenario = _Builder(registries or Registries(), problems).scenario(layer.data)
+    if scenario is not None:
+        check_sections(scenario, problems)
+    problems.raise_any(layer.source_map)
+    assert scenario is not None, "a scenario that cannot be built has problems"
+    return scenario.located(layer.source_map)
+
+
+def _layered(own: Layer, overrides: Iterable[str], problems: Problems) -> Layer:
+    """Lay preset, file and overrides over one another; an unknown preset ends it, for want of its values."""
+    parsed = parse_overrides(overrides, problems)
+    chosen = [override for override in parsed if override.keys == ("preset",)]
+    if chosen:
+        own.origins["preset",] = chosen[-1].origin
+    preset = chosen[-1].value if chosen else own.data.get("preset")
+    known = len(problems)
+    layer = with_preset(own, preset, problems)
+    if len(problems) > known:
+        problems.raise_any(own.source_map)
+    return apply_overrides(layer, [override for override in parsed if override not in chosen], problems)
+
+
+class _Builder:
+    """Validates section by section, so that one bad section does not hide another's problems."""
+
+    def __init__(self, registries: Registries, problems: Problems) -> None:
+        self._registries = registries
+        self._problems = problems
+
+    def scenario(self, data: dict[str, Any]) -> Scenario | None:
+        things = self._registries
+        for key in data:
+            if key not in Scenario.model_fields:
+                self._problems.add((key,), unknown_key(key, [*Scenario.model_fields, "preset"]))
+        parts: dict[str, Any] = {
+            "dataset": self._dataset(data),
+            "model": self._choice(Choice, data, ("model",), things.models),
+            "protocol": self._choice(Choice, data, ("protocol",), things.protocols),
+            "policies": self._choices(PolicyChoice, data, "policies", things.policies),
+            "observers": self._choices(Choice, data, "observers", things.attacks),
+        }
+        identity = self._valid(Identity, {k: data[k] for k in Identity.model_fields if k in data}, ())
+        for key, section in _FIXED.items():
+            parts[key] = self._valid(section, data.get(key, {}), (key,))
+        if identity is None or any(part is None for part in parts.values()):
+            return None
+        return Scenario.model_validate({**dict(identity), **parts})
+
+    def _dataset(self, data: dict[str, Any]) -> DatasetChoice | None:
+        datasets, raw = self._registries.datasets, data.get("dataset")
+        if not isinstance(raw, dict):
+            return self._choice(DatasetChoice, data, ("dataset",), datasets)
+        split = self._choice(Choice, raw, ("dataset", "split"), self._registries.splits)
+        dataset = self._named(DatasetChoice, raw, ("dataset",), datasets, split=split or _NO_CHOICE)
+        return dataset if split else None
+
+    def _choices(
+        self, kind: type[C], data: dict[str, Any], key: str, registry: Registry[Any]
+    ) -> tuple[C, ...] | None:
+        raw = data.get(key, [])
+        if not isinstance(raw, list):
+            self._problems.add((key,), f"found {shown(raw)}, must be a list of {{name: ..., ...}}")
+            return None
+        chosen = [self._named(kind, item, (key, index), registry) for index, item in enumerate(raw)]
+        whole = tuple(choice for choice in chosen if choice is not None)
+        return whole if len(whole) == len(chosen) else None
+
+    def _choice(
+        self, kind: type[C], holder: dict[str, Any], at: KeyPath, registry: Registry[Any]
+    ) -> C | None:
+        key = str(at[-1])
+        if key in holder:
+            return self._named(kind, holder[key], at, registry)
+        self._problems.add(at, f"is missing; write {{name: ...}} with one of {', '.join(registry)}")
+        return None
+
+    def _named(
+        self, kind: type[C], raw: Any, at: KeyPath, registry: Registry[Any], **built: Choice
+    ) -> C | None:
+        """Validate ``{name: X, **own keys, **options of X}``; `built` are own keys validated already."""
+        options = self._options_class(raw, at, registry)
+        if options is None:
+            return None
+        own = kind.own_keys()
+        rest = {key: value for key, value in raw.items() if key != "name" and key not in own}
+        valid = self._valid(options, rest, at, also_allowed=("name", *own))
+        held = {key: raw[key] for key in own if key in raw and key not in built}
+        try:
+            choice = kind.model_validate(
+                {"name": raw["name"], "options": valid or NoOptions(), **held, **built}
+            )
+        except ValidationError as error:
+            explain(error, kind, raw, at, self._problems)
+            return None
+        misread_booleans(held, choice, at, self._problems)
+        return choice if valid else None
+
+    def _options_class(self, raw: Any, at: KeyPath, registry: Registry[Any]) -> type[Options] | None:
+        if not isinstance(raw, dict):
+            self._problems.add(
+                at, f"found {shown(raw)}, must be a mapping such as {{name: {next(iter(registry), '...')}}}"
+            )
+        elif not isinstance(raw.get("name"), str):
+            what = f"found {shown(raw['name'])}, must be" if "name" in raw else "is missing, must be"
+            self._problems.add((*at, "name"), f"{what} one of {', '.join(registry)}")
+        else:
+            try:
+                return options_class(registry, raw["name"])
+            except ScenarioError as error:
+                self._problems.add((*at, "name"), str(error))
+        return None
+
+    def _valid(
+        self, options: type[Options], raw: Any, at: KeyPath, *, also_allowed: Iterable[str] = ()
+    ) -> Any:
+        """Return `raw` as an instance of `options`, or None with the problems noted."""
+        try:
+            valid: BaseModel = options.model_validate(raw)
+        except ValidationError as error:
+            explain(error, options, raw, at, self._problems, also_allowed=also_allowed)
+            return None
+        except GossipRecError as error:  # a check of the thing's own that speaks our language already
+            self._problems.add(at, str(error))
+            return None
+        misread_booleans(raw, valid, at, self._problems)
+        return valid

@@ -1,0 +1,137 @@
+"""The typed scenario: what :func:`gossiprec.scenario.load_scenario` returns."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from pydantic import Field, PrivateAttr, SerializeAsAny, ValidationError
+
+from gossiprec.options import Options
+from gossiprec.scenario.explain import explain
+from gossiprec.scenario.problems import Problems, SourceMap
+from gossiprec.scenario.sections import Evaluate, Executor, Network, Nodes, Training
+
+Slug = Annotated[
+    str,
+    Field(
+        max_length=64,
+        pattern=r"^[A-Za-z0-9]+([._-][A-Za-z0-9]+)*$",
+        description="Names the run directory: letters and digits, joined by single '-', '_' or '.'.",
+    ),
+]
+
+
+class Choice(Options):
+    """A registered thing and its options.
+
+    Attributes
+    ----------
+    name : str
+        The name it is registered under.
+    options : Options
+        An instance of the thing's own option set.
+    """
+
+    name: str
+    options: SerializeAsAny[Options]
+
+    def plain(self) -> dict[str, Any]:
+        """Return the section as it is written in a scenario: options beside the name."""
+        own = {key: _plain(getattr(self, key)) for key in type(self).own_keys()}
+        return {"name": self.name, **own, **_plain(self.options)}
+
+    @classmethod
+    def own_keys(cls) -> list[str]:
+        """Return the keys of the section that are not options of the thing it names."""
+        return [key for key in cls.model_fields if key not in ("name", "options")]
+
+
+class DatasetChoice(Choice):
+    """The data set, how it is split, and how much of it is used."""
+
+    split: Choice
+    limit_users: int | None = Field(
+        default=None, ge=2, description="Use only the first users of the data set."
+    )
+
+
+class PolicyChoice(Choice):
+    """A defence and the nodes that use it."""
+
+    nodes: Nodes = Field(default="all", description="all, {fraction: f}, or a list of node ids.")
+
+
+class Identity(Options):
+    """The plain values at the top of a scenario."""
+
+    name: Slug
+    seed: int = Field(default=1, ge=0, le=2**63 - 1, description="The one seed of every random draw.")
+    plots: bool = Field(default=True, description="Whether a run ends by drawing its curves.")
+
+
+class Scenario(Identity):
+    """A complete, typed description of a run.
+
+    Attributes
+    ----------
+    name, seed, plots
+        See :class:`Identity`.
+    dataset : DatasetChoice
+    model, protocol : Choice
+    training, network, evaluate, executor
+        Fixed sections, see :mod:`gossiprec.scenario.sections`.
+    policies : tuple of PolicyChoice
+    observers : tuple of Choice
+        As written: an observer with lists of values stands for one observer per combination.
+    """
+
+    dataset: DatasetChoice
+    model: Choice
+    training: Training = Training()
+    protocol: Choice
+    network: Network = Network()
+    policies: tuple[PolicyChoice, ...] = ()
+    observers: tuple[Choice, ...] = ()
+    evaluate: Evaluate = Evaluate()
+    executor: Executor = Executor()
+    _source_map: SourceMap = PrivateAttr(default_factory=SourceMap)
+
+    @property
+    def source_map(self) -> SourceMap:
+        """Where each value was written, for messages about it."""
+        return self._source_map
+
+    def located(self, source_map: SourceMap) -> Scenario:
+        """Return the same scenario, knowing where it was written."""
+        copy = self.model_copy()
+        copy._source_map = source_map
+        return copy
+
+    def resolved(self) -> dict[str, Any]:
+        """Return plain data with every default filled in; loading it gives an equal scenario."""
+        return {key: _plain(getattr(self, key)) for key in type(self).model_fields}
+
+    def with_(self, **changes: Any) -> Scenario:
+        """Return a copy with other values at the top level, such as ``with_(seed=2)``.
+
+        Raises
+        ------
+        ScenarioError
+            If a value is not allowed.
+        """
+        try:
+            changed = Scenario.model_validate({**dict(self), **changes})
+        except ValidationError as error:
+            problems = Problems()
+            explain(error, Scenario, changes, (), problems)
+            problems.raise_any(SourceMap())
+            raise
+        return changed.located(self._source_map)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Choice):
+        return value.plain()
+    if isinstance(value, Options):
+        return value.model_dump(mode="json", by_alias=True)
+    return [_plain(item) for item in value] if isinstance(value, tuple) else value

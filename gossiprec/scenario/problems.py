@@ -1,0 +1,100 @@
+"""Where each value was written, and the list of everything that is wrong with it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+from gossiprec.errors import ScenarioError
+
+KeyPath: TypeAlias = tuple[str | int, ...]
+
+MOST_SHOWN = 50
+
+
+@dataclass(frozen=True, order=True)
+class Origin:
+    """A place a value can come from: a line of a file, an override, a mapping.
+
+    Attributes
+    ----------
+    source : str
+        File name, or words such as ``override 'seed=2'``.
+    line : int
+        Line counted from 1; 0 where the source has no lines.
+    """
+
+    source: str
+    line: int = 0
+
+    def __str__(self) -> str:
+        return f"{self.source}:{self.line}" if self.line else self.source
+
+
+@dataclass(frozen=True)
+class SourceMap:
+    """The origin of every value of a scenario.
+
+    Attributes
+    ----------
+    whole : Origin
+        Where the scenario as a whole comes from.
+    origins : mapping of key path to Origin
+
+    Notes
+    -----
+    Neither field is compared: two scenarios with the same values are equal wherever they were written.
+    """
+
+    whole: Origin = field(default=Origin("scenario"), compare=False)
+    origins: Mapping[KeyPath, Origin] = field(default_factory=dict, compare=False)
+
+    def locate(self, path: KeyPath) -> Origin:
+        """Return the origin of `path`, or of the nearest section around it."""
+        for length in range(len(path), 0, -1):
+            if path[:length] in self.origins:
+                return self.origins[path[:length]]
+        return self.whole
+
+
+class Problems:
+    """Everything found wrong so far, raised together as one :class:`ScenarioError`."""
+
+    def __init__(self) -> None:
+        self._found: list[tuple[KeyPath, str, Origin | None]] = []
+
+    def __len__(self) -> int:
+        return len(self._found)
+
+    def add(self, path: KeyPath, message: str, *, origin: Origin | None = None) -> None:
+        """Note a problem at `path`; `origin` is looked up in the source map unless given."""
+        self._found.append((path, message, origin))
+
+    def raise_any(self, source_map: SourceMap) -> None:
+        """Raise what was found, one problem a line in the order of the file; do nothing if all is well.
+
+        Raises
+        ------
+        ScenarioError
+        """
+        located = [(origin or source_map.locate(path), path, text) for path, text, origin in self._found]
+        located.sort(key=lambda problem: problem[0])
+        lines = [f"{origin}: {dotted(path)}{': ' if path else ''}{text}" for origin, path, text in located]
+        shortened = list(dict.fromkeys(lines))
+        if len(shortened) > MOST_SHOWN:
+            shortened[MOST_SHOWN:] = [f"... and {len(shortened) - MOST_SHOWN} problems more"]
+        if shortened:
+            raise ScenarioError("\n".join(shortened))
+
+
+def dotted(path: KeyPath) -> str:
+    """Return `path` as it is typed in an override: ``observers.0.momentum``."""
+    return ".".join(map(str, path))
+
+
+def shown(value: Any, *, limit: int = 60) -> str:
+    """Return `value` as a reader of YAML would write it, on one short line."""
+    words = {True: "true", False: "false", None: "null"}
+    text = words[value] if value is None or isinstance(value, bool) else repr(value)
+    return text if len(text) <= limit else text[: limit - 3] + "..."

@@ -1,0 +1,133 @@
+"""The scenario as a JSON Schema, for editors: completion, hover texts and squiggles as one types."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from pydantic import BaseModel
+from pydantic.json_schema import models_json_schema
+
+from gossiprec.options import Options
+from gossiprec.registry import Registry
+from gossiprec.scenario.layers import preset_names
+from gossiprec.scenario.model import Choice, DatasetChoice, Identity, PolicyChoice
+from gossiprec.scenario.registries import Registries, options_class
+from gossiprec.scenario.sections import Evaluate, Executor, Network, Training
+
+DIALECT = "https://json-schema.org/draft/2020-12/schema"
+
+
+def json_schema(registries: Registries | None = None) -> dict[str, Any]:
+    """Return the JSON Schema of a scenario, with one alternative for each registered thing.
+
+    Parameters
+    ----------
+    registries : Registries, optional
+        The things a scenario can name; those of gossiprec if not given.
+    """
+    things = registries or Registries()
+    kinds: dict[str, tuple[Registry[Any], type[Choice]]] = {
+        "split": (things.splits, Choice),  # first: data sets refer to it
+        "dataset": (things.datasets, DatasetChoice),
+        "model": (things.models, Choice),
+        "protocol": (things.protocols, Choice),
+        "policy": (things.policies, PolicyChoice),
+        "observer": (things.attacks, Choice),
+    }
+    fixed: dict[str, type[Options]] = {
+        "training": Training,
+        "network": Network,
+        "evaluate": Evaluate,
+        "executor": Executor,
+    }
+    members = {(kind, name): options_class(reg, name) for kind, (reg, _) in kinds.items() for name in reg}
+    schemas = _Schemas([*members.values(), *fixed.values(), DatasetChoice, PolicyChoice, Identity])
+    for (kind, name), options in members.items():
+        schemas.add_member(kind, name, options, kinds[kind][1])
+    one_of = {kind: schemas.one_of(kind, list(registry)) for kind, (registry, _) in kinds.items()}
+    whole = {
+        "$schema": DIALECT,
+        "title": "gossiprec scenario",
+        "type": "object",
+        "properties": {
+            **schemas.properties(Identity),
+            "preset": {"enum": preset_names(), "description": "Values that lie under those of this file."},
+            **{key: one_of[key] for key in ("dataset", "model", "protocol")},
+            "policies": {"type": "array", "default": [], "items": one_of["policy"]},
+            "observers": {"type": "array", "default": [], "items": one_of["observer"]},
+            **{
+                key: {**schemas.ref(section), "default": _defaults(section)} for key, section in fixed.items()
+            },
+        },
+        "required": ["name", "dataset"],
+        "anyOf": [{"required": ["preset"]}, {"required": ["model", "protocol"]}],
+        "additionalProperties": False,
+    }
+    return {**whole, "$defs": schemas.used_by(whole)}
+
+
+class _Schemas:
+    """Pydantic's schemas of many option sets, and what is composed of them."""
+
+    def __init__(self, models: list[type[BaseModel]]) -> None:
+        wanted = [(model, "validation") for model in dict.fromkeys(models)]
+        refs, whole = models_json_schema(wanted)  # type: ignore[arg-type]
+        self.definitions: dict[str, Any] = whole.get("$defs", {})
+        self._refs = {model: ref for (model, _), ref in refs.items()}
+
+    def ref(self, model: type[BaseModel]) -> dict[str, Any]:
+        return dict(self._refs[model])
+
+    def properties(self, model: type[BaseModel]) -> dict[str, Any]:
+        return dict(self._definition(model).get("properties", {}))
+
+    def add_member(self, kind: str, name: str, options: type[Options], section: type[Choice]) -> None:
+        """Define a member's section: its options, the section's own keys, and the one name it goes by."""
+        own = {key: self._own_key(section, key) for key in section.own_keys()}
+        definition = self._definition(options)
+        self.definitions[f"{kind}.{name}"] = {
+            **definition,
+            "title": f"{kind} {name}",
+            "properties": {"name": {"const": name}, **own, **definition.get("properties", {})},
+            "required": ["name", *(["split"] if "split" in own else []), *definition.get("required", [])],
+            "additionalProperties": False,
+        }
+
+    def one_of(self, kind: str, names: list[str]) -> dict[str, Any]:
+        return {"oneOf": [{"$ref": f"#/$defs/{kind}.{name}"} for name in names]} if names else {"not": {}}
+
+    def used_by(self, schema: Any) -> dict[str, Any]:
+        """Return the definitions that `schema` refers to, directly or through others."""
+        used: dict[str, Any] = {}
+        waiting = list(_references(schema))
+        while waiting:
+            name = waiting.pop()
+            if name not in used:
+                used[name] = self.definitions[name]
+                waiting.extend(_references(used[name]))
+        return dict(sorted(used.items()))
+
+    def _own_key(self, section: type[Choice], key: str) -> Any:
+        if key == "split":
+            names = [name.removeprefix("split.") for name in self.definitions if name.startswith("split.")]
+            return self.one_of("split", names)
+        return self.properties(section)[key]
+
+    def _definition(self, model: type[BaseModel]) -> dict[str, Any]:
+        return dict(self.definitions[self._refs[model]["$ref"].rsplit("/", 1)[-1]])
+
+
+def _references(schema: Any) -> Iterator[str]:
+    if isinstance(schema, dict):
+        if isinstance(schema.get("$ref"), str):
+            yield schema["$ref"].removeprefix("#/$defs/")
+        for inner in schema.values():
+            yield from _references(inner)
+    elif isinstance(schema, list):
+        for inner in schema:
+            yield from _references(inner)
+
+
+def _defaults(section: type[Options]) -> Any:
+    return section().model_dump(mode="json")

@@ -1,0 +1,122 @@
+"""The sections of a scenario that are the same whatever data set, model or protocol it names."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Literal, TypeAlias
+
+from pydantic import Field, field_validator
+
+from gossiprec.options import Options
+
+METRIC = re.compile(r"(full_)?(hr|ndcg)@([1-9][0-9]{0,5})", re.ASCII)
+CANDIDATES = 100  # a test item is ranked among itself and 99 fixed negatives, unless `full_`
+
+
+class Training(Options):
+    """How a node trains its model on its own data, each time the protocol lets it.
+
+    References
+    ----------
+    Defaults: Table 3 of the CDA paper, except `local_epochs` and `batch_size`; `betas` and `eps` are torch's.
+    """
+
+    optimizer: Literal["adam", "sgd"] = Field(
+        default="adam", description="Its state stays with the node and never travels."
+    )
+    learning_rate: float = Field(default=0.01, gt=0, description="Step size of the optimizer.")
+    batch_size: Annotated[int, Field(ge=1)] | Literal["full"] = Field(
+        default=64,
+        description="Samples (positives and negatives) a step; `full`: all samples of the epoch in one step.",
+    )
+    local_epochs: int = Field(
+        default=1, ge=1, description="Passes over the node's samples each time it trains."
+    )
+    negatives: int = Field(
+        default=4, ge=1, description="Items drawn as negatives for each positive, anew each time."
+    )
+    betas: tuple[Annotated[float, Field(ge=0, lt=1)], Annotated[float, Field(ge=0, lt=1)]] = Field(
+        default=(0.9, 0.999), description="Adam's decay of the first and second moment."
+    )
+    eps: float = Field(default=1e-8, gt=0, description="Adam's term against division by zero.")
+
+
+class ConstantLatency(Options):
+    """Every message takes the same time."""
+
+    law: Literal["constant"] = "constant"
+    value: float = Field(default=0.0, ge=0, description="Time on the way, in mean wake periods.")
+
+
+class ExponentialLatency(Options):
+    """Times on the way are independent and exponentially distributed."""
+
+    law: Literal["exponential"]
+    mean: float = Field(gt=0, description="Mean time on the way, in mean wake periods.")
+
+
+Latency: TypeAlias = Annotated[ConstantLatency | ExponentialLatency, Field(discriminator="law")]
+
+
+class Network(Options):
+    """What happens to a message between its sender and its receiver."""
+
+    latency: Latency = Field(default=ConstantLatency(), description="Time on the way, in mean wake periods.")
+    loss: float = Field(default=0.0, ge=0, lt=1, description="Probability that a message never arrives.")
+
+
+class NodeFraction(Options):
+    """A part of all nodes, drawn at random from the scenario's seed."""
+
+    fraction: float = Field(gt=0, le=1, description="Part of all nodes.")
+
+
+NodeIds: TypeAlias = Annotated[tuple[Annotated[int, Field(ge=0)], ...], Field(min_length=1)]
+Nodes: TypeAlias = Literal["all"] | NodeFraction | NodeIds
+
+
+class Evaluate(Options):
+    """When models and attacks are scored, and by which measures of recommendation quality."""
+
+    every: int = Field(
+        default=10, ge=1, description="Rounds between two evaluations; attacks are scored at the same ticks."
+    )
+    metrics: tuple[str, ...] = Field(
+        default=("hr@20", "ndcg@20"),
+        description="hr@K, ndcg@K: test item against 99 fixed negatives; full_hr@K, full_ndcg@K: all items.",
+    )
+
+    @field_validator("metrics")
+    @classmethod
+    def _known(cls, metrics: tuple[str, ...]) -> tuple[str, ...]:
+        for metric in metrics:
+            found = METRIC.fullmatch(metric)
+            if not found:
+                raise ValueError(
+                    f"found {metric!r}, must be hr@K, ndcg@K, full_hr@K or full_ndcg@K, such as hr@20"
+                )
+            if not found[1] and int(found[3]) >= CANDIDATES:
+                raise ValueError(
+                    f"found {metric!r}, but only {CANDIDATES} items are ranked; did you mean 'full_{metric}'?"
+                )
+        repeated = sorted({metric for metric in metrics if metrics.count(metric) > 1})
+        if repeated:
+            raise ValueError(f"{', '.join(repeated)} written twice")
+        return metrics
+
+
+class Executor(Options):
+    """How the arithmetic is run; no choice here changes a result beyond rounding."""
+
+    name: Literal["auto", "reference", "batched", "fused"] = Field(
+        default="auto", description="auto: fused where the model has compiled kernels, else batched."
+    )
+    threads: Annotated[int, Field(ge=1)] | Literal["auto"] = Field(
+        default="auto", description="auto: one for each core."
+    )
+    wave_size: Annotated[int, Field(ge=1)] | Literal["unlimited"] = Field(
+        default="unlimited", description="Most operations run together; lower it to save memory."
+    )
+    device: Literal["auto", "cpu", "cuda"] = Field(
+        default="auto", description="Where the batched executor keeps the models."
+    )

@@ -1,0 +1,59 @@
+"""Clocks: when nodes wake."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from gossiprec.rng import NodeStreams, exponentials, purpose_id
+
+WAKE = purpose_id("wake")
+
+
+class WakeClock:
+    """Intervals between the wakes of a node.
+
+    Parameters
+    ----------
+    node_ids : sequence of int
+        The nodes that wake.
+    mean : float
+        Mean interval, in virtual time.
+    law : {'exponential', 'constant'}
+    redraw : bool
+        Exponential law: draw each interval anew (a Poisson process) or once per node (each node keeps its own period).
+    seed : int
+    """
+
+    def __init__(
+        self,
+        node_ids: Sequence[int],
+        *,
+        mean: float,
+        law: str = "exponential",
+        redraw: bool = True,
+        seed: int,
+    ) -> None:
+        self.node_ids = node_ids
+        self.mean = mean
+        self._law = law
+        self._redraw = redraw
+        self._seed = seed
+        first = node_ids[0]
+        self._streams = NodeStreams(len(node_ids), self.intervals)
+        self._offset = first
+
+    def intervals(self, first: int, count: int) -> npt.NDArray[np.float64]:
+        """Return the intervals before wakes number first .. first + count - 1, shape (n_wakers, count)."""
+        shape = (len(self.node_ids), count)
+        if self._law == "constant":
+            return np.full(shape, self.mean)
+        counter = np.arange(first, first + count) if self._redraw else np.zeros(count, np.int64)
+        return self.mean * exponentials(self._seed, counter, np.array(self.node_ids)[:, None], WAKE)
+
+    def next_interval(self, node: int) -> float:
+        """Return the time from the node's last wake (or from the start) to its next."""
+        interval: float = self._streams.take(node - self._offset)
+        return interval

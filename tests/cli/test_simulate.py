@@ -1,0 +1,249 @@
+"""``gossiprec simulate`` from the scenario to the closing table."""
+
+import json
+from pathlib import Path
+
+import pytest
+from calls import QUICK, ROOT, SMOKE, invoke
+
+import analysis.curves
+from gossiprec import open_run
+from gossiprec.scenario import load_scenario
+
+REAL = ROOT.parent / "shared" / "data" / "ml-100k"
+SHIPPED = sorted((ROOT / "scenarios").glob("*.yaml"))
+
+
+def shipped(path):
+    """A test of the scenario in `path`, skipped where it needs data that are not there."""
+    needs_data = load_scenario(path).dataset.name == "movielens-100k"
+    absent = pytest.mark.skipif(not REAL.exists(), reason="needs ../shared/data/ml-100k")
+    return pytest.param(path, id=path.name, marks=[pytest.mark.realdata, absent] if needs_data else [])
+
+
+def shortened(path):
+    """Overrides that make the scenario in `path` a matter of a second."""
+    scenario = load_scenario(path)
+    yield "dataset.limit_users=20"
+    yield f"protocol.{'rounds' if scenario.protocol.name == 'fedavg' else 'wakes'}=2"
+    yield "evaluate.every=1"
+    if scenario.dataset.name == "movielens-100k":
+        yield f"dataset.path={REAL}"
+    for index, _ in enumerate(scenario.observers):
+        yield f"observers.{index}.community_size=5"
+
+
+def quick(capsys, tmp_path, *arguments):
+    """Run the smoke scenario for two wakes into ``tmp_path/run``; return stdout and the run."""
+    code, out, err = invoke(capsys, "simulate", SMOKE, *QUICK, "--out", tmp_path / "run", *arguments)
+    assert code == 0, err
+    return out, open_run(tmp_path / "run")
+
+
+@pytest.mark.parametrize("path", [shipped(path) for path in SHIPPED])
+def test_a_shipped_scenario_runs_from_end_to_end(capsys, tmp_path, path):
+    overrides = [part for text in shortened(path) for part in ("--set", text)]
+    arguments = (path, *overrides, "--executor", "reference", "--out", tmp_path / "run")
+    code, out, err = invoke(capsys, "simulate", *arguments)
+
+    assert code == 0, err
+    run = open_run(tmp_path / "run")
+    assert run.manifest["status"] == "complete"
+    assert run.log.complete
+    assert run.summary["node_updates"] > 0
+    for attack in run.summary["attacks"]:
+        assert 0 <= attack["last_aac"] <= attack["max_aac"] <= 1
+        assert attack["observer"] in out
+    assert all((run.path / name).stat().st_size for name in ("cdf.png", "curves.png"))
+    assert f"pictures      {run.path / 'cdf.png'}, {run.path / 'curves.png'}" in out
+
+
+def test_the_closing_table_says_what_the_summary_says(capsys, tmp_path):
+    out, run = quick(capsys, tmp_path)
+    attack = run.summary["attacks"][0]
+    line = next(line for line in out.splitlines() if line.startswith("single"))
+    assert line.split() == [
+        "single",
+        "standardized",
+        "0.9",
+        "5",
+        f"{100 * attack['max_aac']:.1f}",
+        str(attack["at_round"]),
+        f"{100 * attack['best10_min']:.1f}/{100 * attack['best10_mean']:.1f}",
+        f"{100 * attack['upper_bound']:.1f}",
+        f"{100 * attack['random_bound']:.1f}",
+    ]
+    assert f"hr@5 {100 * run.summary['utility']['hr@5']:.1f} %" in out
+    assert "48 local epochs" in out
+    assert str(run.path) in out
+
+
+def test_json_is_the_summary_and_nothing_else(capsys, tmp_path):
+    out, run = quick(capsys, tmp_path, "--json")
+    assert json.loads(out) == {**run.summary, "run": str(run.path)}
+
+
+def test_progress_goes_to_stderr_and_quiet_ends_it(capsys, tmp_path):
+    loud = invoke(capsys, "simulate", SMOKE, *QUICK, "--out", tmp_path / "loud")
+    quiet = invoke(capsys, "simulate", SMOKE, *QUICK, "--out", tmp_path / "quiet", "--quiet")
+    assert "simulating ...\n" in loud[2]
+    assert "simulating" not in loud[1]
+    assert quiet[2] == ""
+
+
+def test_short_options_are_overrides(capsys, tmp_path):
+    _, run = quick(capsys, tmp_path, "--seed", "7", "--threads", "1", "--set", "seed=3")
+    assert run.scenario["seed"] == 7
+    assert run.scenario["executor"]["threads"] == 1
+    assert run.scenario["executor"]["name"] == "reference"
+
+
+def test_a_run_goes_to_a_folder_named_after_scenario_and_seed(capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert invoke(capsys, "simulate", SMOKE, *QUICK, "--seed", "4")[0] == 0
+    assert open_run("runs/smoke-s4").manifest["status"] == "complete"
+
+
+def test_the_scenario_in_a_run_directory_runs_to_the_same_log(capsys, tmp_path):
+    _, first = quick(capsys, tmp_path)
+    again = ("simulate", first.path / "scenario.yaml", "--no-plots", "--out", tmp_path / "again")
+    assert invoke(capsys, *again)[0] == 0
+    assert open_run(tmp_path / "again").log.digest == first.log.digest
+
+
+def test_no_pictures_are_drawn_if_the_scenario_or_the_command_says_so(capsys, tmp_path):
+    _, run = quick(capsys, tmp_path)
+    assert not list(run.path.glob("*.png"))
+    arguments = [option for option in QUICK if option != "--no-plots"]
+    code, out, _ = invoke(
+        capsys, "simulate", SMOKE, *arguments, "--set", "plots=false", "--out", tmp_path / "b"
+    )
+    assert code == 0
+    assert "\npictures" not in out
+    assert not list((tmp_path / "b").glob("*.png"))
+
+
+def test_a_run_without_observers_has_no_table_and_notes_the_missing_pictures(capsys, tmp_path):
+    arguments = ("--set", "observers=[]", "--set", "protocol.wakes=2", "--executor", "reference")
+    code, out, err = invoke(capsys, "simulate", SMOKE, *arguments, "--out", tmp_path / "run")
+    assert code == 0
+    assert "utility" in out
+    assert "AAC" not in out
+    assert "note: no pictures" in err
+
+
+def test_ctrl_c_while_drawing_keeps_the_results(capsys, tmp_path, monkeypatch):
+    def interrupted(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(analysis.curves, "draw", interrupted)
+    arguments = [option for option in QUICK if option != "--no-plots"]
+    code, out, err = invoke(capsys, "simulate", SMOKE, *arguments, "--out", tmp_path / "run")
+    assert code == 0
+    assert "AAC" in out
+    assert "note: pictures left out" in err
+
+
+def test_an_earlier_run_is_refused_before_any_work_and_replaced_on_request(capsys, tmp_path):
+    quick(capsys, tmp_path)
+    before = (tmp_path / "run" / "manifest.json").read_bytes()
+
+    code, out, err = invoke(capsys, "simulate", SMOKE, *QUICK, "--out", tmp_path / "run")
+    assert (code, out) == (2, "")
+    assert err.startswith(f"error: {tmp_path / 'run'} ")
+    assert "--overwrite" in err
+    assert err.count("\n") == 1  # no phase was begun
+    assert (tmp_path / "run" / "manifest.json").read_bytes() == before
+
+    _, run = quick(capsys, tmp_path, "--overwrite", "--seed", "9")
+    assert run.manifest["seed"] == 9
+
+
+def test_overwrite_does_not_touch_a_folder_that_holds_no_run(capsys, tmp_path):
+    (tmp_path / "letter.txt").write_text("dear")
+    code, _, err = invoke(capsys, "simulate", SMOKE, *QUICK, "--out", tmp_path, "--overwrite")
+    assert code == 2
+    assert "holds no run" in err
+    assert [path.name for path in tmp_path.iterdir()] == ["letter.txt"]
+
+
+def test_a_dry_run_says_what_is_ahead_and_writes_nothing(capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    code, out, _ = invoke(capsys, "simulate", SMOKE, "--dry-run")
+    assert code == 0
+    for words in (
+        "24 nodes, 60 items",
+        "240 wakes, 720 messages",
+        "240 local epochs",
+        "MiB available",
+        "% of the others met",
+    ):
+        assert words in out
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_dry_run_in_json_foresees_the_run(capsys, tmp_path):
+    code, out, _ = invoke(capsys, "simulate", SMOKE, *QUICK, "--dry-run", "--json")
+    _, run = quick(capsys, tmp_path)
+    foreseen = json.loads(out)
+    assert code == 0
+    for key in ("nodes", "items", "interactions", "wakes", "messages", "node_updates", "virtual_time"):
+        assert foreseen[key] == run.summary[key]
+    assert sum(foreseen["memory_mib"].values()) < foreseen["available_mib"]
+    assert foreseen["executor"] == "reference"
+    assert 0 < foreseen["fraction_met"] < 1
+
+
+BAD = {
+    "unknown key": ("protocol.waeks=3", "protocol.waeks: unknown key; did you mean 'wakes'?"),
+    "unknown thing": ("model.name=gmff", "did you mean 'gmf'?"),
+    "wrong type": ("protocol.wakes=many", "protocol.wakes: found 'many', must be a whole number"),
+    "out of range": ("training.learning_rate=-1", "found -1, must be greater than 0"),
+    "as many peers as nodes": ("protocol.view.size=24", "found 24, but a node has only 23 possible peers"),
+    "community of all": ("observers.0.community_size=24", "a community has at most 23 members"),
+    "no equals sign": ("protocol.wakes", "must read key.path=value"),
+}
+
+
+@pytest.mark.parametrize(("override", "message"), BAD.values(), ids=BAD)
+def test_a_bad_value_is_refused_with_2_and_leaves_nothing(capsys, tmp_path, override, message):
+    out_dir = tmp_path / "run"
+    code, out, err = invoke(capsys, "simulate", SMOKE, *QUICK, "--set", override, "--out", out_dir)
+    assert (code, out) == (2, "")
+    assert message in err
+    assert "error: " in err
+    assert not out_dir.exists()
+
+
+def test_missing_data_are_named(capsys, tmp_path):
+    scenario = ROOT / "scenarios" / "cda_ml100k_fedavg.yaml"
+    path = tmp_path / "nowhere.zip"
+    code, _, err = invoke(
+        capsys, "simulate", scenario, "--set", f"dataset.path={path}", "--out", tmp_path / "run"
+    )
+    assert code == 2
+    assert f"error: {path}: no such file" in err
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize("text", ["", "[1, 2]", "name: [", "\x00", "name: x\nname: y\n"])
+def test_a_file_that_is_no_scenario_is_refused_with_2(capsys, tmp_path, text):
+    file = tmp_path / "odd.yaml"
+    file.write_text(text)
+    code, _, err = invoke(capsys, "simulate", file)
+    assert code == 2
+    assert err.startswith(f"error: {file}")
+
+
+def test_a_scenario_that_is_not_there_is_named(capsys, tmp_path):
+    code, _, err = invoke(capsys, "simulate", tmp_path / "no.yaml")
+    assert (code, err) == (2, f"error: {tmp_path / 'no.yaml'}: no such file\n")
+
+
+@pytest.mark.parametrize("out_dir", ["file/run", "/proc/gossiprec"])
+def test_an_output_that_cannot_be_written_is_a_matter_of_resources(capsys, tmp_path, out_dir):
+    (tmp_path / "file").write_text("")
+    code, out, err = invoke(capsys, "simulate", SMOKE, *QUICK, "--quiet", "--out", tmp_path / Path(out_dir))
+    assert (code, out) == (1, "")
+    assert err.startswith("error: cannot write ")
+    assert "--out" in err

@@ -1,0 +1,104 @@
+from __future__ import annotations
+
+import threading
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from gossiprec.compute.crew import Crew
+from gossiprec.compute.waves import Watcher, WaveRunner
+from tests.properties.tapes import planner, protocol, record, waves
+
+
+class FakeExecutor:
+    """Writes down which tasks it ran, in which call."""
+
+    parallel = True
+
+    def __init__(self):
+        self.work = SimpleNamespace(arena=SimpleNamespace(rows=np.zeros((1, 1), np.float32)))
+        self.calls = []
+
+    def run(self, program, tasks):
+        self.calls.append((threading.get_ident(), tasks.tolist()))
+
+
+class Notebook(Watcher):
+    """Writes down what it is shown."""
+
+    def __init__(self, executor):
+        self._executor = executor
+        self.observed = []
+        self.sighted = []
+        self.run_before = []
+
+    def observe(self, rows, program, tasks):
+        self.observed += tasks.tolist()
+        self.run_before += [t for _, ran in self._executor.calls for t in ran if t in tasks]
+
+    def sight(self, rows, sightings, first, last):
+        self.sighted += range(first, last)
+        self.run_before += [len(self._executor.calls)] if first == 0 else []
+
+
+@pytest.fixture
+def plan():
+    control = protocol("rand-gossip", 8, wakes=4)
+    segments, inline = record(control)
+    return planner(control, inline=inline, pools=[{0, 1, 2}]).plan(segments[0])
+
+
+@pytest.fixture(params=[1, 2, 3])
+def crew(request):
+    return Crew(request.param)
+
+
+@pytest.mark.parametrize("wave_size", [None, 1, 3])
+def test_every_task_and_sighting_is_carried_out_once_wave_after_wave(plan, crew, wave_size):
+    executor = FakeExecutor()
+    notebook = Notebook(executor)
+    WaveRunner(executor, [notebook], crew=crew, wave_size=wave_size).run(plan)
+
+    ran = [t for _, tasks in executor.calls for t in tasks]
+    wave_of = {int(t): number for number, (tasks, _) in enumerate(waves(plan)) for t in tasks}
+    assert sorted(ran) == list(range(len(plan.order)))
+    assert [wave_of[t] for t in ran] == sorted(wave_of.values())
+    assert sorted(notebook.observed) == sorted(ran)
+    assert sorted(notebook.sighted) == list(range(len(plan.sightings.row)))
+
+
+def test_watchers_see_before_the_executor_overwrites(plan, crew):
+    executor = FakeExecutor()
+    notebook = Notebook(executor)
+    WaveRunner(executor, [notebook], crew=crew, wave_size=None).run(plan)
+
+    first_sighting = next(number for number, (_, seen) in enumerate(waves(plan)) if len(seen))
+    calls_before = sum(min(len(tasks), crew.size) for tasks, _ in waves(plan)[:first_sighting])
+    assert notebook.run_before == [calls_before]
+
+
+@pytest.mark.parametrize("wave_size", [1, 3])
+def test_no_call_holds_more_tasks_than_the_wave_size(plan, crew, wave_size):
+    executor = FakeExecutor()
+    WaveRunner(executor, [], crew=crew, wave_size=wave_size).run(plan)
+
+    assert max(len(tasks) for _, tasks in executor.calls) <= wave_size
+
+
+def test_an_executor_that_is_not_parallel_is_called_by_one_thread(plan):
+    executor = FakeExecutor()
+    executor.parallel = False
+    WaveRunner(executor, [], crew=Crew(3), wave_size=None).run(plan)
+
+    assert {thread for thread, _ in executor.calls} == {threading.get_ident()}
+
+
+def test_a_failure_in_any_thread_stops_the_run(plan):
+    class Broken(FakeExecutor):
+        def run(self, program, tasks):
+            if threading.current_thread() is not threading.main_thread():
+                raise ArithmeticError("broken")
+
+    with pytest.raises(ArithmeticError, match="broken"):
+        WaveRunner(Broken(), [], crew=Crew(2), wave_size=None).run(plan)

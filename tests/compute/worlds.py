@@ -1,0 +1,171 @@
+"""Tiny random worlds: a workload and a program of merges and local updates over three rounds."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass, field
+
+import numpy as np
+from hypothesis import strategies as st
+
+from gossiprec.compute.arena import Arena
+from gossiprec.compute.executors import EXECUTORS, Executor, Workload
+from gossiprec.compute.program import Program
+from gossiprec.compute.training import LocalData, TrainingSettings
+from gossiprec.data.split import ItemSets
+from gossiprec.models import MODELS
+
+ROUNDS = 3
+
+
+@dataclass(frozen=True)
+class Waves:
+    """A program and the tasks of each wave: ``starts[w]:starts[w + 1]``."""
+
+    program: Program
+    starts: list[int]
+
+
+@dataclass(frozen=True)
+class World:
+    """What decides a world; everything else follows from `seed`."""
+
+    n_nodes: int = 5
+    n_items: int = 12
+    user_table: bool = False
+    model: str = "gmf"
+    training: TrainingSettings = field(default_factory=TrainingSettings)
+    seed: int = 0
+
+    def positives(self) -> ItemSets:
+        """Draw each node's positives: at least one, fewer than 60, and never every item."""
+        rng = np.random.default_rng(self.seed)
+        sizes = rng.integers(1, min(self.n_items, 60), self.n_nodes)
+        items = [rng.choice(self.n_items, size, replace=False) for size in sizes]
+        return ItemSets.from_pairs(
+            np.repeat(np.arange(self.n_nodes), sizes), np.concatenate(items), self.n_nodes
+        )
+
+    def workload(self) -> Workload:
+        """Return the workload at the start of the run; rows ``n_nodes:`` of the arena are free.
+
+        Every parameter starts from noise of its own: models differ, and gradients stand well above rounding.
+        """
+        model = make_model(self.model)
+        layout = model.layout(self.n_items, self.n_nodes if self.user_table else 1)
+        arena = Arena(
+            layout,
+            n_nodes=self.n_nodes,
+            capacity=2 * self.n_nodes,
+            moments=self.training.optimizer == "adam",
+        )
+        arena.rows[: self.n_nodes] = model.initial_rows(layout, self.n_nodes, self.seed)
+        noise = np.random.default_rng([self.seed, 2]).normal(0.0, 0.3, (self.n_nodes, layout.size))
+        arena.rows[: self.n_nodes, : layout.size] += noise.astype(np.float32)
+        data = LocalData(self.positives(), self.n_items)
+        return Workload(model, layout, self.training, data, arena, self.seed)
+
+    def waves(self) -> Waves:
+        """Return three waves in which random nodes merge up to three versions, train, or both."""
+        rng = np.random.default_rng([self.seed, 1])
+        builder = WavesBuilder(self.n_nodes)
+        for _ in range(ROUNDS):
+            awake = rng.permutation(self.n_nodes)[: rng.integers(1, self.n_nodes + 1)]
+            moves = rng.random(self.n_nodes) < 0.5
+            targets = [builder.free[n] if moves[n] else builder.held[n] for n in awake]
+            readable = np.setdiff1d(np.concatenate([builder.held, builder.old]), targets)
+            for n, target in zip(awake, targets, strict=True):
+                merges = rng.choice(readable, rng.integers(0, 4)) if len(readable) else []
+                keep = np.where(rng.random(len(merges)) < 0.2, 0.0, rng.random(len(merges)))
+                builder.add(n, target, merges, keep, trains=rng.random() < 0.8)
+            builder.end_wave()
+        return builder.waves()
+
+
+class WavesBuilder:
+    """Collects tasks; a node's version lies at row `node` or at row ``n_nodes + node``."""
+
+    def __init__(self, n_nodes: int) -> None:
+        self.held = np.arange(n_nodes)
+        self.free = np.arange(n_nodes, 2 * n_nodes)
+        self.old = np.arange(0)
+        self._updates = np.zeros(n_nodes, np.int64)
+        self._tasks: list[tuple[int, int, int, int]] = []
+        self._merges: list[tuple[int, float]] = []
+        self._offsets, self._starts = [0], [0]
+
+    def add(self, node, target, merges=(), keep=(), *, trains=True) -> None:
+        """Add a task of this wave."""
+        update = self._updates[node] if trains else -1
+        self._tasks.append((node, self.held[node], target, update))
+        self._merges.extend(zip(merges, keep, strict=True))
+        self._offsets.append(len(self._merges))
+        self._updates[node] += trains
+
+    def end_wave(self) -> None:
+        """Close the wave: tasks added later see its results."""
+        for node, source, target, _ in self._tasks[self._starts[-1] :]:
+            if source != target:
+                self.held[node], self.free[node] = target, source
+        self._starts.append(len(self._tasks))
+        self.old = np.setdiff1d([source for _, source, _, _ in self._tasks], self.held)
+
+    def waves(self) -> Waves:
+        """Return all waves as one program."""
+        node, source, target, update = np.array(self._tasks, np.int32).reshape(-1, 4).T
+        row = np.array([row for row, _ in self._merges], np.int32)
+        program = Program(
+            node=node,
+            source=source,
+            target=target,
+            update=update,
+            merge_offsets=np.array(self._offsets, np.int64),
+            merge_row=row,
+            merge_keep=np.array([keep for _, keep in self._merges], np.float32),
+            merge_message=np.arange(len(row), dtype=np.int32),
+        )
+        return Waves(program, self._starts)
+
+
+def make_model(name, **options):
+    """Return a registered model with its default options unless told otherwise."""
+    return MODELS[name](MODELS[name].Options(**options))
+
+
+def make_executor(name: str, work: Workload) -> Executor:
+    """Return a registered executor on the CPU."""
+    return EXECUTORS[name](work, "cpu")
+
+
+def run_waves(executor: Executor, waves: Waves, wave_size: int | None = None) -> Arena:
+    """Run every wave, in pieces of `wave_size` tasks if given, and return the arena."""
+    for start, stop in itertools.pairwise(waves.starts):
+        size = wave_size or stop - start
+        for low in range(start, stop, size):
+            executor.run(waves.program, np.arange(low, min(low + size, stop)))
+    return executor.work.arena
+
+
+@st.composite
+def worlds(draw, model="gmf"):
+    """Draw a world of 4-8 nodes and 10-20 items, with an Adam in which rounding stays small.
+
+    Adam divides a gradient by its own size. Where samples cancel to a gradient of rounding noise, some 1e-8,
+    the step at the default epsilon of 1e-8 is a learning rate of random sign; at 1e-3 it is 1e-5 of one.
+    """
+    training = TrainingSettings(
+        optimizer=draw(st.sampled_from(["adam", "sgd"])),
+        learning_rate=0.01,
+        epsilon=1e-3,
+        batch_size=draw(st.sampled_from([None, 1, 7, 32, 64])),
+        local_epochs=draw(st.integers(1, 2)),
+        negatives=draw(st.integers(1, 5)),
+    )
+    return World(
+        n_nodes=draw(st.integers(4, 8)),
+        n_items=draw(st.integers(10, 20)),
+        user_table=draw(st.booleans()),
+        model=model,
+        training=training,
+        seed=draw(st.integers(0, 2**32 - 1)),
+    )

@@ -1,0 +1,165 @@
+from __future__ import annotations
+
+from itertools import chain
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from small_data import dataset, interactions, sets_of
+
+from gossiprec.data import SPLITS, load_split
+from gossiprec.data.loading import checked
+from gossiprec.data.partition import first_meetings
+from gossiprec.data.split import ItemSets, Split
+from gossiprec.errors import DataError, ScenarioError
+
+ANY = dataset("synthetic")
+
+
+def divide(data, name, seed=1, **options):
+    rule = SPLITS[name]
+    return rule(rule.Options.model_validate(options))(data, ANY, seed)
+
+
+@st.composite
+def worlds(draw, least=4):
+    """Users with at least `least` distinct items each, some pairs repeated, in any order."""
+    pairs = []
+    for user in range(draw(st.integers(1, 5))):
+        own = draw(st.lists(st.integers(0, 12), min_size=least, max_size=12, unique=True))
+        pairs += [(user, item) for item in own + draw(st.lists(st.sampled_from(own), max_size=3))]
+    pairs = draw(st.permutations(pairs))
+    times = draw(st.none() | st.lists(st.integers(-1, 5), min_size=len(pairs), max_size=len(pairs)))
+    return interactions(pairs, times=times, n_items=13)
+
+
+@given(
+    data=worlds(),
+    rule=st.sampled_from(
+        [("leave_last_k", 2, 1), ("leave_last_k", 1, 0), ("random", 0.3, 0.2), ("random", 0.2, 0.0)]
+    ),
+)
+def test_each_item_of_a_user_lands_in_exactly_one_part(data, rule):
+    name, test, validation = rule
+    split = divide(data, name, test=test, validation=validation)
+    for user in range(data.n_users):
+        parts = [part[user].tolist() for part in (split.train, split.validation, split.test)]
+        assert sorted(chain(*parts)) == sorted(set(data.items[data.users == user].tolist()))
+        assert len(parts[0]) >= 1
+        assert len(parts[2]) >= 1
+
+
+@given(data=worlds(), seed=st.integers(0, 3), name=st.sampled_from(["leave_last_k", "random"]))
+def test_the_order_of_rows_does_not_change_the_split(data, seed, name):
+    options = {"test": 1} if name == "leave_last_k" else {}
+    order = np.lexsort((data.items, data.users))
+    times = None if data.times is None else data.times[order]
+    other = interactions(np.stack([data.users, data.items], 1)[order], times=times, n_items=13)
+    for part in ("train", "validation", "test"):
+        one, two = (getattr(divide(world, name, seed, **options), part) for world in (data, other))
+        assert sets_of(one) == sets_of(two)
+
+
+def test_leave_last_k_takes_the_latest_then_validation_before_them():
+    data = interactions([(0, 4), (0, 1), (0, 3), (0, 2)], times=[10, 40, 20, 30])
+    split = divide(data, "leave_last_k", test=1, validation=2)
+    assert [sets_of(part) for part in (split.train, split.validation, split.test)] == [[[4]], [[2, 3]], [[1]]]
+
+
+def test_equal_times_go_by_item_id():
+    split = divide(interactions([(0, 2), (0, 0), (0, 1)], times=[5, 5, 5]), "leave_last_k", test=1)
+    assert sets_of(split.test) == [[2]]
+
+
+def test_a_repeated_pair_counts_once_at_its_earliest_time():
+    data = interactions([(0, 1), (0, 2), (0, 1)], times=[30, 20, 10])
+    kept = first_meetings(data)
+    assert (kept.items.tolist(), kept.times.tolist()) == ([1, 2], [10, 20])
+    assert sets_of(divide(data, "leave_last_k", test=1).test) == [[2]]
+
+
+def test_without_times_the_seed_decides():
+    data = interactions([(0, item) for item in range(30)])
+    tests = {tuple(divide(data, "leave_last_k", seed, test=3).test[0].tolist()) for seed in (1, 1, 2, 3)}
+    assert len(tests) == 3
+
+
+@pytest.mark.parametrize("name", ["leave_last_k", "random"])
+def test_another_user_does_not_shift_a_users_random_split(name):
+    alone = [(0, item) for item in range(20)]
+    options = {"test": 2} if name == "leave_last_k" else {}
+    one = divide(interactions(alone), name, **options)
+    two = divide(interactions([*alone, *((1, item) for item in range(20))]), name, **options)
+    assert one.test[0].tolist() == two.test[0].tolist()
+
+
+def test_random_fractions_are_rounded_with_halves_up():
+    data = interactions([(user, item) for user, count in enumerate((10, 25)) for item in range(count)])
+    split = divide(data, "random", test=0.2, validation=0.1)
+    assert (split.test.sizes.tolist(), split.validation.sizes.tolist()) == ([2, 5], [1, 3])
+
+
+@pytest.mark.parametrize(("name", "options"), [("leave_last_k", {"test": 2}), ("random", {})])
+def test_a_user_with_too_few_items_is_named_with_what_is_needed(name, options):
+    data = interactions([(0, 0), (0, 1), (0, 2), (1, 0), (1, 2)])
+    with pytest.raises(DataError, match="user 1 has 2 items, the split needs 3"):
+        divide(data, name, **options)
+
+
+def test_published_is_refused_where_there_is_none():
+    data = interactions([(0, 0), (0, 1)])
+    rule = SPLITS["published"]
+    with pytest.raises(DataError, match="no published split; use split leave_last_k"):
+        rule(rule.Options())(data, dataset("file", path="a.tsv"), 1)
+
+
+def split_with_training(pairs, n_users, n_items):
+    pairs = np.array(pairs)
+    train = ItemSets.from_pairs(pairs[:, 0], pairs[:, 1], n_users)
+    none = ItemSets(np.zeros(n_users + 1, np.int64), np.empty(0, np.int32))
+    return Split("tiny", n_users, n_items, train, none, none)
+
+
+def test_a_user_without_training_items_is_named():
+    with pytest.raises(DataError, match="user 1 has no training item"):
+        checked(split_with_training([(0, 0), (2, 1)], 3, 3))
+
+
+def test_a_user_with_every_item_is_named():
+    with pytest.raises(DataError, match="user 1 has all 2 items"):
+        checked(split_with_training([(0, 0), (1, 0), (1, 1)], 2, 2))
+
+
+TINY = {"users": 8, "items": 20, "interactions": 64}
+
+
+def test_limit_users_keeps_the_first_users_unchanged():
+    whole = load_split("synthetic", TINY, "published", {}, 1)
+    cut = load_split("synthetic", TINY, "published", {}, 1, limit_users=3)
+    assert (cut.n_users, cut.n_items) == (3, 20)
+    for part in ("train", "validation", "test"):
+        assert sets_of(getattr(cut, part)) == sets_of(getattr(whole, part))[:3]
+
+
+@pytest.mark.parametrize("count", [0, -1, 9])
+def test_limit_users_out_of_range_is_refused(count):
+    with pytest.raises(DataError, match="allowed: 1 to 8"):
+        load_split("synthetic", TINY, "published", {}, 1, limit_users=count)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("synthetik", {}, "published", {}), "unknown dataset 'synthetik'"),
+        (("synthetic", {}, "publish", {}), "unknown split 'publish'"),
+        (("synthetic", {"user": 3}, "published", {}), "dataset synthetic: user: "),
+        (("synthetic", TINY, "random", {"test": 2}), "split random: test: "),
+        (("synthetic", TINY, "random", {"test": 0.5, "validation": 0.5}), "must be below 1"),
+        (("movielens-100k", {}, "published", {}), "path: Field required"),
+    ],
+)
+def test_a_wrong_name_or_option_is_a_scenario_error(arguments, words):
+    with pytest.raises(ScenarioError) as caught:
+        load_split(*arguments, seed=1)
+    assert words in str(caught.value)

@@ -1,0 +1,194 @@
+"""Plain simulations of Rand-Gossip and FedAvg: nodes, messages and models one at a time, in virtual time.
+
+Written from the papers, with torch's own modules and optimizers; of the emulator it uses the event log (who woke,
+who got what and when), the random draws of samples, and the starting values.
+"""
+
+import heapq
+from itertools import count
+
+import numpy as np
+import torch
+
+from gossiprec.compute.training import LocalData, draw_order, draw_samples
+
+
+class Recommender(torch.nn.Module):
+    """GMF as its paper has it: sigmoid(h . (u * v) + b)."""
+
+    def __init__(self, layout, row):
+        super().__init__()
+        parts = [row[layout.users], row[layout.items].reshape(layout.n_items, -1), row[layout.shared]]
+        self.user, self.items, output = (torch.nn.Parameter(torch.tensor(part)) for part in parts)
+        self.output = torch.nn.Linear(len(self.user), 1)
+        self.output.load_state_dict({"weight": output[None, :-1].detach(), "bias": output[-1:].detach()})
+
+    def forward(self, items):
+        return self.output(self.user * self.items[items])[:, 0]
+
+    def flat(self):
+        parts = [self.user, self.items, self.output.weight, self.output.bias]
+        return torch.cat([part.detach().flatten() for part in parts]).numpy()
+
+
+class PlainNode:
+    """One user's data, model and optimizer."""
+
+    def __init__(self, number, prepared):
+        self.number, self.work = number, prepared.executor.work
+        start = self.work.model.initial_rows(self.work.layout, number + 1, self.work.seed)[number]
+        self.model, self.updates, training = Recommender(self.work.layout, start), 0, self.work.training
+        if training.optimizer == "adam":
+            self.optimizer = torch.optim.Adam(
+                self.model.parameters(), lr=training.learning_rate, eps=training.epsilon
+            )
+        else:
+            self.optimizer = torch.optim.SGD(self.model.parameters(), lr=training.learning_rate)
+        self.positives = prepared.split.train[number]
+        self.data = LocalData(prepared.split.train, prepared.split.n_items)
+
+    def train(self):
+        training, seed = self.work.training, self.work.seed
+        items, labels = draw_samples(
+            self.data, self.number, update=self.updates, negatives=training.negatives, seed=seed
+        )
+        for epoch in range(training.local_epochs):
+            order = np.arange(len(items))
+            if training.batch_size:
+                number = self.updates * training.local_epochs + epoch
+                order = draw_order(len(items), self.number, epoch=number, seed=seed)
+            size = training.batch_size or len(order)
+            for batch in (order[low : low + size] for low in range(0, len(order), size)):
+                self.optimizer.zero_grad()
+                probability = torch.sigmoid(self.model(torch.from_numpy(items[batch]).long()))
+                torch.nn.functional.binary_cross_entropy(
+                    probability, torch.from_numpy(labels[batch])
+                ).backward()
+                self.optimizer.step()
+        self.updates += 1
+
+    def merge(self, received, own_share):
+        """Average everything but the user row."""
+        own = self.model.state_dict()
+        mixed = {name: own_share * own[name] + (1 - own_share) * received[name] for name in own}
+        self.model.load_state_dict({**mixed, "user": own["user"]})
+
+    def scores(self, state=None):
+        model = Recommender(self.work.layout, self.model.flat())
+        model.load_state_dict(state or self.model.state_dict())
+        with torch.no_grad():
+            return torch.sigmoid(model(torch.arange(self.work.layout.n_items))).numpy()
+
+
+def events_of(run):
+    """Return all wakes and deliveries in virtual time; a message comes after the wake that sends it."""
+    queue, number = [], count()
+    wake, message = run.events("wake"), run.events("message")
+    for time, node in zip(wake["time"], wake["node"], strict=True):
+        queue.append((time, 0, next(number), node, None, None))
+    for time, *rest in zip(*(message[c] for c in ("time", "sender", "receiver", "sent_at")), strict=True):
+        queue.append((time, 1, next(number), *rest))
+    heapq.heapify(queue)
+    return [heapq.heappop(queue) for _ in range(len(queue))]
+
+
+class PlainSimulation:
+    """Everything happens at once and in order; what nodes receive is kept for the adversaries."""
+
+    def __init__(self, prepared, run):
+        self.nodes = [PlainNode(n, prepared) for n in range(prepared.split.n_users)]
+        self.split, self.protocol = prepared.split, run.scenario["protocol"]
+        self.events = events_of(run)
+        self.sent, self.received, self.done = {}, [], 0
+
+    def node(self, number):
+        return self.nodes[number]
+
+    def advance(self, until):
+        while self.done < len(self.events) and self.events[self.done][0] <= until:
+            time, kind, _, first, receiver, sent_at = self.events[self.done]
+            self.done += 1
+            if kind == 0:
+                self.wake(time, self.node(first))
+            else:
+                self.received.append((first, receiver, sent_at))
+                self.receive(time, self.node(first), self.node(receiver), self.sent[first, sent_at])
+
+    def push(self, time, node):
+        state = node.model.state_dict()
+        self.sent[node.number, time] = {name: value.clone() for name, value in state.items()}
+
+    def wake(self, time, node):
+        if self.protocol["train_on"] == "wake":
+            node.train()
+        self.push(time, node)
+
+    def receive(self, time, sender, receiver, state):
+        sizes = [len(node.positives) for node in (receiver, sender)]
+        receiver.merge(state, sizes[0] / sum(sizes) if self.protocol["merge"] == "samples" else 0.5)
+        if self.protocol["train_on"] == "receive":
+            receiver.train()
+
+    def full_metrics(self, k=5):
+        """Return the hit ratio and NDCG of the items not trained on, over test items, then users."""
+        hits, gains = [], []
+        for node in self.nodes:
+            scores, tests = node.scores(), self.split.test[node.number].tolist()
+            ranked = [j for j in np.argsort(-scores).tolist() if j not in node.positives][:k]
+            hits.append(np.mean([test in ranked for test in tests]))
+            ideal = sum(1 / np.log2(place + 2) for place in range(min(k, len(tests))))
+            gains.append(sum(1 / np.log2(ranked.index(t) + 2) for t in tests if t in ranked) / ideal)
+        return {"full_hr@5": np.mean(hits), "full_ndcg@5": np.mean(gains)}
+
+    def attack_accuracy(self, told, adversaries, beta, k=3):
+        """Return the mean share of true communities found; `told(adversary)` are its informants."""
+        shares = []
+        for adversary in adversaries:
+            relevance = {}
+            for victim in range(len(self.nodes)):
+                momentum = self.momentum(victim, told(adversary), beta)
+                if momentum and victim != adversary:
+                    scores = self.nodes[victim].scores(momentum)
+                    relevance[victim] = scores[self.nodes[adversary].positives].mean()
+            found = sorted(relevance, key=lambda victim: (-relevance[victim], victim))[:k]
+            shares.append(len(set(found) & set(self.community(adversary, k))) / k)
+        return np.mean(shares)
+
+    def momentum(self, victim, receivers, beta):
+        """Blend what the receivers together got of a victim; a copy of what one of them has is nothing new."""
+        seen = {sent_at: None for s, r, sent_at in self.received if s == victim and r in receivers}
+        kept = None
+        for state in (self.sent[victim, sent_at] for sent_at in seen):
+            kept = {n: beta * kept[n] + (1 - beta) * state[n] for n in state} if kept else state
+        return kept
+
+    def community(self, user, k):
+        sets = [set(node.positives.tolist()) for node in self.nodes]
+        others = [v for v in range(len(sets)) if v != user]
+        return sorted(others, key=lambda v: (-len(sets[user] & sets[v]) / len(sets[user] | sets[v]), v))[:k]
+
+
+class PlainFederation(PlainSimulation):
+    """FedAvg: the coordinator, numbered after the users, sends; clients adopt, train and answer; it averages."""
+
+    def __init__(self, prepared, run):
+        super().__init__(prepared, run)
+        self.coordinator, self.answered = PlainNode(0, prepared), 0
+        self.coordinator.number = len(self.nodes)
+
+    def node(self, number):
+        return self.nodes[number] if number < len(self.nodes) else self.coordinator
+
+    def wake(self, time, node):
+        self.answered = 0
+        self.push(time, node)
+
+    def receive(self, time, sender, receiver, state):
+        if receiver is self.coordinator:
+            weight = len(sender.positives)
+            receiver.merge(state, self.answered / (self.answered + weight))
+            self.answered += weight
+        else:
+            receiver.merge(state, 0.0)
+            receiver.train()
+            self.push(time, receiver)

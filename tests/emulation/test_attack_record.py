@@ -1,0 +1,120 @@
+"""Joining rankings with the truth: every column of attacks.csv, the best round and the summary, naively."""
+
+import math
+
+import numpy as np
+import pytest
+
+from gossiprec.attacks.base import Ranking
+from gossiprec.data.split import ItemSets, Split
+from gossiprec.emulation.accuracy import AttackRecord
+from gossiprec.errors import ScenarioError
+from gossiprec.eventlog.adversaries import attack_key
+
+N, N_ITEMS, SIZES = 13, 30, (2, 5)
+
+
+def drawn_split(seed=0):
+    rng = np.random.default_rng(seed)
+    items = np.concatenate([rng.choice(N_ITEMS, 8, replace=False) for _ in range(N)])
+    train = ItemSets.from_pairs(np.repeat(np.arange(N), 8), items, N)
+    empty = ItemSets(np.zeros(N + 1, np.int64), np.zeros(0, np.int32))
+    return Split("drawn", N, N_ITEMS, train, empty, empty)
+
+
+def ranking(seed, adversaries=range(N), observer="single"):
+    """Return random scores on a coarse scale, with ties; a third of the victims are not met."""
+    rng = np.random.default_rng(seed)
+    scores = rng.integers(0, 5, (len(adversaries), N)).astype(np.float32)
+    scores[rng.random(scores.shape) < 0.33] = np.nan
+    scores[np.arange(len(adversaries)), list(adversaries)] = np.nan
+    return Ranking(observer, "ndcg", 0.9, SIZES, np.array(adversaries), scores)
+
+
+def community(split, user, size):
+    sets = [set(split.train[u].tolist()) for u in range(N)]
+    alike = {u: len(sets[user] & sets[u]) / len(sets[user] | sets[u]) for u in range(N) if u != user}
+    return sorted(alike, key=lambda u: (-alike[u], u))[:size]
+
+
+def naive_accuracies(split, ranking, size):
+    shares = []
+    for adversary, scores in zip(ranking.adversaries.tolist(), ranking.scores, strict=True):
+        met = [v for v in range(N) if not math.isnan(scores[v])]
+        found = sorted(met, key=lambda v: (-scores[v], v))[:size]
+        shares.append(len(set(found) & set(community(split, adversary, size))) / size)
+    return shares
+
+
+def naive_bound(split, ranking, size):
+    met = ~np.isnan(ranking.scores)
+    truth = [community(split, adversary, size) for adversary in ranking.adversaries.tolist()]
+    return np.mean([met[a, v] for a, members in enumerate(truth) for v in members])
+
+
+@pytest.mark.parametrize("adversaries", [range(N), [3, 8, 11]])
+def test_a_row_is_what_the_definitions_say(adversaries):
+    split, now = drawn_split(), ranking(1, adversaries)
+    rows = AttackRecord(split, max(SIZES)).score([now], time=2.5, round=2)
+    assert [row["community_size"] for row in rows] == list(SIZES)
+    for row, size in zip(rows, SIZES, strict=True):
+        shares = naive_accuracies(split, now, size)
+        best = sorted(shares)[-math.ceil(len(shares) / 10) :]
+        assert row == {
+            "observer": "single",
+            "relevance": "ndcg",
+            "momentum": 0.9,
+            "community_size": size,
+            "time": 2.5,
+            "round": 2,
+            "aac": pytest.approx(np.mean(shares)),
+            "best10_min": pytest.approx(min(best)),
+            "best10_mean": pytest.approx(np.mean(best)),
+            "upper_bound": pytest.approx(naive_bound(split, now, size)),
+            "random_bound": size / N,
+        }
+
+
+def test_the_best_round_is_the_first_with_the_highest_mean_and_bounds_are_the_last():
+    split, rounds = drawn_split(), [ranking(seed) for seed in (3, 4, 5, 6) * 2]  # the best round comes twice
+    record = AttackRecord(split, max(SIZES))
+    for number, now in enumerate(rounds):
+        record.score([now], time=float(number), round=number)
+    for place, size in enumerate(SIZES):
+        shares = [naive_accuracies(split, now, size) for now in rounds]
+        means = [np.mean(share) for share in shares]
+        best = int(np.argmax(means))
+        summary = record.summary()[place]
+        assert len(set(means)) > 2
+        assert summary["at_round"] == best
+        assert summary["max_aac"] == pytest.approx(max(means))
+        assert summary["last_aac"] == pytest.approx(means[-1])
+        assert summary["best10_min"] == pytest.approx(min(sorted(shares[best])[-2:]))
+        assert summary["best10_mean"] == pytest.approx(np.mean(sorted(shares[best])[-2:]))
+        assert summary["upper_bound"] == pytest.approx(naive_bound(split, rounds[-1], size))
+        assert summary["random_bound"] == size / N
+        key = attack_key(observer="single", relevance="ndcg", momentum=0.9, community_size=size)
+        nodes, accuracies = record.adversaries()[key]
+        assert nodes.tolist() == list(range(N))
+        assert accuracies.tolist() == pytest.approx(shares[best])
+
+
+def test_attacks_are_kept_apart():
+    split = drawn_split()
+    record = AttackRecord(split, max(SIZES))
+    record.score([ranking(1), ranking(2, [3, 8], "coalition-20%")], time=1.0, round=1)
+
+    assert len(record.summary()) == len(record.adversaries()) == 4
+    assert {row["observer"] for row in record.summary()} == {"single", "coalition-20%"}
+
+
+def test_two_observers_of_one_name_are_refused():
+    record = AttackRecord(drawn_split(), max(SIZES))
+    with pytest.raises(ScenarioError, match=r"two of them are called single.*; give one another fraction"):
+        record.score([ranking(1), ranking(2)], time=1.0, round=1)
+
+
+def test_a_run_without_attacks_has_nothing_to_say():
+    record = AttackRecord(drawn_split(), 0)
+    assert record.score([], time=1.0, round=1) == record.summary() == []
+    assert record.adversaries() == {}

@@ -1,0 +1,53 @@
+"""The examples of docs/extending.md, run as they stand (in a process of their own: they register themselves)."""
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+from tests.emulation.tiny_runs import SINGLE, tiny
+
+PAGE = Path(__file__).parents[2] / "docs" / "extending.md"
+IMPORTS = """
+from collections.abc import Sequence
+import json, sys
+import numpy as np
+from gossiprec.attacks import ATTACKS
+from gossiprec.attacks.relevance import F32, RELEVANCE, _last_if_nan
+from gossiprec.protocols import PROTOCOLS
+from gossiprec.protocols.rand_gossip import RandGossip
+from gossiprec.emulation import simulate
+"""
+RUN = """
+RELEVANCE["margin"] = margin
+scores = margin(np.float32([[1, 2, 4]]), np.float32([[0.5, -1]]))
+run = simulate(json.loads(sys.argv[1]), out=sys.argv[2])
+print(json.dumps({"margin": float(scores[0]), "attacks": run.summary["attacks"],
+    "receivers": [run.events("message")[c].tolist() for c in ("sender", "receiver")]}))
+"""
+
+
+def test_its_examples_run(tmp_path):
+    blocks = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)
+    assert len(blocks) == 3
+    code = "\n".join([IMPORTS, *blocks, RUN]).replace("from __future__ import annotations\n", "")
+    scenario = tiny(
+        protocol={"name": "ring-gossip", "fanout": 1, "view": {"size": 1}, "wakes": 3},
+        observers=[SINGLE, {"name": "last-heard", "community_size": 3}],
+    )
+
+    done = subprocess.run(
+        [sys.executable, "-c", code, json.dumps(scenario), str(tmp_path / "run")],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+
+    assert done.returncode == 0, done.stderr
+    said = json.loads(done.stdout)
+    assert said["margin"] == 0.5
+    assert [row["observer"] for row in said["attacks"]] == ["single", "last-heard"]
+    assert said["attacks"][0]["upper_bound"] == said["attacks"][1]["upper_bound"] > 0
+    assert all(receiver == (sender + 1) % 12 for sender, receiver in zip(*said["receivers"], strict=True))

@@ -1,0 +1,74 @@
+"""What a run needs, told before it starts, and what a machine cannot hold refused."""
+
+import os
+import re
+
+import numpy as np
+import pytest
+
+from gossiprec.emulation import prepare
+from gossiprec.emulation.memory import MIB, available_bytes, check_fits, peak_rss_mib
+from gossiprec.errors import ResourceError
+from gossiprec.scenario import load_scenario
+from tests.emulation.tiny_runs import SINGLE, tiny
+
+
+def test_what_fits_is_let_through():
+    check_fits({"parameters": available_bytes() // 4, "moments": 0})
+    check_fits({})
+
+
+def test_what_does_not_fit_is_refused_with_the_parts_and_what_to_lower():
+    with pytest.raises(ResourceError) as caught:
+        check_fits({"parameters": 3 * 2**50, "observers": 2**50})
+    message = str(caught.value)
+
+    assert (
+        "the run needs 4,294,967,296 MiB (parameters 3,221,225,472 MiB, observers 1,073,741,824 MiB)"
+        in message
+    )
+    assert re.search(r"but [\d,]+ MiB are available", message)
+    for advice in ("limit_users", "model.dim", "momenta", "reference_items"):
+        assert advice in message
+
+
+def test_the_sum_of_the_parts_decides():
+    half = available_bytes() // 2
+    check_fits({"parameters": half})
+    with pytest.raises(ResourceError):
+        check_fits({"parameters": half + 2**32, "moments": half + 2**32})
+
+
+def test_what_is_available_and_taken_lies_within_the_machine():
+    machine = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    taken = np.ones(2**25)  # 256 MiB, every page written
+
+    assert 0 < available_bytes() < machine
+    assert taken.nbytes < peak_rss_mib() * MIB < machine
+
+
+@pytest.mark.parametrize("optimizer", ["adam", "sgd"])
+def test_a_prepared_run_tells_what_it_needs(optimizer):
+    coalition = {
+        "name": "cda",
+        "who": "coalition",
+        "fraction": 0.5,
+        "reference_items": 9,
+        "community_size": 3,
+    }
+    scenario = tiny(training={"optimizer": optimizer}, observers=[SINGLE, coalition])
+    prepared = prepare(load_scenario(scenario))
+    row_bytes = 4 * 352  # 8 of the user, 40 x 8 of the items, 9 shared: 337 numbers, in whole cache lines
+
+    assert prepared.needed["parameters"] == 12 * row_bytes
+    assert prepared.needed["versions in waiting"] == 24 * row_bytes
+    assert prepared.needed["moments"] == (2 * 12 * row_bytes if optimizer == "adam" else 0)
+    assert prepared.needed["observers"] == sum(attack.state_bytes for attack in prepared.attacks)
+    assert prepared.attacks[1].state_bytes == 12 * row_bytes + 4 * 6 * 12
+
+
+def test_a_run_too_large_for_any_machine_is_refused_before_memory_is_taken():
+    data = {"name": "synthetic", "users": 100, "items": 1_000_000, "interactions": 1_000}
+    scenario = tiny(dataset={**data, "split": {"name": "published"}}, model={"name": "gmf", "dim": 1024})
+    with pytest.raises(ResourceError, match=r"parameters 390,6\d\d MiB.*moments 781,\d+ MiB.*lower"):
+        prepare(load_scenario(scenario))

@@ -1,0 +1,184 @@
+"""Recommendation quality of the nodes' models: candidates, and the measures against naive loops."""
+
+import numpy as np
+import pytest
+
+from gossiprec.compute.arena import Arena
+from gossiprec.compute.executors import Workload
+from gossiprec.compute.training import LocalData, TrainingSettings
+from gossiprec.data.split import ItemSets, Split
+from gossiprec.emulation.utility import N_NEGATIVES, Utility
+from gossiprec.errors import DataError
+from tests.compute.worlds import make_executor, make_model
+
+N_USERS, N_ITEMS = 7, 150
+TESTLESS = (2, 5)
+
+
+def drawn_split(n_items=N_ITEMS, sizes=(12, 3, 4), seed=0):
+    """Return a split in which two users have no test items; sizes are of train, validation and test."""
+    rng, parts = np.random.default_rng(seed), ([], [], [])
+    for user in range(N_USERS):
+        order = rng.permutation(n_items)[: sum(sizes)]
+        for part, items in zip(parts, np.split(order, np.cumsum(sizes)[:2]), strict=True):
+            if part is not parts[2] or user not in TESTLESS:
+                part += [(user, item) for item in items]
+    sets = [ItemSets.from_pairs(*np.array(part, np.int64).reshape(-1, 2).T, N_USERS) for part in parts]
+    return Split("drawn", N_USERS, n_items, *sets)
+
+
+class RecordingExecutor:
+    """A real executor that remembers what it was asked to score."""
+
+    def __init__(self, executor):
+        self.work, self.asked, self._executor = executor.work, [], executor
+
+    def scores(self, layout, rows, row, user, offsets, items):
+        self.asked.append((row.tolist(), [part.tolist() for part in np.split(items, offsets[1:-1])]))
+        return self._executor.scores(layout, rows, row, user, offsets, items)
+
+
+def executor_for(split, *, user_table=False, seed=0):
+    """Return an executor whose arena holds random models; node n's is in row ``N_USERS + 1 - n``."""
+    model = make_model("gmf")
+    layout = model.layout(split.n_items, N_USERS if user_table else 1)
+    arena = Arena(layout, n_nodes=N_USERS + 1, capacity=2 * N_USERS, moments=False)
+    arena.rows[:] = np.random.default_rng(seed).normal(size=arena.rows.shape)
+    work = Workload(model, layout, TrainingSettings(), LocalData(split.train, split.n_items), arena, seed)
+    return RecordingExecutor(make_executor("reference", work))
+
+
+CURRENT = N_USERS + 1 - np.arange(N_USERS + 1)
+"""Arena rows of the nodes' models; the last node is a coordinator."""
+
+
+def model_scores(executor, user):
+    """Return all items' logits by the user's model."""
+    layout, row = executor.work.layout, executor.work.arena.rows[CURRENT[user]]
+    users = row[layout.users].reshape(layout.n_users, -1)
+    own = users[user if layout.n_users > 1 else 0]
+    weight, bias = row[layout.shared][:-1], row[layout.shared][-1]
+    return row[layout.items].reshape(layout.n_items, -1) @ (own * weight) + bias
+
+
+def candidates_of(split, executor, metrics=("hr@5",)):
+    """Return the candidates of each test item, by user: rows of the test item and its negatives."""
+    Utility(split, metrics, executor, 3).measure(CURRENT)
+    rows, asked = executor.asked[-1]
+    users = {CURRENT[user]: user for user in range(N_USERS)}
+    return {
+        users[row]: np.array(items).reshape(len(split.test[users[row]]), -1)
+        for row, items in zip(rows, asked, strict=True)
+    }
+
+
+def test_each_test_item_meets_99_distinct_items_the_user_never_touched():
+    split = drawn_split()
+    found = candidates_of(split, executor_for(split))
+    assert sorted(found) == [user for user in range(N_USERS) if user not in TESTLESS]
+    for user, rows in found.items():
+        touched = {*split.train[user], *split.validation[user], *split.test[user]}
+        assert rows[:, 0].tolist() == split.test[user].tolist()
+        for row in rows.tolist():
+            assert len(set(row)) == len(row) == 1 + N_NEGATIVES
+            assert not touched & set(row[1:])
+
+
+def test_candidates_differ_between_test_items_and_users_but_not_between_ticks():
+    split = drawn_split()
+    executor = executor_for(split)
+    utility = Utility(split, ["hr@5"], executor, 3)
+    utility.measure(CURRENT)
+    utility.measure(CURRENT)
+
+    assert executor.asked[0] == executor.asked[1]
+    found = candidates_of(split, executor)
+    places = set()
+    for user, rows in found.items():
+        touched = np.concatenate([split.train[user], split.validation[user], split.test[user]])
+        others = np.setdiff1d(np.arange(N_ITEMS), touched)
+        places |= {tuple(np.searchsorted(others, np.sort(row[1:]))) for row in rows}
+    assert len(places) == sum(len(rows) for rows in found.values())
+
+
+def test_a_users_candidates_do_not_depend_on_the_measures_asked_for():
+    split = drawn_split()
+    metrics = ["ndcg@10", "hr@3"]
+    one, other = (candidates_of(split, executor_for(split), m) for m in (["hr@5"], metrics))
+    assert {user: rows.tolist() for user, rows in one.items()} == {
+        user: rows.tolist() for user, rows in other.items()
+    }
+
+
+def naive(split, executor, k, rank_of):
+    """Return mean hit ratio and mean NDCG, over test items, then over users that have some."""
+    hits, gains = [], []
+    for user in range(N_USERS):
+        ranks = [rank_of(user, place) for place in range(len(split.test[user]))]
+        if ranks:
+            hits.append(np.mean([rank < k for rank in ranks]))
+            gains.append(np.mean([1 / np.log2(rank + 2) if rank < k else 0.0 for rank in ranks]))
+    return np.mean(hits), np.mean(gains)
+
+
+@pytest.mark.parametrize("user_table", [False, True])
+def test_sampled_measures_agree_with_a_naive_loop(user_table):
+    split = drawn_split()
+    executor = executor_for(split, user_table=user_table)
+    candidates = candidates_of(split, executor)
+
+    def rank_of(user, place):
+        test, *others = candidates[user][place]
+        scores = model_scores(executor, user)
+        return sum(scores[other] >= scores[test] for other in others)
+
+    found = Utility(split, ["hr@10", "ndcg@10", "hr@30"], executor, 3).measure(CURRENT)
+    hr, ndcg = naive(split, executor, 10, rank_of)
+    assert found == pytest.approx(
+        {"hr@10": hr, "ndcg@10": ndcg, "hr@30": naive(split, executor, 30, rank_of)[0]}
+    )
+    assert 0 < hr < found["hr@30"] < 1
+
+
+def test_full_measures_agree_with_a_naive_ranking_of_all_items_not_trained_on():
+    split = drawn_split()
+    executor, hits, gains, k = executor_for(split), [], [], 60
+    for user in range(N_USERS):
+        tests = set(split.test[user].tolist())
+        scores = model_scores(executor, user)
+        ranked = [j for j in np.argsort(-scores).tolist() if j not in set(split.train[user].tolist())]
+        if tests:
+            places = [place for place, item in enumerate(ranked[:k]) if item in tests]
+            hits.append(len(places) / len(tests))
+            ideal = sum(1 / np.log2(place + 2) for place in range(len(tests)))
+            gains.append(sum(1 / np.log2(place + 2) for place in places) / ideal)
+
+    found = Utility(split, ["full_hr@60", "full_ndcg@60"], executor, 3).measure(CURRENT)
+    assert found == pytest.approx({"full_hr@60": np.mean(hits), "full_ndcg@60": np.mean(gains)})
+    assert len(hits) == N_USERS - len(TESTLESS)
+
+
+def test_blocks_of_users_do_not_show_in_full_measures(monkeypatch):
+    split = drawn_split()
+    measure = Utility(split, ["full_hr@20", "full_ndcg@20"], executor_for(split), 3).measure
+    whole = measure(CURRENT)
+    monkeypatch.setattr("gossiprec.emulation.utility.BLOCK", 2)
+    assert measure(CURRENT) == whole
+
+
+def test_users_who_leave_few_items_have_fewer_negatives():
+    split = drawn_split(n_items=30)
+    found = candidates_of(split, executor_for(split))
+    assert {rows.shape[1] for rows in found.values()} == {1 + 30 - 19}
+
+
+def test_a_user_who_leaves_no_item_cannot_be_measured_against_samples():
+    split = drawn_split(n_items=19)
+    with pytest.raises(DataError, match=r"user 0 has all 19 items, .*full_hr@K"):
+        Utility(split, ["hr@5"], executor_for(split), 3)
+    assert Utility(split, ["full_hr@5"], executor_for(split), 3).measure(CURRENT)["full_hr@5"] > 0
+
+
+def test_without_test_items_nothing_is_measured():
+    split = drawn_split(sizes=(12, 3, 0))
+    assert Utility(split, ["hr@5", "full_hr@5"], executor_for(split), 3).measure(CURRENT) == {}

@@ -1,0 +1,140 @@
+"""Honest-but-curious observers: any number of them, and the run is the same; each finds what it finds alone."""
+
+import itertools
+
+import numpy as np
+import pytest
+
+from gossiprec.emulation import simulate
+from gossiprec.errors import ScenarioError
+from tests.emulation.tiny_runs import SINGLE, carried_out, final_models, tiny
+
+COALITION = {"name": "cda", "who": "coalition", "community_size": 3, "reference_items": 9}
+MANY = [
+    {**SINGLE, "momentum": [0.9, 0], "relevance": ["ndcg", "standardized", "mean_score"]},
+    {**SINGLE, "nodes": [2, 5], "community_size": [2, 4]},
+    {**COALITION, "fraction": [0.2, 0.5], "momentum": [0.5, 0], "relevance": ["mean_score", "ndcg"]},
+    {**COALITION, "members": [0, 3, 8], "momentum": 0.99},
+]
+KEY = ("observer", "relevance", "momentum", "community_size", "time")
+NUMBERS = ("aac", "best10_min", "best10_mean", "upper_bound", "random_bound")
+EXECUTORS = ["reference", "fused"]
+FEDAVG = {"name": "fedavg", "rounds": 4}
+
+
+def attack_rows(run):
+    """Return the numbers of each row of attacks.csv by what the row is about."""
+    rows = zip(*(run.attacks[name].tolist() for name in KEY + NUMBERS), strict=True)
+    found = {row[: len(KEY)]: row[len(KEY) :] for row in rows}
+    assert len(found) == len(run.attacks["aac"])
+    return found
+
+
+@pytest.mark.parametrize("executor", EXECUTORS)
+@pytest.mark.parametrize("protocol", ["rand-gossip", "fedavg"])
+def test_a_run_is_the_same_with_and_without_observers(protocol, executor, tmp_path):
+    sections = {"executor": {"name": executor}, **({"protocol": FEDAVG} if protocol == "fedavg" else {})}
+    watched, alone = (
+        simulate(tiny(observers=observers, **sections), out=tmp_path / str(len(observers)))
+        for observers in (MANY, [])
+    )
+
+    assert watched.manifest["log_digest"] == alone.manifest["log_digest"] is not None
+    files = [(run.path / "metrics.csv").read_bytes() for run in (watched, alone)]
+    assert files[0] == files[1]
+    assert len(watched.attacks["aac"]) > 0 == len(alone.attacks["aac"])
+
+
+@pytest.mark.parametrize("executor", EXECUTORS)
+@pytest.mark.parametrize("user_table", ["own", "averaged"])
+def test_an_observer_finds_the_same_alone_as_among_others(user_table, executor, tmp_path):
+    protocol = {**tiny()["protocol"], "user_table": user_table}
+    sections = {"executor": {"name": executor}, "protocol": protocol}
+    together = attack_rows(simulate(tiny(observers=MANY, **sections), out=tmp_path / "many"))
+    apart = {}
+    for number, observer in enumerate(MANY):
+        apart |= attack_rows(simulate(tiny(observers=[observer], **sections), out=tmp_path / str(number)))
+
+    assert apart == together
+
+
+@pytest.mark.parametrize("user_table", ["own", "averaged"])
+def test_compiled_and_plain_observers_rank_alike(user_table):
+    protocol = {**tiny()["protocol"], "user_table": user_table}
+    plain, compiled = (
+        [
+            ranking
+            for attack in carried_out(
+                tiny(observers=MANY, protocol=protocol, executor={"name": name}, training={"eps": 1e-3})
+            ).attacks
+            for ranking in attack.rankings()
+        ]
+        for name in EXECUTORS
+    )
+    for one, other in zip(plain, compiled, strict=True):
+        assert (one.observer, one.relevance, one.momentum) == (
+            other.observer,
+            other.relevance,
+            other.momentum,
+        )
+        np.testing.assert_allclose(one.scores, other.scores, rtol=1e-4, atol=1e-5)
+        assert (~np.isnan(one.scores)).any()
+
+
+def test_fused_and_reference_runs_measure_alike(tmp_path):
+    runs = [
+        simulate(tiny(observers=MANY, executor={"name": name}, training={"eps": 1e-3}), out=tmp_path / name)
+        for name in EXECUTORS
+    ]
+    np.testing.assert_allclose(runs[0].metrics["value"], runs[1].metrics["value"], atol=1e-4)
+    for name in NUMBERS:
+        np.testing.assert_allclose(runs[0].attacks[name], runs[1].attacks[name], atol=1e-4)
+
+
+@pytest.mark.parametrize("user_table", ["own", "averaged"])
+def test_fused_and_reference_runs_end_with_the_same_models(user_table):
+    protocol = {**tiny()["protocol"], "user_table": user_table}
+    ends = [
+        final_models(carried_out(tiny(protocol=protocol, executor={"name": name}, training={"eps": 1e-3})))
+        for name in EXECUTORS
+    ]
+    assert np.linalg.norm(ends[0] - ends[1]) < 1e-5 * np.linalg.norm(ends[0])
+
+
+def test_a_run_does_not_depend_on_threads_or_wave_size(tmp_path):
+    contents = set()
+    for threads, wave_size in itertools.product([1, 2, 3], [1, "unlimited"]):
+        executor = {"name": "fused", "threads": threads, "wave_size": wave_size}
+        path = tmp_path / f"{threads}-{wave_size}"
+        run = simulate(tiny(observers=MANY, executor=executor), out=path)
+        tables = b"".join((path / name).read_bytes() for name in ("metrics.csv", "attacks.csv"))
+        contents.add((tables, run.manifest["log_digest"]))
+
+    assert len(contents) == 1
+
+
+def test_single_clients_of_a_coordinator_meet_nobody(tmp_path):
+    for executor in EXECUTORS:
+        run = simulate(
+            tiny(
+                protocol=FEDAVG,
+                executor={"name": executor},
+                observers=[SINGLE, {**COALITION, "fraction": 0.5}],
+            ),
+            out=tmp_path / executor,
+        )
+        assert not run.attacks["upper_bound"].any()
+        assert not run.attacks["aac"].any()
+
+
+def test_the_coordinator_meets_everybody_in_its_first_round(tmp_path):
+    coordinator = {**SINGLE, "who": "coordinator"}
+    run = simulate(tiny(protocol=FEDAVG, observers=[coordinator]), out=tmp_path / "run")
+
+    assert set(run.attacks["observer"].tolist()) == {"coordinator"}
+    assert set(run.attacks["upper_bound"].tolist()) == {1.0}
+
+
+def test_a_coordinator_observes_only_where_there_is_one(tmp_path):
+    with pytest.raises(ScenarioError, match="who: coordinator needs a protocol with a coordinator"):
+        simulate(tiny(observers=[{**SINGLE, "who": "coordinator"}]), out=tmp_path / "run")

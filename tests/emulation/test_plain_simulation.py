@@ -1,0 +1,87 @@
+"""The whole emulator against a plain simulation."""
+
+import numpy as np
+import pytest
+
+from gossiprec.emulation import simulate
+from tests.emulation.plain_simulation import PlainFederation, PlainSimulation
+from tests.emulation.tiny_runs import carried_out, final_models, tiny
+
+GOSSIP = {"name": "rand-gossip", "fanout": 3, "view": {"size": 3}, "wakes": 6}
+SLOW = {"latency": {"law": "constant", "value": 0.7}, "loss": 0.2}
+UNEVEN = {"latency": {"law": "exponential", "mean": 3.0}}
+WORLDS = {
+    "on-wake": {},
+    "on-receive-full-batch": {
+        "protocol": {**GOSSIP, "train_on": "receive", "merge": "mean", "wakes": 4},
+        "training": {"batch_size": "full", "local_epochs": 2, "eps": 1e-3},
+    },
+    "slow-and-lossy": {"network": SLOW},
+    "on-receive-slow-and-lossy": {"network": SLOW, "protocol": {**GOSSIP, "train_on": "receive", "wakes": 4}},
+    "fedavg": {"protocol": {"name": "fedavg", "rounds": 5}},
+    "fedavg-slow-some-clients": {
+        "network": {"latency": {"law": "exponential", "mean": 0.2}, "loss": 0.1},
+        "protocol": {"name": "fedavg", "rounds": 7, "participation": 0.5},
+    },
+    "overtaken": {"network": UNEVEN},
+    "sgd": {"training": {"optimizer": "sgd", "learning_rate": 0.1, "batch_size": 16}},
+}
+BETAS = [0.0, 0.7]
+COALITION = (1, 4, 7, 9)
+DAMPED = {"batch_size": 16, "eps": 1e-3}
+"""Adam would enlarge rounding where samples cancel: see ``tests.compute.worlds.worlds``."""
+
+
+def federated(world):
+    return world.startswith("fedavg")
+
+
+def scenario(world):
+    observed = {"name": "cda", "community_size": 3, "reference_items": 9, "relevance": "mean_score"}
+    coalition = {"who": "coordinator"} if federated(world) else {"who": "coalition", "members": [*COALITION]}
+    return tiny(
+        **{
+            "training": DAMPED,
+            **WORLDS[world],
+            "observers": [{**observed, **who, "momentum": BETAS} for who in ({"who": "single"}, coalition)],
+            "evaluate": {"every": 2, "metrics": ["full_hr@5", "full_ndcg@5"]},
+        }
+    )
+
+
+def informants(observer):
+    """Return the adversaries of an observer, and who tells each what it received."""
+    if observer == "single":
+        return range(12), lambda adversary: [adversary]
+    if observer == "coordinator":
+        return range(12), lambda adversary: [12]
+    return COALITION, lambda adversary: COALITION
+
+
+@pytest.mark.parametrize("world", WORLDS)
+def test_the_emulator_agrees_with_a_plain_simulation_at_every_tick(world, tmp_path):
+    run = simulate(scenario(world), out=tmp_path / "run")
+    prepared = carried_out(scenario(world))
+    plain = (PlainFederation if federated(world) else PlainSimulation)(prepared, run)
+    ticks = sorted(set(run.metrics["time"].tolist()))
+    assert len(ticks) >= 3
+
+    for time in ticks:
+        plain.advance(time)
+        measured = {
+            name: value
+            for name, value, at in zip(
+                run.metrics["metric"], run.metrics["value"], run.metrics["time"], strict=True
+            )
+            if at == time and name.startswith("full")
+        }
+        assert measured == pytest.approx(plain.full_metrics(), abs=1e-4)
+        for row in np.flatnonzero(run.attacks["time"] == time):
+            adversaries, told = informants(run.attacks["observer"][row])
+            expected = plain.attack_accuracy(told, adversaries, run.attacks["momentum"][row])
+            assert run.attacks["aac"][row] == pytest.approx(expected, abs=1e-4)
+
+    assert plain.done == len(plain.events)
+    assert len(plain.received) > 30
+    parameters = np.stack([node.model.flat() for node in plain.nodes])
+    np.testing.assert_allclose(final_models(prepared)[:12], parameters, rtol=1e-3, atol=1e-4)

@@ -1,0 +1,49 @@
+"""Tiny scenarios, and running one by hand: everything that ``simulate`` does but for the run directory."""
+
+from __future__ import annotations
+
+from gossiprec.compute.waves import WaveRunner
+from gossiprec.emulation import prepare
+from gossiprec.scenario import load_scenario
+
+SINGLE = {"name": "cda", "who": "single", "community_size": 3, "reference_items": 9}
+
+
+def tiny(**sections):
+    """Return a scenario of 12 nodes and 40 items as plain data; whole sections can be replaced."""
+    return {
+        "name": "tiny",
+        "seed": 5,
+        "plots": False,
+        "dataset": {
+            "name": "synthetic",
+            "users": 12,
+            "items": 40,
+            "interactions": 150,
+            "communities": 3,
+            "split": {"name": "leave_last_k", "test": 2, "validation": 1},
+        },
+        "model": {"name": "gmf", "dim": 8, "init_std": 0.1},
+        "protocol": {"name": "rand-gossip", "fanout": 3, "view": {"size": 3}, "wakes": 6},
+        "observers": [SINGLE],
+        "evaluate": {"every": 2, "metrics": ["hr@5", "ndcg@5"]},
+        "executor": {"name": "reference"},
+        **sections,
+    }
+
+
+def carried_out(scenario, upto=None):
+    """Return the prepared run after its last tick, or after its first `upto` ones."""
+    prepared = prepare(load_scenario(scenario))
+    runner = WaveRunner(prepared.executor, prepared.attacks, crew=prepared.crew, wave_size=None)
+    for tick in prepared.ticks[:upto]:
+        plan = prepared.planner.plan(tick.segment)
+        prepared.executor.work.arena.grow(prepared.planner.capacity)
+        runner.run(plan)
+    return prepared
+
+
+def final_models(prepared):
+    """Return every node's parameters, shape (n_nodes, size)."""
+    arena = prepared.executor.work.arena
+    return arena.rows[prepared.planner.current, : arena.layout.size]

@@ -1,0 +1,164 @@
+from __future__ import annotations
+
+import random
+import zlib
+
+import pytest
+from small_logs import MESSAGES, part, same, write_small_log
+
+from gossiprec.errors import LogError
+from gossiprec.eventlog import frames
+from gossiprec.eventlog.reader import read_log
+from gossiprec.eventlog.verify import verify
+
+
+@pytest.fixture
+def small(tmp_path):
+    return write_small_log(tmp_path / "events.mplog")
+
+
+def record_starts(content):
+    """Return the first byte of every record, and of the trailer."""
+    starts, data = [len(frames.MAGIC)], memoryview(content)
+    while data[starts[-1] : starts[-1] + 8] != b"GRLOGEND":
+        starts.append(frames.read_record(data, starts[-1]).end)
+    return starts
+
+
+def test_an_intact_log_verifies(small):
+    found = verify(small)
+
+    assert (found.complete, found.damage) == (True, None)
+    assert found.rows == {
+        "wake": 3,
+        "view": 2,
+        "message": 4,
+        "drop": 1,
+        "update": 0,
+        "round": 0,
+        "evaluate": 0,
+    }
+    assert found.last_times == {"wake": 1.5, "view": 0.5, "message": 2.0, "drop": 1.75}
+    assert str(found) == f"{small}: complete and intact"
+
+
+def test_a_flipped_bit_in_any_byte_is_found_in_its_record(small):
+    content, draw = small.read_bytes(), random.Random(5)
+    starts = record_starts(content)
+    for place in range(len(content)):
+        damaged = bytearray(content)
+        damaged[place] ^= 1 << draw.randrange(8)
+        small.write_bytes(damaged)
+        found = verify(small)
+        assert not found.complete, place
+        assert found.damage is not None, place
+        assert found.damage.offset == max((s for s in starts if s <= place), default=0), place
+        with pytest.raises(LogError):
+            read_log(small, strict=True)
+
+
+def test_every_cut_is_found_and_all_before_it_is_readable(small):
+    content = small.read_bytes()
+    starts = record_starts(content)
+    for length in range(len(content)):
+        small.write_bytes(content[:length])
+        found = verify(small)
+        assert not found.complete, length
+        assert (found.damage is None) == (length in starts[1:]), length
+        if length >= starts[1]:
+            message_ends = [starts[3], starts[5]]
+            rows = sum(n for n, end in zip((3, 1), message_ends, strict=True) if end <= length)
+            assert same(read_log(small).events("message"), part(MESSAGES, 0, rows)), length
+
+
+def test_before_the_damage_everything_is_readable_and_after_it_nothing(small):
+    content = bytearray(small.read_bytes())
+    second_messages = record_starts(content)[4]
+    content[second_messages + 20] ^= 1
+    small.write_bytes(content)
+    log = read_log(small)
+
+    assert same(log.events("message"), part(MESSAGES, 0, 3))
+    assert (log.rows["view"], log.rows["drop"]) == (2, 0)
+    assert str(log.damage).startswith(f"damage at byte {second_messages}: the CRC")
+    with pytest.raises(LogError, match=f"not complete: damage at byte {second_messages}"):
+        read_log(small, strict=True)
+
+
+def test_bytes_after_the_trailer_are_damage(small):
+    length = small.stat().st_size
+    small.write_bytes(small.read_bytes() + b"x")
+
+    assert verify(small).damage.offset == length
+
+
+def test_a_chunk_cut_out_cleanly_is_missed_by_the_index(small):
+    content = small.read_bytes()
+    starts = record_starts(content)
+    small.write_bytes(content[: starts[5]] + content[starts[6] :])
+
+    assert "does not list" in verify(small).damage.reason
+
+
+def test_a_chunk_changed_with_a_new_crc_is_missed_by_the_digest(small):
+    content = bytearray(small.read_bytes())
+    start, end = record_starts(content)[1:3]
+    content[end - 5] ^= 1
+    content[end - 4 : end] = zlib.crc32(content[start : end - 4]).to_bytes(4, "little")
+    small.write_bytes(content)
+
+    assert read_log(small).complete
+    assert not verify(small).complete
+    assert "digest" in verify(small).damage.reason
+
+
+@pytest.mark.parametrize(
+    "content", [["wake", 2, [b"", b""]], ["nap", 0, []], ["wake", -1, []], 7, [[], 1, []], ["wake", 1, None]]
+)
+def test_a_record_that_is_no_chunk_is_damage(small, content):
+    whole = small.read_bytes()
+    start = record_starts(whole)[1]
+    small.write_bytes(whole[:start] + frames.pack_record(frames.CHUNK, content))
+
+    assert read_log(small).damage.offset == start
+
+
+@pytest.mark.parametrize(
+    "content", [None, [], {"kinds": []}, {"format": 1, "writer": "", "schema": 1, "kinds": 3}]
+)
+def test_a_header_that_describes_nothing_is_damage(small, content):
+    small.write_bytes(frames.MAGIC + frames.pack_record(frames.HEADER, content))
+
+    assert verify(small).damage.offset == len(frames.MAGIC)
+    with pytest.raises(LogError, match="the header does not describe"):
+        read_log(small)
+
+
+def test_a_header_with_python_objects_is_refused(small):
+    column = {"name": "time", "dtype": "|O", "meaning": "", "size": None, "codes": []}
+    kinds = [{"name": "wake", "meaning": "", "columns": [column]}]
+    header = {"format": 1, "writer": "", "schema": 1, "kinds": kinds}
+    small.write_bytes(frames.MAGIC + frames.pack_record(frames.HEADER, header))
+
+    with pytest.raises(LogError, match="not a fixed little-endian number type"):
+        read_log(small)
+
+
+def test_a_later_format_is_refused_by_name(small):
+    header = {"format": 2, "writer": "gossiprec 9.0"}
+    small.write_bytes(frames.MAGIC + frames.pack_record(frames.HEADER, header))
+
+    with pytest.raises(LogError, match=r"has format 2.*gossiprec 9\.0"):
+        read_log(small)
+
+
+def test_what_is_not_a_log_is_refused(tmp_path):
+    (tmp_path / "empty").write_bytes(b"")
+    (tmp_path / "text").write_text("time,node\n")
+    for name in ("empty", "text"):
+        with pytest.raises(LogError, match="does not begin like an event log"):
+            read_log(tmp_path / name)
+    with pytest.raises(LogError, match=r"none: No such file.*give a run directory"):
+        read_log(tmp_path / "none")
+    with pytest.raises(LogError, match="Is a directory"):
+        read_log(tmp_path)

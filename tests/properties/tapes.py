@@ -1,0 +1,205 @@
+"""Tapes of small runs, a naive interpreter of them, and an executor of plans: for tests of the planner."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from gossiprec.compute.planner import Planner
+from gossiprec.compute.tape import Event, Op, Tape
+from gossiprec.protocols import PROTOCOLS
+from gossiprec.sim.engine import Engine
+from gossiprec.sim.network import Network
+
+
+def protocol(name, n_users, seed=1, **options):
+    """Return a registered protocol."""
+    made = PROTOCOLS[name]
+    return made(made.Options.model_validate(options), n_users=n_users, seed=seed)
+
+
+def record(control, *, law="constant", latency=0.0, loss=0.0, every=1e9, inline=None):
+    """Run a protocol to its end; return its tape, cut every so often, and whether deliveries are implied."""
+    network = Network(control.n_nodes, law=law, latency=latency, loss=loss, seed=control.seed)
+    if inline is None:
+        inline = network.instant and not control.replies
+    tape, segments = Tape(), []
+    engine = Engine(
+        control=control,
+        clock=control.clock,
+        network=network,
+        recorder=tape,
+        wakes=control.wakes,
+        inline=inline,
+    )
+    while not engine.finished:
+        engine.run_until(np.nextafter((len(segments) + 1) * every, np.inf))
+        segments.append(tape.cut())
+    return segments, inline
+
+
+def planner(control, *, inline, spare_rows=100, pools=(), weights=None, expected_messages=0):
+    """Return a planner for a protocol; by default the nodes' weights are 1, 2, 3, ..."""
+    pools_of = np.zeros((control.n_nodes, len(pools)), bool)
+    for number, members in enumerate(pools):
+        pools_of[list(members), number] = True
+    positives = np.arange(1, control.n_users + 1) if weights is None else np.array(weights)
+    return Planner(
+        roles=control.roles,
+        behaviours=control.behaviours,
+        weights=control.merge_weights(positives),
+        cost=np.arange(control.n_nodes, dtype=float) % 3,
+        pools_of=pools_of,
+        inline=inline,
+        spare_rows=spare_rows,
+        expected_messages=expected_messages,
+    )
+
+
+def first_values(n_nodes):
+    """Return a model for each node: an own number, which no merge may touch, and a shared one."""
+    return np.array([[node + 0.25, 1 / (node + 3)] for node in range(n_nodes)])
+
+
+def trained(node, update, value):
+    """Return the model after local update number `update`."""
+    own, shared = value
+    return np.array([0.5 * own + node + update / 7, 0.75 * shared + 0.1 * own + 1 / (update + 3)])
+
+
+def merged(keep, value, theirs):
+    """Return the model after merging a received one."""
+    if keep == 0:
+        return np.array([value[0], theirs[1]])
+    return np.array([value[0], keep * value[1] + (1 - keep) * theirs[1]])
+
+
+class Naive:
+    """Carries out a tape event by event, each the moment it happens.
+
+    Attributes
+    ----------
+    values : list of ndarray
+        The nodes' models.
+    received : list of lists of (message, model)
+        What every node was delivered, in order.
+    seen : list of (pool, victim, message, model)
+        What the pools saw, in order.
+    """
+
+    def __init__(self, control, pools=(), weights=None, inline=False):
+        self._behaviours = [control.behaviours[role] for role in control.roles]
+        positives = np.arange(1, control.n_users + 1) if weights is None else np.array(weights)
+        self._weights = control.merge_weights(positives)
+        self._pools, self._inline = pools, inline
+        self.values = list(first_values(control.n_nodes))
+        self.received = [[] for _ in self.values]
+        self.seen = []
+        self.updates = [0] * control.n_nodes
+        self._mass = [0.0] * control.n_nodes
+        self._sent = {}  # message: sender, model, push
+        self._known = set()
+
+    def play(self, segment):
+        """Carry out a stretch of tape."""
+        first = segment.first_message
+        for kind, node, message, count in zip(
+            segment.kind, segment.node, segment.message, segment.count, strict=True
+        ):
+            going = range(first, first + count)
+            first += count
+            if kind == Event.WAKE:
+                self._act(node, self._behaviours[node].on_wake, going)
+                if self._inline:
+                    for m in going:
+                        self._deliver(m, segment.receiver[m - segment.first_message], ())
+            elif kind == Event.DELIVER:
+                self._deliver(message, node, going)
+
+    def _deliver(self, message, node, going):
+        sender, model, push = self._sent[message]
+        self.received[node].append((message, *model))
+        for pool, members in enumerate(self._pools):
+            if node in members and (pool, push) not in self._known:
+                self._known.add((pool, push))
+                self.seen.append((pool, sender, message, *model))
+        self._act(node, self._behaviours[node].on_receive, going, sender, model)
+
+    def _act(self, node, ops, going, sender=None, model=None):
+        for op in ops:
+            if op == Op.TRAIN:
+                self.values[node] = trained(node, self.updates[node], self.values[node])
+                self.updates[node] += 1
+            elif op == Op.PUSH:
+                self._mass[node] = 0.0
+                for m in going:
+                    self._sent[m] = (node, self.values[node], going[0])
+            else:
+                self.values[node] = merged(self._keep(op, node, sender), self.values[node], model)
+
+    def _keep(self, op, node, sender):
+        own = {Op.BLEND: self._weights[node], Op.ADOPT: 0.0, Op.POOL: self._mass[node]}[op]
+        theirs = self._weights[sender]
+        if op == Op.POOL:
+            self._mass[node] += theirs
+        return 0.0 if op == Op.ADOPT else float(np.float32(own / (own + theirs)))
+
+
+class Plans:
+    """Carries out plans, the work of each wave in a random order.
+
+    Attributes
+    ----------
+    rows : ndarray of float64, shape (capacity, 2)
+    received, seen
+        As in :class:`Naive`.
+    """
+
+    def __init__(self, n_nodes, seed=0):
+        self.rows = np.full((n_nodes, 2), np.nan)
+        self.rows[:] = first_values(n_nodes)
+        self.received = [[] for _ in range(n_nodes)]
+        self.seen = []
+        self._rng = np.random.default_rng(seed)
+
+    def run(self, plan, capacity):
+        """Carry out a plan that may name so many rows."""
+        grown = np.full((capacity, 2), np.nan)
+        grown[: len(self.rows)] = self.rows
+        self.rows = grown
+        for tasks, sightings in waves(plan):
+            work = [(self._task, plan.program, t) for t in tasks]
+            work += [(self._sighting, plan.sightings, k) for k in sightings]
+            for k in self._rng.permutation(len(work)):
+                do, what, number = work[k]
+                do(what, number)
+
+    def _task(self, program, t):
+        value, node = self.rows[program.source[t]].copy(), program.node[t]
+        for k in range(*program.merge_offsets[t : t + 2]):
+            theirs = self.rows[program.merge_row[k]]
+            self.received[node].append((program.merge_message[k], *theirs))
+            value = merged(float(program.merge_keep[k]), value, theirs)
+        if program.update[t] >= 0:
+            value = trained(node, program.update[t], value)
+        self.rows[program.target[t]] = value
+
+    def _sighting(self, sightings, k):
+        row = self.rows[sightings.row[k]]
+        self.seen.append((sightings.pool[k], sightings.victim[k], sightings.message[k], *row))
+
+
+def waves(plan):
+    """Return the tasks and the sightings of each wave."""
+    tasks, sightings = plan.task_offsets, plan.sighting_offsets
+    return [
+        (plan.order[tasks[w] : tasks[w + 1]], range(sightings[w], sightings[w + 1]))
+        for w in range(len(tasks) - 1)
+    ]
+
+
+def per_pair(seen):
+    """Return what each pool saw of each victim, in order."""
+    pairs = {}
+    for pool, victim, *what in seen:
+        pairs.setdefault((int(pool), int(victim)), []).append([float(x) for x in what])
+    return pairs

@@ -1,0 +1,130 @@
+"""Plans against a naive interpreter of the tape, on random small runs."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gossiprec.compute.tape import Event
+from tests.properties.tapes import Naive, Plans, per_pair, planner, protocol, record, waves
+
+views = st.one_of(
+    st.builds(lambda every: {"size": 2, "refresh": {"every": every}}, st.integers(1, 3)),
+    st.just({"graph": {"family": "ring", "k": 2}}),
+)
+gossips = st.builds(
+    lambda n, seed, train_on, merge, view: protocol(
+        "rand-gossip", n, seed, fanout=2, train_on=train_on, merge=merge, view=view, wakes=6
+    ),
+    st.integers(3, 7),
+    st.integers(0, 2**32),
+    st.sampled_from(["wake", "receive"]),
+    st.sampled_from(["samples", "mean"]),
+    views,
+)
+fedavgs = st.builds(
+    lambda n, seed, participation: protocol("fedavg", n, seed, rounds=6, participation=participation),
+    st.integers(2, 6),
+    st.integers(0, 2**32),
+    st.sampled_from([0.4, 0.7, 1.0]),
+)
+networks = st.fixed_dictionaries(
+    {
+        "law": st.sampled_from(["constant", "exponential"]),
+        "latency": st.sampled_from([0.0, 0.3, 2.5]),
+        "loss": st.sampled_from([0.0, 0.0, 0.3]),
+        "every": st.sampled_from([0.7, 2.0, 100.0]),
+    }
+)
+
+
+@st.composite
+def runs(draw):
+    """Draw a protocol, its tape, and up to two pools of observers."""
+    control = draw(st.one_of(gossips, fedavgs))
+    segments, inline = record(control, **draw(networks))
+    members = st.sets(st.integers(0, control.n_nodes - 1), min_size=1)
+    return control, segments, inline, draw(st.lists(members, max_size=2))
+
+
+def delivered(segments, inline):
+    if inline:
+        return np.arange(sum(len(s.receiver) for s in segments))
+    return np.concatenate([s.message[s.kind == Event.DELIVER] for s in segments])
+
+
+@settings(max_examples=150, deadline=None, derandomize=True)
+@given(run=runs(), spare=st.sampled_from([0, 1, 100]), order=st.integers(0, 9))
+def test_waves_in_any_order_inside_give_what_one_event_at_a_time_gives(run, spare, order):
+    control, segments, inline, pools = run
+    plans, naive = Plans(control.n_nodes, order), Naive(control, pools, inline=inline)
+    made = planner(control, inline=inline, spare_rows=spare, pools=pools)
+    for segment in segments:
+        plan = made.plan(segment)
+        plans.run(plan, made.capacity)
+        naive.play(segment)
+
+        np.testing.assert_array_equal(plans.rows[made.current], naive.values)
+        assert made.updates.tolist() == naive.updates
+    assert plans.received == naive.received
+    assert per_pair(plans.seen) == per_pair(naive.seen)
+
+
+@settings(max_examples=100, deadline=None, derandomize=True)
+@given(run=runs(), spare=st.sampled_from([0, 1, 100]))
+def test_nothing_in_a_wave_reads_or_writes_what_a_task_of_it_writes(run, spare):
+    control, segments, inline, pools = run
+    made = planner(control, inline=inline, spare_rows=spare, pools=pools)
+    for plan in map(made.plan, segments):
+        program, seen = plan.program, plan.sightings
+        for tasks, sightings in waves(plan):
+            written = program.target[tasks].tolist()
+            read = [seen.row[k] for k in sightings]
+            for t in tasks:
+                read += program.merge_row[program.merge_offsets[t] : program.merge_offsets[t + 1]].tolist()
+                read += [program.source[t]] if program.source[t] != program.target[t] else []
+
+            assert len(set(written)) == len(written)
+            assert not set(written) & set(read)
+
+
+@settings(max_examples=100, deadline=None, derandomize=True)
+@given(run=runs(), spare=st.sampled_from([0, 1, 100]))
+def test_every_delivered_message_is_merged_once_and_a_lost_one_never(run, spare):
+    control, segments, inline, pools = run
+    made = planner(control, inline=inline, spare_rows=spare, pools=pools)
+
+    merged = np.concatenate([made.plan(segment).program.merge_message for segment in segments])
+
+    assert np.sort(merged).tolist() == np.sort(delivered(segments, inline)).tolist()
+
+
+@settings(max_examples=100, deadline=None, derandomize=True)
+@given(run=runs())
+def test_no_victim_is_sighted_twice_by_a_pool_in_one_wave(run):
+    control, segments, inline, pools = run
+    made = planner(control, inline=inline, pools=pools)
+    for plan in map(made.plan, segments):
+        for _, sightings in waves(plan):
+            pairs = [(plan.sightings.pool[k], plan.sightings.victim[k]) for k in sightings]
+
+            assert len(set(pairs)) == len(pairs)
+
+
+@pytest.mark.parametrize("train_on", ["wake", "receive"])
+@pytest.mark.parametrize("spare", [0, 3, 40])
+def test_rows_stay_within_what_nodes_and_waiting_versions_need(spare, train_on):
+    """Bound: queued versions are merged as soon as `spare` rows beside the nodes' are in use and an eighth of
+    the nodes, 2, has something queued. The event that brings it there takes up to fanout + 1 = 3 rows, and
+    merging up to one row a node.
+    """
+    n = 16
+    control = protocol("rand-gossip", n, fanout=2, train_on=train_on, view={"size": 2}, wakes=200)
+    made = planner(control, inline=True, spare_rows=spare)
+    segments, _ = record(control, every=20)
+
+    used = [(made.plan(segment), made.rows_used)[1] for segment in segments]
+
+    assert used[-1] <= n + max(spare, 2) + 3 + n

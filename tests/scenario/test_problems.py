@@ -1,0 +1,134 @@
+"""What is wrong with a scenario is said where it was written, all at once, with what is allowed."""
+
+from __future__ import annotations
+
+import pytest
+
+from gossiprec.errors import ScenarioError
+
+# text appended to the minimal scenario (from line 7 on) -> the one line the user reads
+ONE_PROBLEM = {
+    "  fanuot: 3": "x.yaml:7: protocol.fanuot: unknown key; did you mean 'fanout'? "
+    "(allowed: fanout, merge, name, train_on, view, wake, wakes)",
+    "  view: {sise: 3}": "x.yaml:7: protocol.view.sise: unknown key; did you mean 'size'? "
+    "(allowed: graph, refresh, size)",
+    "  train_on: recieve": "x.yaml:7: protocol.train_on: found 'recieve', must be 'wake' or 'receive'; "
+    "did you mean 'receive'?",
+    "  fanout: 5": "x.yaml:7: protocol.fanout: found 5, but a view has 3 peers; "
+    "lower fanout or raise view.size",
+    "  view:\n    refresh: {every: 0}": "x.yaml:8: protocol.view.refresh.every: found 0, "
+    "must be greater than or equal to 1",
+    "  view: {refresh: {law: exponential}}": "x.yaml:7: protocol.view.refresh.mean: is missing",
+    "training: {learning_rate: -1}": "x.yaml:7: training.learning_rate: found -1, must be greater than 0",
+    "training: {batch_size: half}": "x.yaml:7: training.batch_size: found 'half', "
+    "must be a whole number or 'full'",
+    "training: {batch_size: 0}": "x.yaml:7: training.batch_size: found 0, must be greater than or equal to 1",
+    "training: {local_epochs: yes}": "x.yaml:7: training.local_epochs: found true, must be a whole number",
+    "training:": "x.yaml:7: training: found null, must be a mapping of keys",
+    "trianing: {}": "x.yaml:7: trianing: unknown key; did you mean 'training'? (allowed: dataset, evaluate, "
+    "executor, model, name, network, observers, plots, policies, preset, protocol, seed, training)",
+    "seed: -1": "x.yaml:7: seed: found -1, must be greater than or equal to 0",
+    "seed: 9223372036854775808": "x.yaml:7: seed: found 9223372036854775808, "
+    "must be less than or equal to 9223372036854775807",
+    "name: other": "x.yaml:7: name: written twice (first in x.yaml:1)",
+    "network: {latency: {law: constnat}}": "x.yaml:7: network.latency: found law 'constnat', "
+    "must be one of constant, exponential; did you mean 'constant'?",
+    "network: {latency: {value: 1}}": "x.yaml:7: network.latency: must have a key 'law'",
+    "network: {latency: {law: exponential, mean: .inf}}": "x.yaml:7: network.latency.mean: found inf, "
+    "must be a finite number",
+    "network: {loss: 1}": "x.yaml:7: network.loss: found 1, must be less than 1",
+    "policies: {name: share-less}": "x.yaml:7: policies: found {'name': 'share-less'}, "
+    "must be a list of {name: ..., ...}",
+    "policies:\n  - {name: shareless}": "x.yaml:8: policies.0.name: unknown policy 'shareless'; "
+    "known: dp-sgd, share-less; did you mean 'share-less'?",
+    "policies:\n  - share-less": "x.yaml:8: policies.0: found 'share-less', "
+    "must be a mapping such as {name: dp-sgd}",
+    "policies: [{name: dp-sgd}]": "x.yaml:7: policies.0.epsilon: is missing",
+    "policies: [{name: dp-sgd, epsilon: 5000}]": "x.yaml:7: policies.0.epsilon: found 5000.0: "
+    "no privacy is left above 1000",
+    "policies: [{name: share-less, nodes: {fraction: 2}}]": "x.yaml:7: policies.0.nodes.fraction: found 2, "
+    "must be less than or equal to 1",
+    "policies: [{name: share-less, nodes: [0, one]}]": "x.yaml:7: policies.0.nodes.1: found 'one', "
+    "must be a whole number",
+    "policies: [{name: share-less, nodes: al}]": "x.yaml:7: policies.0.nodes: found 'al', "
+    "must be 'all' or a mapping of keys or a list; did you mean 'all'?",
+    "policies: [{name: share-less}, {name: share-less}]": "x.yaml:7: policies.1: repeats policies.0; "
+    "remove one of them",
+    "observers: [{who: single}]": "x.yaml:7: observers.0.name: is missing, must be one of cda",
+    "observers: [{name: cda, who: coalition}]": "x.yaml:7: observers.0: "
+    "a coalition needs fraction or members",
+    "observers: [{name: cda, who: single, momentum: [0, 1]}]": "x.yaml:7: observers.0.momentum.1: found 1, "
+    "must be less than 1",
+    "observers: [{name: cda, who: single, momentum: high}]": "x.yaml:7: observers.0.momentum: found 'high', "
+    "must be a number or a list",
+    "evaluate: {every: 0}": "x.yaml:7: evaluate.every: found 0, must be greater than or equal to 1",
+    "evaluate: {metrics: [hr20]}": "x.yaml:7: evaluate.metrics: found 'hr20', "
+    "must be hr@K, ndcg@K, full_hr@K or full_ndcg@K, such as hr@20",
+    "evaluate: {metrics: [hr@100]}": "x.yaml:7: evaluate.metrics: found 'hr@100', "
+    "but only 100 items are ranked; did you mean 'full_hr@100'?",
+    "evaluate: {metrics: [hr@20, hr@20]}": "x.yaml:7: evaluate.metrics: hr@20 written twice",
+    "executor: {name: fussed}": "x.yaml:7: executor.name: found 'fussed', "
+    "must be 'auto', 'reference', 'batched' or 'fused'; did you mean 'fused'?",
+    "executor: {threads: 0}": "x.yaml:7: executor.threads: found 0, must be greater than or equal to 1",
+    "preset: full94": "x.yaml:7: preset: found 'full94', must be one of authors100, full943; "
+    "did you mean 'full943'?",
+    "1: one": "x.yaml:7: the key '1' must be text",
+    "plots: !!python/name:os.system x": "x.yaml:7: plots: the tag 'tag:yaml.org,2002:python/name:os.system' "
+    "is not allowed",
+}
+
+
+@pytest.mark.parametrize("text", ONE_PROBLEM)
+def test_a_problem_is_one_line_with_its_place(load, minimal, text):
+    with pytest.raises(ScenarioError) as caught:
+        load(minimal + text + "\n")
+    assert ONE_PROBLEM[text] in str(caught.value).splitlines()
+
+
+@pytest.mark.parametrize("text", [t for t in ONE_PROBLEM if not t.startswith("plots")])
+def test_one_problem_is_not_reported_as_several(load, minimal, text):
+    with pytest.raises(ScenarioError) as caught:
+        load(minimal + text + "\n")
+    assert str(caught.value) == ONE_PROBLEM[text]
+
+
+def test_all_problems_are_listed_at_once_in_the_order_of_the_file(load, minimal):
+    text = minimal.replace("gmf", "gmff") + "seed: x\nexecutor: {threads: none}\ntraining: {epochs: 1}\n"
+    with pytest.raises(ScenarioError) as caught:
+        load(text)
+    places = [line.split(": ")[:2] for line in str(caught.value).splitlines()]
+    assert places == [
+        ["x.yaml:3", "model.name"],
+        ["x.yaml:7", "seed"],
+        ["x.yaml:8", "executor.threads"],
+        ["x.yaml:9", "training.epochs"],
+    ]
+
+
+def test_missing_sections_name_the_choices(load):
+    with pytest.raises(ScenarioError) as caught:
+        load("name: x\ndataset: {name: synthetic}\n")
+    assert str(caught.value).splitlines() == [
+        "x.yaml: model: is missing; write {name: ...} with one of gmf, ncf",
+        "x.yaml: protocol: is missing; write {name: ...} with one of fedavg, rand-gossip",
+        "x.yaml:2: dataset.split: is missing; write {name: ...} with one of leave_last_k, published",
+    ]
+
+
+def test_a_key_of_the_section_is_suggested_beside_those_of_the_thing_it_names(load, minimal):
+    with pytest.raises(ScenarioError, match=r"dataset.limit_user: unknown key; did you mean 'limit_users'\?"):
+        load(minimal, "dataset.limit_user=10")
+
+
+def test_a_flood_of_problems_is_cut_short(load, minimal):
+    with pytest.raises(ScenarioError) as caught:
+        load(minimal + "policies:\n" + "  - {name: dp-sgd}\n" * 80)
+    lines = str(caught.value).splitlines()
+    assert len(lines) == 51
+    assert lines[-1] == "... and 30 problems more"
+
+
+@pytest.mark.parametrize("name", ["../up", "a b", "", "-x", "a--b", "x" * 65, "é"])
+def test_a_name_that_is_no_folder_name_is_refused(load, minimal, name):
+    with pytest.raises(ScenarioError, match=r"x\.yaml:1: name: "):
+        load(minimal.replace("tiny", f'"{name}"'))
