@@ -53,15 +53,15 @@ class Synthetic(Dataset):
         users: int = Field(943, ge=1, le=1_000_000)
         items: int = Field(1682, ge=2, le=1_000_000)
         interactions: int = Field(100_000, ge=1)
-        communities: int = Field(8, ge=1, le=256)
+        communities: int = Field(12, ge=1, le=256)
         mixing: float = Field(
-            0.085, gt=0, description="Dirichlet concentration of memberships: lower is purer"
+            0.11, gt=0, description="Dirichlet concentration of memberships: lower is purer"
         )
         contrast: float = Field(
-            3.0, ge=0, description="how far apart the tastes of communities lie: 0 is alike"
+            3.7, ge=0, description="how far apart the tastes of communities lie: 0 is alike"
         )
         popularity: float = Field(
-            0.36, gt=0, description="gamma shape of item popularity: lower is more unequal"
+            0.42, gt=0, description="gamma shape of item popularity: lower is more unequal"
         )
         activity: float = Field(
             0.66, gt=0, description="gamma shape of items per user: lower is more unequal"

@@ -8,26 +8,32 @@ from __future__ import annotations
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import gammaincinv
+from scipy.special import gammaincinv, ndtri
 
 from gossiprec.data.split import I64
 from gossiprec.rng import generator
 
 F64 = npt.NDArray[np.float64]
 
-ACTIVITY_MIXES = 0.4
+ACTIVITY_MIXES = 0.2
 """Active users mix communities more: concentration grows as (items / mean items) ** this."""
 
-AXIS_DECAY = 0.5**0.5
-"""Each latent axis has half the variance of the one before."""
+AXIS_DECAY = 0.6
+"""Spread of communities along a latent axis, relative to the axis before."""
 
-OWN_NOISE = 0.8
+OWN_NOISE = 1.2
 """Deviation of a community's taste that no axis explains."""
 
-MARGIN_PULL = 0.3
+MAINSTREAM = 0.5
+"""Deviation between communities of the exponent of popularity: some keep to hits, others look beyond them."""
+
+MOST_LIFT = 4.0
+"""Bound of the log odds that a leaning to or from hits adds, or the rarest items would become the hits."""
+
+MARGIN_PULL = 0.2
 """Exponent by which tastes are pulled back to the popularity law: 0 not at all, 1 exactly."""
 
-EXPLORATION = 0.001
+EXPLORATION = 0.01
 """Share of picks that ignore the community, so that no item is out of anyone's reach."""
 
 
@@ -78,6 +84,7 @@ def community_items(seed: int, popular: F64, *, weights: F64, contrast: float) -
     )
     if contrast > 0:
         log_odds += OWN_NOISE * draws.standard_normal((n_communities, n_items))
+        log_odds += _leaning_to_hits(draws, n_communities, popular)
     tastes = popular * np.exp(log_odds - log_odds.max(axis=1, keepdims=True))
     tastes /= tastes.sum(axis=1, keepdims=True)
     tastes *= (popular / (weights @ tastes)) ** MARGIN_PULL
@@ -95,6 +102,15 @@ def _spread_positions(draws: np.random.Generator, n_communities: int, contrast: 
     scale = AXIS_DECAY ** np.arange(n_axes)
     placed: F64 = axes * (contrast * scale / max(float(np.linalg.norm(scale)), 1e-12))
     return placed
+
+
+def _leaning_to_hits(draws: np.random.Generator, n_communities: int, popular: F64) -> F64:
+    """Return log odds that raise the exponent of popularity from 1 by leanings of a normal law."""
+    normal: F64 = ndtri((np.arange(n_communities) + 0.5) / n_communities)
+    leanings = MAINSTREAM * draws.permutation(normal)
+    law = np.log(popular)
+    lifted: F64 = np.minimum(leanings[:, None] * (law - popular @ law), MOST_LIFT)
+    return lifted
 
 
 def _quantiles(count: int, shape: float) -> F64:

@@ -13,7 +13,7 @@ from gossiprec.attacks.base import Ranking
 from gossiprec.data.split import Split
 from gossiprec.errors import ScenarioError
 from gossiprec.eventlog.adversaries import attack_key
-from gossiprec.metrics.attack import aac, attack_accuracy, best_decile, random_bound, top_k_found, upper_bound
+from gossiprec.metrics.attack import aac, accuracy_of_scores, best_decile, random_bound, upper_bound
 from gossiprec.metrics.communities import jaccard_communities
 
 _NAMES = ("observer", "relevance", "momentum", "community_size")
@@ -70,7 +70,7 @@ class AttackRecord:
 
     def _score(self, ranking: Ranking, size: int, *, time: float, round: int) -> dict[str, Any]:
         community = self._communities[ranking.adversaries, :size]
-        accuracies = attack_accuracy(top_k_found(ranking.scores, size), community)
+        accuracies = accuracy_of_scores(ranking.scores, community)
         low, mean = best_decile(accuracies)
         row = {
             "observer": ranking.observer,

@@ -15,7 +15,7 @@ import math
 import numpy as np
 import numpy.typing as npt
 
-from gossiprec.metrics.top_k import I64, top_k
+from gossiprec.metrics.top_k import I64, in_top_k, top_k
 
 F64 = npt.NDArray[np.float64]
 NOBODY = -1
@@ -37,13 +37,31 @@ def top_k_found(scores: npt.NDArray[np.floating], k: int) -> I64:
         -1 where fewer than `k` were met.
     """
     n_adversaries, n_victims = scores.shape
-    unmet = np.isnan(scores)
-    lowest = np.finfo(scores.dtype).min  # a met victim at -inf still comes before one never met
-    ranked = np.where(unmet, -np.inf, np.maximum(scores, lowest))
-    best = top_k(ranked, min(k, n_victims))
+    best = top_k(_ranked(scores), min(k, n_victims))
     found = np.full((n_adversaries, k), NOBODY, dtype=np.int64)
-    found[:, : best.shape[1]] = np.where(np.take_along_axis(unmet, best, axis=1), NOBODY, best)
+    unmet = np.take_along_axis(np.isnan(scores), best, axis=1)
+    found[:, : best.shape[1]] = np.where(unmet, NOBODY, best)
     return found
+
+
+def accuracy_of_scores(scores: npt.NDArray[np.floating], community: npt.NDArray[np.integer]) -> F64:
+    """Return ``attack_accuracy(top_k_found(scores, K), community)`` without putting the found in order.
+
+    Parameters
+    ----------
+    scores : ndarray, shape (n_adversaries, n_victims)
+        As in :func:`top_k_found`.
+    community : ndarray of int, shape (n_adversaries, K)
+        As in :func:`attack_accuracy`.
+    """
+    size = community.shape[1]
+    found = in_top_k(_ranked(scores), size) & ~np.isnan(scores)
+    return np.asarray(np.take_along_axis(found, community, axis=1).sum(axis=1) / size, np.float64)
+
+
+def _ranked(scores: npt.NDArray[np.floating]) -> npt.NDArray[np.floating]:
+    """Return the scores with those never met last: even a met victim at -inf comes before them."""
+    return np.where(np.isnan(scores), -np.inf, np.maximum(scores, np.finfo(scores.dtype).min))
 
 
 def attack_accuracy(found: npt.NDArray[np.integer], community: npt.NDArray[np.integer]) -> F64:

@@ -8,6 +8,21 @@ import numpy.typing as npt
 I64 = npt.NDArray[np.int64]
 
 
+def in_top_k(scores: npt.NDArray[np.floating], k: int) -> npt.NDArray[np.bool_]:
+    """Say which entries are among the `k` largest of their row, shape (n_rows, n_columns); see :func:`top_k`."""
+    n_columns = scores.shape[1]
+    if k == 0:
+        return np.zeros(scores.shape, bool)
+    threshold = np.partition(scores, n_columns - k, axis=1)[:, n_columns - k, None]
+    chosen = scores >= threshold
+    crowded = np.flatnonzero(np.count_nonzero(chosen, axis=1) > k)  # several entries on the threshold
+    level = scores[crowded] == threshold[crowded]
+    above = chosen[crowded] & ~level
+    room = k - np.count_nonzero(above, axis=1)[:, None]
+    chosen[crowded] = above | (level & (np.cumsum(level, axis=1, dtype=np.int32) <= room))
+    return chosen
+
+
 def top_k(scores: npt.NDArray[np.floating], k: int) -> I64:
     """Return the columns of the `k` largest entries of each row, best first.
 
@@ -23,14 +38,6 @@ def top_k(scores: npt.NDArray[np.floating], k: int) -> I64:
     ndarray of int64, shape (n_rows, k)
         The same as the first `k` of a stable descending sort, without sorting the rows.
     """
-    n_rows, n_columns = scores.shape
-    if k == 0 or n_rows == 0:
-        return np.empty((n_rows, k), dtype=np.int64)
-    threshold = np.partition(scores, n_columns - k, axis=1)[:, n_columns - k, None]
-    above = scores > threshold
-    level = scores == threshold
-    room = k - np.count_nonzero(above, axis=1)[:, None]
-    chosen = above | (level & (np.cumsum(level, axis=1, dtype=np.int32) <= room))
-    columns = np.nonzero(chosen)[1].reshape(n_rows, k)
+    columns = np.nonzero(in_top_k(scores, k))[1].reshape(len(scores), k)
     order = np.argsort(-np.take_along_axis(scores, columns, axis=1), axis=1, kind="stable")
     return np.asarray(np.take_along_axis(columns, order, axis=1), dtype=np.int64)

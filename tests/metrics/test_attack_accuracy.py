@@ -9,6 +9,7 @@ from hypothesis.extra import numpy as hnp
 from gossiprec.metrics.attack import (
     NOBODY,
     aac,
+    accuracy_of_scores,
     attack_accuracy,
     best_decile,
     random_bound,
@@ -87,3 +88,14 @@ def test_a_guesser_reaches_the_random_bound():
     draw, n, k = np.random.default_rng(2), 100, 10
     orders = [np.argsort(draw.random((2_000, n)), axis=1)[:, :k] for _ in range(2)]
     assert aac(attack_accuracy(*orders)) == pytest.approx(random_bound(k, n), abs=0.008)
+
+
+@given(st.data())
+def test_accuracy_of_scores_is_the_accuracy_of_the_found(data):
+    values = data.draw(scores)
+    n = values.shape[1]
+    k = data.draw(st.integers(1, n - 1))
+    ids = st.permutations(range(n)).map(lambda order: order[:k])
+    community = np.array(data.draw(st.lists(ids, min_size=len(values), max_size=len(values))))
+    expected = attack_accuracy(top_k_found(values, k), community)
+    assert accuracy_of_scores(values, community).tolist() == expected.tolist()
