@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 from dataclasses import dataclass
 from typing import Any
@@ -15,39 +14,21 @@ from gossiprec.compute.arena import Arena
 from gossiprec.compute.crew import Crew
 from gossiprec.compute.executors import EXECUTORS, Executor, Workload
 from gossiprec.compute.planner import Planner
-from gossiprec.compute.tape import Event, Op, Segment, Tape
+from gossiprec.compute.tape import Event
 from gossiprec.compute.training import LocalData, TrainingSettings
 from gossiprec.data import load_split
 from gossiprec.data.split import Split
+from gossiprec.emulation.ahead import Tick, count_updates, meetings_in, run_ahead
 from gossiprec.emulation.memory import check_fits
 from gossiprec.emulation.progress import Progress, Silent, Stopwatch
 from gossiprec.models import MODELS, Layout, Model
 from gossiprec.protocols import PROTOCOLS, Protocol
 from gossiprec.scenario import Scenario, check_sizes
-from gossiprec.sim.engine import Engine
-from gossiprec.sim.network import Network
 
 FEW_EPOCHS = 3_000
 """Local epochs below which ``executor: auto`` takes the reference: compiling would last longer."""
 SPARE_BYTES = 256 * 2**20
 """Memory for versions in waiting; with less than one spare row for four nodes, merging in time costs too much."""
-
-
-@dataclass(frozen=True)
-class Tick:
-    """A stretch of tape that ends in a report.
-
-    Attributes
-    ----------
-    time : float
-        Virtual time of the report.
-    round : int
-        Mean number of wakes so far of the nodes that wake.
-    """
-
-    segment: Segment
-    time: float
-    round: int
 
 
 @dataclass(frozen=True)
@@ -120,7 +101,7 @@ def prepare(scenario: Scenario, progress: Progress | None = None) -> Prepared:
     with watch("control"):
         ticks, inline = run_ahead(scenario, protocol)
     training = _settings(scenario)
-    epochs = training.local_epochs * sum(_updates(tick.segment, protocol, inline) for tick in ticks)
+    epochs = training.local_epochs * sum(count_updates(tick.segment, protocol, inline) for tick in ticks)
     with watch("setup"):
         model = MODELS[scenario.model.name](scenario.model.options)
         layout = model.layout(split.n_items, split.n_users if protocol.whole_user_table else 1)
@@ -129,7 +110,7 @@ def prepare(scenario: Scenario, progress: Progress | None = None) -> Prepared:
         check_fits(needed)
         executor = _executor(scenario, split, protocol, model, layout, training, epochs)
     crew = Crew(_threads(scenario) if executor.parallel else 1)
-    meetings = _meetings(ticks, inline)
+    meetings = meetings_in(ticks, inline)
     with watch("setup"):
         attacks = _attacks(scenario, split, protocol, executor, crew)
         pools = [pool for attack in attacks for pool in attack.pools]
@@ -179,38 +160,6 @@ def _attacks(
         compiled=executor.parallel,
     )
     return [ATTACKS[choice.name](choice.options, world) for choice in scenario.observers]
-
-
-def run_ahead(scenario: Scenario, protocol: Protocol) -> tuple[list[Tick], bool]:
-    """Run the whole control plane; return its tape cut at the report ticks, and whether deliveries are implied."""
-    latency = scenario.network.latency
-    network = Network(
-        protocol.n_nodes,
-        law=latency.law,
-        latency=latency.value if latency.law == "constant" else latency.mean,
-        loss=scenario.network.loss,
-        seed=scenario.seed,
-    )
-    inline = network.instant and not protocol.replies
-    tape = Tape()
-    engine = Engine(
-        control=protocol,
-        clock=protocol.clock,
-        network=network,
-        recorder=tape,
-        wakes=protocol.wakes,
-        inline=inline,
-    )
-    ticks: list[Tick] = []
-    n_waking = len(protocol.clock.node_ids)
-    while True:
-        due = (len(ticks) + 1) * scenario.evaluate.every * protocol.clock.mean
-        engine.run_until(math.nextafter(due, math.inf))
-        segment, over = tape.cut(), engine.finished
-        time = float(segment.time[-1]) if over else due
-        ticks.append(Tick(segment, time, round(engine.n_wakes / n_waking)))
-        if over:
-            return ticks, inline
 
 
 def _load(scenario: Scenario) -> Split:
@@ -313,30 +262,6 @@ def _planner(
         spare_rows=spare,
         expected_messages=meetings.n_messages,
     )
-
-
-def _meetings(ticks: list[Tick], inline: bool) -> Meetings:
-    """Return all deliveries of the run in order."""
-    segments = [tick.segment for tick in ticks]
-    empty = [np.zeros(0, np.int32)]
-    sender = np.concatenate([s.sender for s in segments] or empty)
-    if inline:
-        receiver = np.concatenate([s.receiver for s in segments] or empty)
-        return Meetings(np.arange(len(sender), dtype=np.int32), sender, receiver, len(sender))
-    arrived = [s.kind == Event.DELIVER for s in segments]
-    message = np.concatenate([s.message[a] for s, a in zip(segments, arrived, strict=True)] or empty)
-    receiver = np.concatenate([s.node[a] for s, a in zip(segments, arrived, strict=True)] or empty)
-    return Meetings(message, sender[message], receiver, len(sender))
-
-
-def _updates(segment: Segment, protocol: Protocol, inline: bool) -> int:
-    """Return the number of local updates in a stretch of tape."""
-    trains = np.array([[Op.TRAIN in b.on_wake, Op.TRAIN in b.on_receive] for b in protocol.behaviours])
-    role = protocol.roles[segment.node]
-    on_wake = trains[role, 0] & (segment.kind == Event.WAKE)
-    on_receive = trains[role, 1] & (segment.kind == Event.DELIVER)
-    implied = trains[protocol.roles[segment.receiver], 1].sum() if inline else 0
-    return int(on_wake.sum() + on_receive.sum() + implied)
 
 
 def _parts(split: Split) -> tuple[Any, ...]:

@@ -1,0 +1,88 @@
+"""The control plane, run ahead: everything that will happen, before any model is trained."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from gossiprec.attacks.base import Meetings
+from gossiprec.compute.tape import Event, Op, Segment, Tape
+from gossiprec.protocols import Protocol
+from gossiprec.scenario import Scenario
+from gossiprec.sim.engine import Engine
+from gossiprec.sim.network import Network
+
+
+@dataclass(frozen=True)
+class Tick:
+    """A stretch of tape that ends in a report.
+
+    Attributes
+    ----------
+    time : float
+        Virtual time of the report.
+    round : int
+        Mean number of wakes so far of the nodes that wake.
+    """
+
+    segment: Segment
+    time: float
+    round: int
+
+
+def run_ahead(scenario: Scenario, protocol: Protocol) -> tuple[list[Tick], bool]:
+    """Run the whole control plane; return its tape cut at the report ticks, and whether deliveries are implied."""
+    latency = scenario.network.latency
+    network = Network(
+        protocol.n_nodes,
+        law=latency.law,
+        latency=latency.value if latency.law == "constant" else latency.mean,
+        loss=scenario.network.loss,
+        seed=scenario.seed,
+    )
+    inline = network.instant and not protocol.replies
+    tape = Tape()
+    engine = Engine(
+        control=protocol,
+        clock=protocol.clock,
+        network=network,
+        recorder=tape,
+        wakes=protocol.wakes,
+        inline=inline,
+    )
+    ticks: list[Tick] = []
+    n_waking = len(protocol.clock.node_ids)
+    while True:
+        due = (len(ticks) + 1) * scenario.evaluate.every * protocol.clock.mean
+        engine.run_until(math.nextafter(due, math.inf))
+        segment, over = tape.cut(), engine.finished
+        time = float(segment.time[-1]) if over else due
+        ticks.append(Tick(segment, time, round(engine.n_wakes / n_waking)))
+        if over:
+            return ticks, inline
+
+
+def meetings_in(ticks: list[Tick], inline: bool) -> Meetings:
+    """Return all deliveries of the run in order."""
+    segments = [tick.segment for tick in ticks]
+    empty = [np.zeros(0, np.int32)]
+    sender = np.concatenate([s.sender for s in segments] or empty)
+    if inline:
+        receiver = np.concatenate([s.receiver for s in segments] or empty)
+        return Meetings(np.arange(len(sender), dtype=np.int32), sender, receiver, len(sender))
+    arrived = [s.kind == Event.DELIVER for s in segments]
+    message = np.concatenate([s.message[a] for s, a in zip(segments, arrived, strict=True)] or empty)
+    receiver = np.concatenate([s.node[a] for s, a in zip(segments, arrived, strict=True)] or empty)
+    return Meetings(message, sender[message], receiver, len(sender))
+
+
+def count_updates(segment: Segment, protocol: Protocol, inline: bool) -> int:
+    """Return the number of local updates in a stretch of tape."""
+    trains = np.array([[Op.TRAIN in b.on_wake, Op.TRAIN in b.on_receive] for b in protocol.behaviours])
+    role = protocol.roles[segment.node]
+    on_wake = trains[role, 0] & (segment.kind == Event.WAKE)
+    on_receive = trains[role, 1] & (segment.kind == Event.DELIVER)
+    implied = trains[protocol.roles[segment.receiver], 1].sum() if inline else 0
+    return int(on_wake.sum() + on_receive.sum() + implied)
