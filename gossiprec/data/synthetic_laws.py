@@ -30,7 +30,7 @@ MAINSTREAM = 0.5
 MOST_LIFT = 4.0
 """Bound of the log odds that a leaning to or from hits adds, or the rarest items would become the hits."""
 
-MARGIN_PULL = 0.2
+MARGIN_PULL = 0.45
 """Exponent by which tastes are pulled back to the popularity law: 0 not at all, 1 exactly."""
 
 EXPLORATION = 0.01
