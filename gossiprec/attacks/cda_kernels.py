@@ -10,7 +10,7 @@ import math
 import numpy as np
 
 from gossiprec.attacks.relevance import CUTOFF
-from gossiprec.compute.executors.fused.jit import copy_floats, inline, kernel
+from gossiprec.compute.executors.fused.jit import NO_DENORMALS, copy_floats, inline, kernel, swap_float_mode
 
 F32 = np.float32
 GAINS = 1.0 / np.log2(np.arange(CUTOFF) + 2.0)
@@ -158,6 +158,7 @@ def observe_alone(
     `memory` has one row per positive momentum; adversary a's slot s lies at ``memory_offsets[a] + s * length``.
     `latest` is (momentum, rule, adversary, victim).
     """
+    mode = swap_float_mode(NO_DENORMALS)
     dim = len(dims)
     begin = n_users * dim
     shared = begin + n_items * dim
@@ -201,6 +202,7 @@ def observe_alone(
                     latest[b, r, a, victim] = relevance_of(
                         rules[r], scores[: n_targets[a]], scores[n_targets[a] : len(kept)], best
                     )
+    swap_float_mode(mode)
 
 
 @inline
@@ -268,6 +270,7 @@ def rank_by_gain(scores, victims, offsets, items, n_targets, set_offsets, sets, 
 @kernel
 def blend_rows(rows, row, pool, victim, first, last, memory, momenta, met, n):
     """Blend sightings first .. last - 1 into ``memory[momentum, pool, victim]``; the first sighting is copied."""
+    mode = swap_float_mode(NO_DENORMALS)
     for s in range(first, last):
         fresh = rows[row[s], :n]
         for b in range(len(momenta)):
@@ -277,6 +280,7 @@ def blend_rows(rows, row, pool, victim, first, last, memory, momenta, met, n):
             else:
                 copy_floats(held, 0, fresh, 0, n)
         met[pool[s], victim[s]] = True
+    swap_float_mode(mode)
 
 
 @kernel

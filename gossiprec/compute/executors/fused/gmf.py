@@ -21,7 +21,7 @@ from gossiprec.compute.executors.fused.adam import (
     parts,
     step_record,
 )
-from gossiprec.compute.executors.fused.jit import copy_floats, inline, kernel
+from gossiprec.compute.executors.fused.jit import NO_DENORMALS, copy_floats, inline, kernel, swap_float_mode
 from gossiprec.compute.executors.fused.merge import merge_into
 from gossiprec.compute.executors.fused.sampling import sample_negatives, shuffle
 
@@ -252,6 +252,7 @@ def run_tasks(
 
     `dims` is a tuple as long as the embedding: its length is part of the type, so the compiler knows it.
     """
+    mode = swap_float_mode(NO_DENORMALS)
     dim = len(dims)
     begin = n_users * dim
     shared = begin + n_items * dim
@@ -281,6 +282,7 @@ def run_tasks(
                 i, update[index], theta, m, v, mine, member[i], steps, places, space, tables, moves, dim, negatives,
                 batch_size, epochs, adam, rate, beta1, beta2, F32(epsilon), seed,
             )  # fmt: skip
+    swap_float_mode(mode)
 
 
 @kernel
