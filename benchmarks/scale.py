@@ -1,14 +1,15 @@
 """Does the cost of a local epoch stay level as the network grows, and the memory near what it must be?
 
-    python benchmarks/scale.py [--nodes 1000 3000 10000] [--wakes 6]
+    python benchmarks/scale.py [--nodes 1000 3000 10000] [--wakes 30]
 
 Each size runs in a process of its own (peak memory is a process's), on 1,682 items with 200 single observers, and
 prints one JSON line:
 
 - ``local_epochs_per_s``: local epochs per wall second, after loading and compiling.
-- ``peak_rss_mib``: largest resident size of the process; ``base_rss_mib``: the same before the run, libraries alone.
+- ``peak_rss_mib``: largest resident size of the process; ``base_rss_mib``: the same after a run of 50 nodes: libraries
+  and kernels.
 - ``state_mib``: bytes of parameters (one version a node), moments and declared observer state.
-- ``ratio``: peak / state.
+- ``ratio``: peak / state; ``ratio_net``: (peak - base) / state.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
+from typing import Any
 
 from common import emit, say
 
@@ -30,20 +32,25 @@ def measure(nodes: int, wakes: int) -> None:
     from gossiprec.emulation.memory import peak_rss_mib
     from gossiprec.scenario import load_scenario
 
+    def run(n: int, wakes: int) -> dict[str, Any]:
+        changes = [
+            f"dataset.users={n}",
+            "dataset.items=1682",
+            f"dataset.interactions={106 * n}",
+            f"protocol.wakes={wakes}",
+            f"evaluate.every={wakes}",
+            "executor.name=fused",
+            f"observers=[{{name: cda, who: single, nodes: {{fraction: {min(1, 200 / n):.6f}}}, community_size: 20}}]",
+        ]
+        scenario = load_scenario(ROOT / "scenarios" / "rand_gossip.yaml", changes)
+        with tempfile.TemporaryDirectory() as folder:
+            summary = simulate(scenario, out=Path(folder) / "run").summary
+        assert summary is not None
+        return summary
+
+    run(50, 2)
     base = peak_rss_mib()
-    overrides = [
-        f"dataset.users={nodes}",
-        "dataset.items=1682",
-        f"dataset.interactions={106 * nodes}",
-        f"protocol.wakes={wakes}",
-        f"evaluate.every={wakes}",
-        "executor.name=fused",
-        f"observers=[{{name: cda, who: single, nodes: {{fraction: {200 / nodes:.6f}}}, momentum: 0.99}}]",
-    ]
-    scenario = load_scenario(ROOT / "scenarios" / "rand_gossip.yaml", overrides)
-    with tempfile.TemporaryDirectory() as folder:
-        summary = simulate(scenario, out=Path(folder) / "run").summary
-    assert summary is not None
+    summary = run(nodes, wakes)
     seconds, needed = summary["seconds"], summary["needed_mib"]
     wall = summary["wall_seconds"] - seconds["load"] - seconds["compile"]
     state = needed["parameters"] + needed["moments"] + needed["observers"]
@@ -54,6 +61,7 @@ def measure(nodes: int, wakes: int) -> None:
         base_rss_mib=base,
         state_mib=state,
         ratio=summary["peak_rss_mib"] / state,
+        ratio_net=(summary["peak_rss_mib"] - base) / state,
     )
 
 
@@ -61,7 +69,7 @@ def main() -> None:
     """Run every size in a process of its own."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--nodes", type=int, nargs="+", default=[1000, 3000, 10000])
-    parser.add_argument("--wakes", type=int, default=6)
+    parser.add_argument("--wakes", type=int, default=30)
     parser.add_argument("--here", action="store_true", help="run in this process")
     options = parser.parse_args()
     for nodes in options.nodes:

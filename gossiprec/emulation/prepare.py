@@ -27,7 +27,7 @@ from gossiprec.scenario import Scenario, check_sizes
 
 FEW_EPOCHS = 3_000
 """Local epochs below which ``executor: auto`` takes the reference: compiling would last longer."""
-SPARE_BYTES = 256 * 2**20
+SPARE_BYTES = 128 * 2**20
 """Memory for versions in waiting; with less than one spare row for four nodes, merging in time costs too much."""
 
 

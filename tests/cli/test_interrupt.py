@@ -11,7 +11,16 @@ from calls import ROOT, SMOKE, environment
 from gossiprec import open_run
 from gossiprec.eventlog.verify import verify
 
-LONG = ("--set", "protocol.wakes=1000", "--set", "evaluate.every=1", "--executor", "reference")
+LONG = (
+    "--set",
+    "plots=true",
+    "--set",
+    "protocol.wakes=1000",
+    "--set",
+    "evaluate.every=1",
+    "--executor",
+    "reference",
+)
 ENDLESS = ("--set", "protocol.wakes=300000")
 DEADLINE_S = 60
 

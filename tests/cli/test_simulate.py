@@ -27,6 +27,7 @@ def shortened(path):
     yield "dataset.limit_users=20"
     yield f"protocol.{'rounds' if scenario.protocol.name == 'fedavg' else 'wakes'}=2"
     yield "evaluate.every=1"
+    yield "plots=true"
     if scenario.dataset.name == "movielens-100k":
         yield f"dataset.path={REAL}"
     for index, _ in enumerate(scenario.observers):
@@ -124,7 +125,10 @@ def test_no_pictures_are_drawn_if_the_scenario_or_the_command_says_so(capsys, tm
 
 
 def test_a_run_without_observers_has_no_table_and_notes_the_missing_pictures(capsys, tmp_path):
-    arguments = ("--set", "observers=[]", "--set", "protocol.wakes=2", "--executor", "reference")
+    arguments = (
+        *("--set", "observers=[]", "--set", "plots=true"),
+        *("--set", "protocol.wakes=2", "--executor", "reference"),
+    )
     code, out, err = invoke(capsys, "simulate", SMOKE, *arguments, "--out", tmp_path / "run")
     assert code == 0
     assert "utility" in out
@@ -138,6 +142,7 @@ def test_ctrl_c_while_drawing_keeps_the_results(capsys, tmp_path, monkeypatch):
 
     monkeypatch.setattr(analysis.curves, "draw", interrupted)
     arguments = [option for option in QUICK if option != "--no-plots"]
+    arguments += ["--set", "plots=true"]
     code, out, err = invoke(capsys, "simulate", SMOKE, *arguments, "--out", tmp_path / "run")
     assert code == 0
     assert "AAC" in out
