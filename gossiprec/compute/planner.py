@@ -130,11 +130,6 @@ class Planner:
         """Local updates of every node so far, shape (n_nodes,)."""
         return self._nodes[:, tables.UPDATES].astype(np.int64)
 
-    @property
-    def message_sender(self) -> I32:
-        """Sender of every message so far, shape (n_messages,)."""
-        return self._messages[:, tables.SENDER]
-
     def warm_up(self) -> None:
         """Plan an empty tape: compiles the loop if it is to be compiled."""
         self.plan(Tape().cut())

@@ -67,14 +67,13 @@ def run_ahead(scenario: Scenario, protocol: Protocol) -> tuple[list[Tick], bool]
 def meetings_in(ticks: list[Tick], inline: bool) -> Meetings:
     """Return all deliveries of the run in order."""
     segments = [tick.segment for tick in ticks]
-    empty = [np.zeros(0, np.int32)]
-    sender = np.concatenate([s.sender for s in segments] or empty)
+    sender = np.concatenate([s.sender for s in segments])
     if inline:
-        receiver = np.concatenate([s.receiver for s in segments] or empty)
+        receiver = np.concatenate([s.receiver for s in segments])
         return Meetings(np.arange(len(sender), dtype=np.int32), sender, receiver, len(sender))
     arrived = [s.kind == Event.DELIVER for s in segments]
-    message = np.concatenate([s.message[a] for s, a in zip(segments, arrived, strict=True)] or empty)
-    receiver = np.concatenate([s.node[a] for s, a in zip(segments, arrived, strict=True)] or empty)
+    message = np.concatenate([s.message[a] for s, a in zip(segments, arrived, strict=True)])
+    receiver = np.concatenate([s.node[a] for s, a in zip(segments, arrived, strict=True)])
     return Meetings(message, sender[message], receiver, len(sender))
 
 

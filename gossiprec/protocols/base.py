@@ -71,11 +71,6 @@ class Protocol(ABC):
         """Wakes of each waking node."""
 
     @property
-    @abstractmethod
-    def messages_per_round(self) -> int:
-        """Messages sent in one mean wake period, by all nodes."""
-
-    @property
     def whole_user_table(self) -> bool:
         """Whether every node holds, sends and merges the rows of all users."""
         return False

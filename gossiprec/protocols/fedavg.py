@@ -84,11 +84,6 @@ class FedAvg(Protocol):
         return max(1, round(self.options.participation * self.n_users))
 
     @property
-    def messages_per_round(self) -> int:
-        """One to and one from each client asked."""
-        return 2 * self._n_asked
-
-    @property
     def whole_user_table(self) -> bool:
         """As the scenario says."""
         return self.options.user_table == "averaged"

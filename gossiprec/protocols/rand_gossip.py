@@ -135,11 +135,6 @@ class RandGossip(Protocol):
         return self.options.wakes
 
     @property
-    def messages_per_round(self) -> int:
-        """Every node pushes to `fanout` peers."""
-        return self.n_users * self.options.fanout
-
-    @property
     def view_size(self) -> int | None:
         """The whole view, unless a wake picks some of it."""
         size = self.options.view.size
