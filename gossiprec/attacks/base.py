@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -29,6 +29,8 @@ class Meetings:
     Attributes
     ----------
     message, sender, receiver : ndarray of int32, shape (n_deliveries,)
+    time : ndarray of float64, shape (n_deliveries,)
+        When it arrived, in mean wake periods.
     n_messages : int
         Message ids are below this.
     """
@@ -36,6 +38,7 @@ class Meetings:
     message: npt.NDArray[np.int32]
     sender: npt.NDArray[np.int32]
     receiver: npt.NDArray[np.int32]
+    time: npt.NDArray[np.float64]
     n_messages: int
 
 
@@ -57,6 +60,11 @@ class World:
         Threads for compiled kernels.
     compiled : bool
         Use compiled kernels.
+    hides_user : ndarray of bool, shape (n_nodes,)
+        Nodes whose messages carry no user row: every receiver can tell.
+    own_rows : callable
+        Returns the arena row of every node's present model, shape (n_nodes,). An observer reads those of its own
+        nodes, and only in :meth:`Attack.rankings`.
     """
 
     executor: Executor
@@ -66,6 +74,8 @@ class World:
     seed: int
     crew: Crew
     compiled: bool
+    hides_user: npt.NDArray[np.bool_]
+    own_rows: Callable[[], I64]
 
 
 @dataclass(frozen=True)
@@ -122,7 +132,7 @@ class Attack(Watcher, ABC):
     def warm_up(self) -> None:
         """Do with nothing what will be done with much: compiled attacks compile. Called before :meth:`foresee`."""
         rows, none = self.world.executor.work.arena.rows, np.zeros(0, np.int32)
-        self.foresee(Meetings(none, none, none, 0), 0)
+        self.foresee(Meetings(none, none, none, np.zeros(0), 0), 0)
         self.observe(rows, Program.empty(), np.zeros(0, np.int64))
         self.sight(rows, Sightings(none, none, none, none), 0, 0)
 

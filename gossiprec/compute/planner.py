@@ -62,6 +62,8 @@ class Planner:
     behaviours : sequence of Behaviour
     weights : ndarray of float64, shape (n_nodes,)
         Weight of each node's models in a merge.
+    most_updates : ndarray of int64, shape (n_nodes,)
+        Local updates after which a node trains no more.
     cost : ndarray of float64, shape (n_nodes,)
         Relative cost of a node's local update, in units of one merge.
     pools_of : ndarray of bool, shape (n_nodes, n_pools)
@@ -80,6 +82,7 @@ class Planner:
         roles: npt.NDArray[np.integer[Any]],
         behaviours: Sequence[Behaviour],
         weights: npt.NDArray[np.float64],
+        most_updates: I64,
         cost: npt.NDArray[np.float64],
         pools_of: npt.NDArray[np.bool_],
         inline: bool,
@@ -94,10 +97,11 @@ class Planner:
         self._soft_limit = n_nodes + spare_rows
         self._behaviours = _behaviour_table(behaviours)
         self._loop = _loop(expected_messages)
-        self._nodes = np.full((n_nodes, 5), tables.NONE, np.int32)
+        self._nodes = np.full((n_nodes, 6), tables.NONE, np.int32)
         self._nodes[:, tables.CURRENT] = np.arange(n_nodes)
         self._nodes[:, tables.UPDATES] = 0
         self._nodes[:, tables.ROLE] = roles
+        self._nodes[:, tables.LIMIT] = most_updates
         self._rows = np.zeros((0, 3), np.int32)
         self._free = np.zeros(0, np.int32)
         self._messages = np.zeros((0, 4), np.int32)

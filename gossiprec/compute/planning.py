@@ -20,6 +20,7 @@ from gossiprec.compute.tables import (
     FRESH,
     HEAD,
     LAST_WAVE,
+    LIMIT,
     MERGES,
     NEEDED,
     NEXT,
@@ -108,6 +109,15 @@ def emit_task(node, update, nodes, rows, messages, keeps, free, counters, tasks,
 
 
 @register_jitable
+def train(node, nodes, rows, messages, keeps, free, counters, tasks, ends, merges, merge_keep):
+    """Append the node's next local update; one that has spent its budget only merges."""
+    update = nodes[node, UPDATES]
+    if update < nodes[node, LIMIT]:
+        emit_task(node, update, nodes, rows, messages, keeps, free, counters, tasks, ends, merges, merge_keep)
+        nodes[node, UPDATES] += 1
+
+
+@register_jitable
 def receive(message, node, op, nodes, messages, keeps, weights, mass, counters):
     """Queue a delivered version for merging by rule `op`; one of weight zero changes nothing."""
     theirs = weights[messages[message, SENDER]]
@@ -183,8 +193,7 @@ def plan_events(
             sight(message[e], i, rows, messages, pools_of, pool_waves, pools_seen, counters, sightings)
         for op in behaviours[nodes[i, ROLE], kind[e]]:
             if op == 1:  # Op.TRAIN
-                emit_task(i, nodes[i, UPDATES], nodes, rows, messages, keeps, free, counters, *out)
-                nodes[i, UPDATES] += 1
+                train(i, nodes, rows, messages, keeps, free, counters, *out)
             elif op == 2:  # Op.PUSH
                 if nodes[i, HEAD] != NONE:
                     emit_task(i, NONE, nodes, rows, messages, keeps, free, counters, *out)
@@ -198,10 +207,7 @@ def plan_events(
                         sight(m, r, rows, messages, pools_of, pool_waves, pools_seen, counters, sightings)
                         for reply in behaviours[nodes[r, ROLE], 1]:
                             if reply == 1:
-                                emit_task(
-                                    r, nodes[r, UPDATES], nodes, rows, messages, keeps, free, counters, *out
-                                )
-                                nodes[r, UPDATES] += 1
+                                train(r, nodes, rows, messages, keeps, free, counters, *out)
                             elif reply > 2:
                                 receive(m, r, reply, nodes, messages, keeps, weights, mass, counters)
                 sent += count[e]

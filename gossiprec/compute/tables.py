@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-# Columns of the node table.
-CURRENT, HEAD, TAIL, UPDATES, ROLE = range(5)
+# Columns of the node table; LIMIT is the number of local updates after which a node trains no more.
+CURRENT, HEAD, TAIL, UPDATES, ROLE, LIMIT = range(6)
 # Columns of the row table: who needs the row; wave of its last write; latest wave that reads it.
 NEEDED, WRITTEN, READ = range(3)
 # Columns of the message table; PUSH is the first message of the push that sent this one.

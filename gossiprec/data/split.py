@@ -72,8 +72,56 @@ class ItemSets:
 
 
 @dataclass(frozen=True)
+class Transitions:
+    """Moves of users from place to place, one user after the other (CSR).
+
+    Attributes
+    ----------
+    offsets : ndarray of int64, shape (n_users + 1,)
+        Moves of user u: ``offsets[u]:offsets[u + 1]``.
+    previous : ndarray of int32, shape (offsets[-1],)
+        The item visited before; -1: not known.
+    items : ndarray of int32, shape (offsets[-1],)
+        The item moved to.
+    gap_minutes : ndarray of float32, shape (offsets[-1],)
+        Time since the visit before; NaN where `previous` is -1.
+    """
+
+    offsets: I64
+    previous: I32
+    items: I32
+    gap_minutes: npt.NDArray[np.float32]
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
+
+@dataclass(frozen=True)
+class CheckIns:
+    """What check-in data know beyond sets of items: where items are, and in which order they were visited.
+
+    Attributes
+    ----------
+    coordinates : ndarray of float64, shape (n_items, 2)
+        Latitude and longitude in degrees.
+    train : Transitions
+        Moves whose item (and previous item, unless -1) is a training item of the user, in order of time; at least one
+        for each training item.
+    test : Transitions
+        One for each test item, in the order of ``Split.test``; `previous` is a training item or -1.
+    """
+
+    coordinates: npt.NDArray[np.float64]
+    train: Transitions
+    test: Transitions
+
+
+@dataclass(frozen=True)
 class Split:
-    """Training, validation and test items of every user; disjoint within a user."""
+    """Training, validation and test items of every user; disjoint within a user.
+
+    `check_ins` is None for data without places and times.
+    """
 
     name: str
     n_users: int
@@ -81,3 +129,4 @@ class Split:
     train: ItemSets
     validation: ItemSets
     test: ItemSets
+    check_ins: CheckIns | None = None

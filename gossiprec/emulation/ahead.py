@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
 from gossiprec.attacks.base import Meetings
 from gossiprec.compute.tape import Event, Op, Segment, Tape
@@ -70,18 +71,23 @@ def meetings_in(ticks: list[Tick], inline: bool) -> Meetings:
     sender = np.concatenate([s.sender for s in segments])
     if inline:
         receiver = np.concatenate([s.receiver for s in segments])
-        return Meetings(np.arange(len(sender), dtype=np.int32), sender, receiver, len(sender))
+        time = np.concatenate([s.sent_at for s in segments])
+        return Meetings(np.arange(len(sender), dtype=np.int32), sender, receiver, time, len(sender))
     arrived = [s.kind == Event.DELIVER for s in segments]
     message = np.concatenate([s.message[a] for s, a in zip(segments, arrived, strict=True)])
     receiver = np.concatenate([s.node[a] for s, a in zip(segments, arrived, strict=True)])
-    return Meetings(message, sender[message], receiver, len(sender))
+    time = np.concatenate([s.time[a] for s, a in zip(segments, arrived, strict=True)])
+    return Meetings(message, sender[message], receiver, time, len(sender))
 
 
-def count_updates(segment: Segment, protocol: Protocol, inline: bool) -> int:
-    """Return the number of local updates in a stretch of tape."""
+def count_updates(segment: Segment, protocol: Protocol, inline: bool) -> npt.NDArray[np.int64]:
+    """Return the number of local updates of every node in a stretch of tape, shape (n_nodes,)."""
     trains = np.array([[Op.TRAIN in b.on_wake, Op.TRAIN in b.on_receive] for b in protocol.behaviours])
     role = protocol.roles[segment.node]
     on_wake = trains[role, 0] & (segment.kind == Event.WAKE)
     on_receive = trains[role, 1] & (segment.kind == Event.DELIVER)
-    implied = trains[protocol.roles[segment.receiver], 1].sum() if inline else 0
-    return int(on_wake.sum() + on_receive.sum() + implied)
+    implied = (
+        segment.receiver[trains[protocol.roles[segment.receiver], 1]] if inline else segment.receiver[:0]
+    )
+    training = np.concatenate([segment.node[on_wake | on_receive], implied])
+    return np.bincount(training, minlength=protocol.n_nodes)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from gossiprec.attacks import ATTACKS, Attack
 from gossiprec.attacks.base import Meetings, World
@@ -16,14 +18,18 @@ from gossiprec.compute.executors import EXECUTORS, Executor, Workload
 from gossiprec.compute.planner import Planner
 from gossiprec.compute.tape import Event
 from gossiprec.compute.training import LocalData, TrainingSettings
+from gossiprec.compute.treatment import Treatment
 from gossiprec.data import load_split
 from gossiprec.data.split import Split
 from gossiprec.emulation.ahead import Tick, count_updates, meetings_in, run_ahead
 from gossiprec.emulation.memory import check_fits
 from gossiprec.emulation.progress import Progress, Silent, Stopwatch
 from gossiprec.models import MODELS, Layout, Model
+from gossiprec.policies import POLICIES, Policy
 from gossiprec.protocols import PROTOCOLS, Protocol
+from gossiprec.rng import generator
 from gossiprec.scenario import Scenario, check_sizes
+from gossiprec.scenario.sections import NodeFraction, Nodes
 
 FEW_EPOCHS = 3_000
 """Local epochs below which ``executor: auto`` takes the reference: compiling would last longer."""
@@ -54,6 +60,7 @@ class Prepared:
     crew: Crew
     planner: Planner
     attacks: list[Attack]
+    policies: list[Policy]
     inline: bool
     ticks: list[Tick]
     epochs: int
@@ -101,20 +108,22 @@ def prepare(scenario: Scenario, progress: Progress | None = None) -> Prepared:
     with watch("control"):
         ticks, inline = run_ahead(scenario, protocol)
     training = _settings(scenario)
-    epochs = training.local_epochs * sum(count_updates(tick.segment, protocol, inline) for tick in ticks)
+    planned = np.sum([count_updates(tick.segment, protocol, inline) for tick in ticks], axis=0)
+    policies, treatment = _policies(scenario, protocol, training, planned)
+    epochs = training.local_epochs * int(np.minimum(planned, treatment.most_updates).sum())
     with watch("setup"):
         model = MODELS[scenario.model.name](scenario.model.options)
         layout = model.layout(split.n_items, split.n_users if protocol.whole_user_table else 1)
         spare = _spare_rows(protocol.n_nodes, layout)
         needed = _needed(layout, training, protocol.n_nodes, spare)
         check_fits(needed)
-        executor = _executor(scenario, split, protocol, model, layout, training, epochs)
+        executor = _executor(scenario, split, protocol, model, layout, training, treatment, epochs)
     crew = Crew(_threads(scenario) if executor.parallel else 1)
     meetings = meetings_in(ticks, inline)
     with watch("setup"):
-        attacks = _attacks(scenario, split, protocol, executor, crew)
+        attacks = _attacks(scenario, split, protocol, executor, crew, own_rows=lambda: planner.current)
         pools = [pool for attack in attacks for pool in attack.pools]
-        planner = _planner(protocol, split, training, pools, inline, spare, meetings)
+        planner = _planner(protocol, split, executor.work, pools, inline, spare, meetings)
         executor.work.arena.grow(planner.capacity)
     if executor.parallel:
         say.phase("compiling kernels (once on a machine)")
@@ -139,6 +148,7 @@ def prepare(scenario: Scenario, progress: Progress | None = None) -> Prepared:
         crew,
         planner,
         attacks,
+        policies,
         inline,
         ticks,
         epochs,
@@ -148,7 +158,13 @@ def prepare(scenario: Scenario, progress: Progress | None = None) -> Prepared:
 
 
 def _attacks(
-    scenario: Scenario, split: Split, protocol: Protocol, executor: Executor, crew: Crew
+    scenario: Scenario,
+    split: Split,
+    protocol: Protocol,
+    executor: Executor,
+    crew: Crew,
+    *,
+    own_rows: Callable[[], npt.NDArray[np.int64]],
 ) -> list[Attack]:
     world = World(
         executor=executor,
@@ -158,8 +174,34 @@ def _attacks(
         seed=scenario.seed,
         crew=crew,
         compiled=executor.parallel,
+        hides_user=executor.work.treatment.hides_user,
+        own_rows=own_rows,
     )
     return [ATTACKS[choice.name](choice.options, world) for choice in scenario.observers]
+
+
+def _policies(
+    scenario: Scenario, protocol: Protocol, training: TrainingSettings, updates: npt.NDArray[np.int64]
+) -> tuple[list[Policy], Treatment]:
+    """Return the scenario's policies and what they do to the nodes."""
+    treatment = Treatment.none(protocol.n_nodes)
+    policies = []
+    for choice in scenario.policies:
+        nodes = _nodes(choice.nodes, protocol.n_users, scenario.seed)
+        policy = POLICIES[choice.name](choice.options, nodes)
+        policy.treat(treatment, training=training, updates=updates)
+        policies.append(policy)
+    return policies, treatment
+
+
+def _nodes(chosen: Nodes, n_users: int, seed: int) -> npt.NDArray[np.int64]:
+    """Return the node ids that a policy names; a larger part contains a smaller one."""
+    if chosen == "all":
+        return np.arange(n_users)
+    if isinstance(chosen, NodeFraction):
+        order = generator(seed, "policy-nodes").permutation(n_users)
+        return np.sort(order[: max(1, round(chosen.fraction * n_users))])
+    return np.unique(chosen).astype(np.int64)
 
 
 def _load(scenario: Scenario) -> Split:
@@ -202,6 +244,7 @@ def _executor(
     model: Model,
     layout: Layout,
     training: TrainingSettings,
+    treatment: Treatment,
     epochs: int,
 ) -> Executor:
     """Make the arena with every node's first version, and the executor that works on it."""
@@ -212,7 +255,7 @@ def _executor(
     if protocol.has_coordinator:
         arena.rows[split.n_users] = arena.rows[0]
     data = LocalData(split.train, split.n_items)
-    work = Workload(model, layout, training, data, arena, scenario.seed)
+    work = Workload(model, layout, training, data, arena, scenario.seed, treatment)
     name: str = scenario.executor.name
     if name == "auto":
         name = _choose(model, scenario.executor.device, epochs)
@@ -241,7 +284,7 @@ def _spare_rows(n_nodes: int, layout: Layout) -> int:
 def _planner(
     protocol: Protocol,
     split: Split,
-    training: TrainingSettings,
+    work: Workload,
     pools: list[Any],
     inline: bool,
     spare: int,
@@ -251,11 +294,13 @@ def _planner(
     pools_of = np.zeros((protocol.n_nodes, len(pools)), bool)
     for number, members in enumerate(pools):
         pools_of[members, number] = True
+    training = work.training
     samples = np.append(n_positives, 0)[: protocol.n_nodes] * (1 + training.negatives) * training.local_epochs
     return Planner(
         roles=protocol.roles,
         behaviours=protocol.behaviours,
         weights=protocol.merge_weights(n_positives),
+        most_updates=work.treatment.most_updates,
         cost=2.0 + samples / 100.0,
         pools_of=pools_of,
         inline=inline,

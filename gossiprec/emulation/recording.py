@@ -25,7 +25,10 @@ class Recording:
         Training samples of one local update.
     epochs : int
         Local epochs of one.
-    message_bytes : int
+    message_bytes : ndarray of int64, shape (n_nodes,)
+        Size of what each node sends.
+    most_updates : ndarray of int64, shape (n_nodes,)
+        Local updates after which a node trains no more.
     view_size : int or None
         Peers of a view if a wake sends to the whole view; views are then logged when they change.
     inline : bool
@@ -40,7 +43,8 @@ class Recording:
         roles: I64,
         samples: I64,
         epochs: int,
-        message_bytes: int,
+        message_bytes: I64,
+        most_updates: I64,
         view_size: int | None,
         inline: bool,
     ) -> None:
@@ -49,6 +53,7 @@ class Recording:
         self._samples = samples
         self._epochs = epochs
         self._message_bytes = message_bytes
+        self._updates_left = most_updates.copy()
         self._inline = inline
         self._trains = np.array([[Op.TRAIN in b.on_wake, Op.TRAIN in b.on_receive] for b in behaviours])
         self._view = None if view_size is None else np.full((len(roles), view_size), -1, np.int32)
@@ -72,7 +77,7 @@ class Recording:
             time, receiver, sender = segment.time[arrived], segment.node[arrived], self._sender[message]
             sent_at = self._sent_at[message]
             self._write_drops(segment)
-        size = np.full(len(time), self._message_bytes, np.int32)
+        size = self._message_bytes[sender].astype(np.int32)
         self._log.append(
             "message",
             {"time": time, "sender": sender, "receiver": receiver, "sent_at": sent_at, "size_bytes": size},
@@ -92,6 +97,7 @@ class Recording:
         times = np.concatenate([segment.time[woke], time[on_receive]])
         nodes = np.concatenate([segment.node[woke], receiver[on_receive]])
         order = np.argsort(times, kind="stable")
+        order = order[self._within_budget(nodes[order])]
         nodes = nodes[order]
         self._log.append(
             "update",
@@ -102,6 +108,16 @@ class Recording:
                 "samples": self._samples[nodes].astype(np.int32),
             },
         )
+
+    def _within_budget(self, nodes: npt.NDArray[np.int32]) -> npt.NDArray[np.bool_]:
+        """Say of each update, in order of time, whether its node still trains; counts them."""
+        grouped = np.argsort(nodes, kind="stable")
+        counts = np.bincount(nodes, minlength=len(self._updates_left))
+        number = np.empty(len(nodes), np.int64)  # of the update among those of its node
+        number[grouped] = np.arange(len(nodes)) - np.repeat(np.cumsum(counts) - counts, counts)
+        within = number < self._updates_left[nodes]
+        self._updates_left -= np.minimum(counts, self._updates_left)
+        return within
 
     def _write_views(self, segment: Segment) -> None:
         """Append the views that differ from the node's view before."""

@@ -8,6 +8,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from gossiprec.compute.waves import WaveRunner
 from gossiprec.data.split import Split
 from gossiprec.emulation.accuracy import AttackRecord
@@ -108,14 +110,18 @@ class _Running:
 
     def _new_recording(self, split: Split) -> Recording:
         prepared = self._prepared
-        training, layout = prepared.executor.work.training, prepared.executor.work.layout
+        work = prepared.executor.work
+        training, layout, treatment = work.training, work.layout, work.treatment
         return Recording(
             self._directory.log,
             behaviours=prepared.protocol.behaviours,
             roles=prepared.protocol.roles,
             samples=split.train.sizes * (1 + training.negatives) * training.local_epochs,
             epochs=training.local_epochs,
-            message_bytes=layout.message_bytes,
+            message_bytes=np.where(
+                treatment.hides_user, layout.message_bytes - 4 * layout.user_width, layout.message_bytes
+            ),
+            most_updates=treatment.most_updates,
             view_size=prepared.protocol.view_size,
             inline=prepared.inline,
         )

@@ -1,11 +1,10 @@
-"""Defences: per-node policies, one file each. None is built in yet; the registry is where they will be found."""
+"""Defences per node: one file each."""
 
 from __future__ import annotations
 
-from typing import Any
-
+from gossiprec.policies.base import Policy
 from gossiprec.registry import Registry
 
-POLICIES: Registry[type[Any]] = Registry("policy", __name__)
+POLICIES: Registry[type[Policy]] = Registry("policy", __name__)
 
-__all__ = ["POLICIES"]
+__all__ = ["POLICIES", "Policy"]

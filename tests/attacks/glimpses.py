@@ -15,6 +15,7 @@ from gossiprec.compute.executors import Workload
 from gossiprec.compute.planner import Sightings
 from gossiprec.compute.program import Program
 from gossiprec.compute.training import LocalData, TrainingSettings
+from gossiprec.compute.treatment import Treatment
 from gossiprec.data.split import ItemSets
 from tests.compute.worlds import make_executor, make_model
 
@@ -35,7 +36,8 @@ def world_of(targets, n_items, *, compiled=False, user_table=False, coordinator=
     model, n_users = make_model("gmf"), len(targets)
     layout = model.layout(n_items, n_users if user_table else 1)
     arena = Arena(layout, n_nodes=n_users, capacity=n_users, moments=False)
-    work = Workload(model, layout, TrainingSettings(), LocalData(targets, n_items), arena, seed)
+    data, treatment = LocalData(targets, n_items), Treatment.none(n_users + 1)
+    work = Workload(model, layout, TrainingSettings(), data, arena, seed, treatment)
     return AttackWorld(
         executor=make_executor("fused" if compiled else "reference", work),
         n_users=n_users,
@@ -44,6 +46,8 @@ def world_of(targets, n_items, *, compiled=False, user_table=False, coordinator=
         seed=seed,
         crew=Crew(2 if compiled else 1),
         compiled=compiled,
+        hides_user=treatment.hides_user,
+        own_rows=lambda: np.arange(n_users + 1),
     )
 
 
@@ -68,7 +72,9 @@ class Receptions:
     def meetings(self) -> Meetings:
         """What the control plane knows ahead."""
         n = len(self.sender)
-        return Meetings(np.arange(n, dtype=np.int32), self.sender, self.receiver, n)
+        return Meetings(
+            np.arange(n, dtype=np.int32), self.sender, self.receiver, np.arange(n, dtype=float), n
+        )
 
     @property
     def program(self) -> Program:

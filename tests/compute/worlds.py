@@ -12,6 +12,7 @@ from gossiprec.compute.arena import Arena
 from gossiprec.compute.executors import EXECUTORS, Executor, Workload
 from gossiprec.compute.program import Program
 from gossiprec.compute.training import LocalData, TrainingSettings
+from gossiprec.compute.treatment import Treatment
 from gossiprec.data.split import ItemSets
 from gossiprec.models import MODELS
 
@@ -63,7 +64,8 @@ class World:
         noise = np.random.default_rng([self.seed, 2]).normal(0.0, 0.3, (self.n_nodes, layout.size))
         arena.rows[: self.n_nodes, : layout.size] += noise.astype(np.float32)
         data = LocalData(self.positives(), self.n_items)
-        return Workload(model, layout, self.training, data, arena, self.seed)
+        treatment = Treatment.none(self.n_nodes)
+        return Workload(model, layout, self.training, data, arena, self.seed, treatment)
 
     def waves(self) -> Waves:
         """Return three waves in which random nodes merge up to three versions, train, or both."""

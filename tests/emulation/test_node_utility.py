@@ -6,6 +6,7 @@ import pytest
 from gossiprec.compute.arena import Arena
 from gossiprec.compute.executors import Workload
 from gossiprec.compute.training import LocalData, TrainingSettings
+from gossiprec.compute.treatment import Treatment
 from gossiprec.data.split import ItemSets, Split
 from gossiprec.emulation.utility import N_NEGATIVES, Utility
 from gossiprec.errors import DataError
@@ -44,7 +45,8 @@ def executor_for(split, *, user_table=False, seed=0):
     layout = model.layout(split.n_items, N_USERS if user_table else 1)
     arena = Arena(layout, n_nodes=N_USERS + 1, capacity=2 * N_USERS, moments=False)
     arena.rows[:] = np.random.default_rng(seed).normal(size=arena.rows.shape)
-    work = Workload(model, layout, TrainingSettings(), LocalData(split.train, split.n_items), arena, seed)
+    data, treatment = LocalData(split.train, split.n_items), Treatment.none(N_USERS + 1)
+    work = Workload(model, layout, TrainingSettings(), data, arena, seed, treatment)
     return RecordingExecutor(make_executor("reference", work))
 
 

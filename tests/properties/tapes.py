@@ -6,6 +6,7 @@ import numpy as np
 
 from gossiprec.compute.planner import Planner
 from gossiprec.compute.tape import Event, Op, Tape
+from gossiprec.compute.treatment import NO_LIMIT
 from gossiprec.protocols import PROTOCOLS
 from gossiprec.sim.engine import Engine
 from gossiprec.sim.network import Network
@@ -47,6 +48,7 @@ def planner(control, *, inline, spare_rows=100, pools=(), weights=None, expected
         roles=control.roles,
         behaviours=control.behaviours,
         weights=control.merge_weights(positives),
+        most_updates=np.full(control.n_nodes, NO_LIMIT),
         cost=np.arange(control.n_nodes, dtype=float) % 3,
         pools_of=pools_of,
         inline=inline,

@@ -12,6 +12,7 @@ import numpy.typing as npt
 from gossiprec.compute.arena import Arena
 from gossiprec.compute.program import Program
 from gossiprec.compute.training import LocalData, TrainingSettings
+from gossiprec.compute.treatment import Treatment
 from gossiprec.models.base import Layout, Model
 
 F32 = npt.NDArray[np.float32]
@@ -29,6 +30,7 @@ class Workload:
     data: LocalData
     arena: Arena
     seed: int
+    treatment: Treatment
 
 
 class Executor(ABC):
