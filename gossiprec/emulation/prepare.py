@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from gossiprec.attacks import ATTACKS, Attack
 from gossiprec.attacks.base import Meetings, World
-from gossiprec.compute.arena import Arena
+from gossiprec.compute.arena import Arena, Storage
 from gossiprec.compute.crew import Crew
 from gossiprec.compute.executors import EXECUTORS, Executor, Workload
 from gossiprec.compute.planner import Planner
@@ -23,6 +23,7 @@ from gossiprec.data import load_split
 from gossiprec.data.split import Split
 from gossiprec.emulation.ahead import Tick, count_updates, meetings_in, run_ahead
 from gossiprec.emulation.memory import check_fits
+from gossiprec.emulation.places import on_its_data
 from gossiprec.emulation.progress import Progress, Silent, Stopwatch
 from gossiprec.models import MODELS, Layout, Model
 from gossiprec.policies import POLICIES, Policy
@@ -112,12 +113,13 @@ def prepare(scenario: Scenario, progress: Progress | None = None) -> Prepared:
     policies, treatment = _policies(scenario, protocol, training, planned)
     epochs = training.local_epochs * int(np.minimum(planned, treatment.most_updates).sum())
     with watch("setup"):
-        model = MODELS[scenario.model.name](scenario.model.options)
+        model, data = on_its_data(MODELS[scenario.model.name](scenario.model.options), split)
         layout = model.layout(split.n_items, split.n_users if protocol.whole_user_table else 1)
-        spare = _spare_rows(protocol.n_nodes, layout)
-        needed = _needed(layout, training, protocol.n_nodes, spare)
+        row_bytes = layout.row_size * np.dtype(scenario.executor.storage).itemsize
+        spare = _spare_rows(protocol.n_nodes, row_bytes)
+        needed = _needed(layout, row_bytes, training, protocol.n_nodes, spare)
         check_fits(needed)
-        executor = _executor(scenario, split, protocol, model, layout, training, treatment, epochs)
+        executor = _executor(scenario, protocol, model, data, layout, training, treatment, epochs)
     crew = Crew(_threads(scenario) if executor.parallel else 1)
     meetings = meetings_in(ticks, inline)
     with watch("setup"):
@@ -230,45 +232,50 @@ def _settings(scenario: Scenario) -> TrainingSettings:
     )
 
 
-def _needed(layout: Layout, training: TrainingSettings, n_nodes: int, spare: int) -> dict[str, int]:
+def _needed(
+    layout: Layout, row_bytes: int, training: TrainingSettings, n_nodes: int, spare: int
+) -> dict[str, int]:
     """Return the bytes of the nodes' versions, of versions in waiting and of optimizer state."""
-    row = 4 * layout.row_size
-    moments = 2 * n_nodes * row if training.optimizer == "adam" else 0
-    return {"parameters": n_nodes * row, "versions in waiting": spare * row, "moments": moments}
+    moments = 2 * n_nodes * 4 * layout.row_size if training.optimizer == "adam" else 0
+    return {"parameters": n_nodes * row_bytes, "versions in waiting": spare * row_bytes, "moments": moments}
 
 
 def _executor(
     scenario: Scenario,
-    split: Split,
     protocol: Protocol,
     model: Model,
+    data: LocalData,
     layout: Layout,
     training: TrainingSettings,
     treatment: Treatment,
     epochs: int,
 ) -> Executor:
     """Make the arena with every node's first version, and the executor that works on it."""
+    n_users, storage = len(data.positives), scenario.executor.storage
     arena = Arena(
-        layout, n_nodes=protocol.n_nodes, capacity=protocol.n_nodes, moments=training.optimizer == "adam"
+        layout,
+        n_nodes=protocol.n_nodes,
+        capacity=protocol.n_nodes,
+        moments=training.optimizer == "adam",
+        storage=storage,
     )
-    arena.rows[: split.n_users] = model.initial_rows(layout, split.n_users, scenario.seed)
+    model.fill_rows(arena.rows[:n_users], layout, scenario.seed)
     if protocol.has_coordinator:
-        arena.rows[split.n_users] = arena.rows[0]
-    data = LocalData(split.train, split.n_items)
+        arena.rows[n_users] = arena.rows[0]
     work = Workload(model, layout, training, data, arena, scenario.seed, treatment)
     name: str = scenario.executor.name
     if name == "auto":
-        name = _choose(model, scenario.executor.device, epochs)
+        name = _choose(model, training, storage, scenario.executor.device, epochs)
     return EXECUTORS[name](work, scenario.executor.device)
 
 
-def _choose(model: Model, device: str, epochs: int) -> str:
+def _choose(model: Model, training: TrainingSettings, storage: Storage, device: str, epochs: int) -> str:
     """Return the executor that ``auto`` stands for."""
     if device == "cuda":
         return "batched"
     if epochs < FEW_EPOCHS:
         return "reference"
-    return "fused" if EXECUTORS["fused"].supports(model) else "batched"
+    return "batched" if EXECUTORS["fused"].lacks(model, training, storage) else "fused"
 
 
 def _threads(scenario: Scenario) -> int:
@@ -276,9 +283,9 @@ def _threads(scenario: Scenario) -> int:
     return len(os.sched_getaffinity(0)) if asked == "auto" else asked
 
 
-def _spare_rows(n_nodes: int, layout: Layout) -> int:
+def _spare_rows(n_nodes: int, row_bytes: int) -> int:
     """Return how many versions in waiting to keep: two for each node, fewer where rows are large."""
-    return min(2 * n_nodes, max(n_nodes // 4, SPARE_BYTES // (4 * layout.row_size)))
+    return min(2 * n_nodes, max(n_nodes // 4, SPARE_BYTES // row_bytes))
 
 
 def _planner(
@@ -295,18 +302,25 @@ def _planner(
     for number, members in enumerate(pools):
         pools_of[members, number] = True
     training = work.training
-    samples = np.append(n_positives, 0)[: protocol.n_nodes] * (1 + training.negatives) * training.local_epochs
+    samples = (
+        np.append(work.data.n_samples(training.negatives), 0)[: protocol.n_nodes] * training.local_epochs
+    )
     return Planner(
         roles=protocol.roles,
         behaviours=protocol.behaviours,
         weights=protocol.merge_weights(n_positives),
         most_updates=work.treatment.most_updates,
-        cost=2.0 + samples / 100.0,
+        cost=2.0 + samples * _merges_per_sample(work),
         pools_of=pools_of,
         inline=inline,
         spare_rows=spare,
         expected_messages=meetings.n_messages,
     )
+
+
+def _merges_per_sample(work: Workload) -> float:
+    """Return the time to train on one sample, in merges (docs/models.md has both times, for large rows)."""
+    return 15.0 * work.layout.item_width / work.layout.row_size if work.data.moves is not None else 0.01
 
 
 def _parts(split: Split) -> tuple[Any, ...]:

@@ -34,9 +34,9 @@ class RecordingExecutor:
     def __init__(self, executor):
         self.work, self.asked, self._executor = executor.work, [], executor
 
-    def scores(self, layout, rows, row, user, offsets, items):
+    def scores(self, layout, rows, row, user, offsets, items, contexts=None):
         self.asked.append((row.tolist(), [part.tolist() for part in np.split(items, offsets[1:-1])]))
-        return self._executor.scores(layout, rows, row, user, offsets, items)
+        return self._executor.scores(layout, rows, row, user, offsets, items, contexts)
 
 
 def executor_for(split, *, user_table=False, seed=0):

@@ -54,9 +54,9 @@ class Executor(ABC):
         self.device = device
 
     @classmethod
-    def supports(cls, model: Model) -> bool:
-        """Return whether the executor can run this model."""
-        return True
+    def lacks(cls, model: Model, training: TrainingSettings, storage: str) -> str | None:
+        """Return what keeps the executor from running this model so trained and stored, or None."""
+        return None
 
     def warm_up(self) -> None:  # noqa: B027 (most executors have nothing to warm up)
         """Do once what takes long before the first task; a compiled executor compiles."""
@@ -66,20 +66,35 @@ class Executor(ABC):
         """Run `tasks` (indices into the program) of one wave, in the given order."""
 
     @abstractmethod
-    def scores(self, layout: Layout, rows: F32, row: I64, user: I64, offsets: I64, items: I32) -> F32:
+    def scores(
+        self,
+        layout: Layout,
+        rows: F32,
+        row: I64,
+        user: I64,
+        offsets: I64,
+        items: I32,
+        contexts: I32 | None = None,
+        places: F32 | None = None,
+    ) -> F32:
         """Return predicted scores as logits (GMF: the argument of its sigmoid): they rank alike and do not saturate.
 
         Parameters
         ----------
         layout : Layout
             Of `rows`; it may hold fewer items than the run's, as the models that observers keep do.
-        rows : ndarray of float32, shape (n_rows, row_size)
+        rows : ndarray of float32 or float16, shape (n_rows, row_size)
             Model versions.
         row, user : ndarray of int64, shape (n_queries,)
             Query q uses version ``rows[row[q]]`` and row ``user[q]`` of its user table.
         offsets : ndarray of int64, shape (n_queries + 1,)
         items : ndarray of int32, shape (offsets[-1],)
             Query q scores ``items[offsets[q]:offsets[q + 1]]``.
+        contexts : ndarray of int32, shape (offsets[-1],), optional
+            For models of moves: the item that the user was at before each item, by the layout's numbering; -1: not
+            known, as all are if it is left out. Other models do not look at it.
+        places : ndarray of float32, shape (n_items, 3), optional
+            Unit vectors of the layout's items; those of the run's items if left out.
 
         Returns
         -------

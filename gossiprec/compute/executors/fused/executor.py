@@ -8,13 +8,15 @@ import numpy as np
 
 from gossiprec.compute.executors import EXECUTORS
 from gossiprec.compute.executors.base import F32, I32, I64, Executor, Workload
-from gossiprec.compute.executors.fused import gmf
+from gossiprec.compute.executors.fused import gmf, prme_calls
 from gossiprec.compute.program import Program
+from gossiprec.compute.training import TrainingSettings
 from gossiprec.errors import ScenarioError
 from gossiprec.models.base import Layout, Model
 from gossiprec.models.gmf import GMF
+from gossiprec.models.prme_g import PRMEG
 
-KERNELS: dict[type[Model], ModuleType] = {GMF: gmf}
+KERNELS: dict[type[Model], ModuleType] = {GMF: gmf, PRMEG: prme_calls}
 
 
 @EXECUTORS.register("fused")
@@ -26,9 +28,10 @@ class FusedExecutor(Executor):
 
     def __init__(self, work: Workload, device: str = "auto") -> None:
         super().__init__(work, device)
-        if not self.supports(work.model):
+        lacking = self.lacks(work.model, work.training, work.arena.rows.dtype.name)
+        if lacking:
             raise ScenarioError(
-                f"executor.name: 'fused' has no kernels for {type(work.model).__name__}; use 'batched' or 'auto'"
+                f"executor.name: 'fused' has no kernels for {lacking}; use 'batched' or 'auto'"
             )
         if device == "cuda":
             raise ScenarioError("executor.device: 'fused' computes on the CPU; use 'batched' for cuda")
@@ -36,9 +39,16 @@ class FusedExecutor(Executor):
         self._dims = (0,) * work.layout.user_width
 
     @classmethod
-    def supports(cls, model: Model) -> bool:
-        """Return whether there are kernels for the model."""
-        return type(model) in KERNELS
+    def lacks(cls, model: Model, training: TrainingSettings, storage: str) -> str | None:
+        """Return what there are no kernels for, or None."""
+        name = type(model).__name__
+        if type(model) not in KERNELS:
+            return name
+        if isinstance(model, GMF) and storage != "float32":
+            return f"{name} in {storage} (executor.storage)"
+        if isinstance(model, PRMEG) and training.optimizer != "sgd":
+            return f"{name} under {training.optimizer!r} (training.optimizer; there are for 'sgd')"
+        return None
 
     def warm_up(self) -> None:
         """Compile the kernels, or load what an earlier run compiled."""
@@ -51,6 +61,8 @@ class FusedExecutor(Executor):
     def run(self, program: Program, tasks: I64) -> None:
         """Run `tasks` of one wave."""
         work, training, arena = self.work, self.work.training, self.work.arena
+        if isinstance(work.model, PRMEG):
+            return prme_calls.run(work, program, tasks)
         positives = work.data.positives
         self._kernels.run_tasks(
             tasks, program.node, program.source, program.target, program.update, program.merge_offsets,
@@ -60,9 +72,22 @@ class FusedExecutor(Executor):
             training.learning_rate, training.beta1, training.beta2, training.epsilon,
             np.uint64(work.seed), self._dims,
         )  # fmt: skip
+        return None
 
-    def scores(self, layout: Layout, rows: F32, row: I64, user: I64, offsets: I64, items: I32) -> F32:
+    def scores(
+        self,
+        layout: Layout,
+        rows: F32,
+        row: I64,
+        user: I64,
+        offsets: I64,
+        items: I32,
+        contexts: I32 | None = None,
+        places: F32 | None = None,
+    ) -> F32:
         """Return predicted scores (see the base class)."""
+        if isinstance(self.work.model, PRMEG):
+            return prme_calls.scores(self.work, layout, rows, row, user, offsets, items, contexts, places)
         out = np.empty(len(items), np.float32)
         self._kernels.score_items(
             rows, row, user, offsets, items, layout.n_items, layout.n_users, self._dims, out
