@@ -5,11 +5,13 @@ from __future__ import annotations
 import numpy as np
 
 from gossiprec.compute.training import LocalData, Moves
-from gossiprec.data import DATASETS
 from gossiprec.data.split import CheckIns, Split
 from gossiprec.errors import DataError
 from gossiprec.models import Model
 from gossiprec.models.places import unit_vectors
+
+CHECK_INS = "foursquare-nyc, gowalla and synthetic-checkins"
+"""The data sets whose splits have places and times."""
 
 
 def on_its_data(model: Model, split: Split) -> tuple[Model, LocalData]:
@@ -29,15 +31,14 @@ def on_its_data(model: Model, split: Split) -> tuple[Model, LocalData]:
 
 
 def _check_ins(split: Split) -> CheckIns:
-    usable = [name for name in DATASETS if getattr(DATASETS[name], "has_check_ins", False)]
-    advice = f"data sets with both: {', '.join(usable) or 'none is registered'}"
+    advice = f"data sets with both are {CHECK_INS}"
     if split.check_ins is None:
         raise DataError(
-            f"model.name: prme-g learns moves between places, but {split.name} has neither places nor times; {advice}"
+            f"model.name: 'prme-g' learns moves between places, but {split.name} has neither places nor times; {advice}"
         )
     gaps = split.check_ins.train.gap_minutes
-    if len(gaps) and np.isnan(gaps).all():
+    if np.isnan(gaps).all():
         raise DataError(
-            f"model.name: prme-g learns from the order of visits, but {split.name} has places without times; {advice}"
+            f"model.name: 'prme-g' learns from the order of visits, but {split.name} has places without times; {advice}"
         )
     return split.check_ins
