@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from gossiprec.attacks import ATTACKS, Attack
 from gossiprec.attacks.base import Meetings, World
-from gossiprec.compute.arena import Arena, Storage
+from gossiprec.compute.arena import Arena
 from gossiprec.compute.crew import Crew
 from gossiprec.compute.executors import EXECUTORS, Executor, Workload
 from gossiprec.compute.planner import Planner
@@ -265,17 +265,18 @@ def _executor(
     work = Workload(model, layout, training, data, arena, scenario.seed, treatment)
     name: str = scenario.executor.name
     if name == "auto":
-        name = _choose(model, training, storage, scenario.executor.device, epochs)
+        lacks_kernels = EXECUTORS["fused"].lacks(model, training, storage, treatment) is not None
+        name = _choose(lacks_kernels, scenario.executor.device, epochs)
     return EXECUTORS[name](work, scenario.executor.device)
 
 
-def _choose(model: Model, training: TrainingSettings, storage: Storage, device: str, epochs: int) -> str:
+def _choose(lacks_kernels: bool, device: str, epochs: int) -> str:
     """Return the executor that ``auto`` stands for."""
     if device == "cuda":
         return "batched"
     if epochs < FEW_EPOCHS:
         return "reference"
-    return "batched" if EXECUTORS["fused"].lacks(model, training, storage) else "fused"
+    return "batched" if lacks_kernels else "fused"
 
 
 def _threads(scenario: Scenario) -> int:

@@ -26,6 +26,9 @@ N_NEGATIVES = 99
 BLOCK = 512
 """Users whose scores of all items are held at a time; fewer where there are more than 2,000 items."""
 
+MANY = 10_000
+"""Items above which candidates are drawn one by one: with 38,333, a test item takes 9 us instead of 1.8 ms."""
+
 I32 = npt.NDArray[np.int32]
 I64 = npt.NDArray[np.int64]
 
@@ -90,8 +93,9 @@ class Utility:
         for user, items in zip(self._users.tolist(), seen, strict=True):
             others = np.delete(np.arange(split.n_items, dtype=np.int32), items)
             tests = split.test[user]
-            keys = generator(seed, "candidates", user).random((len(tests), len(others)))
-            drawn = others[np.argpartition(keys, n_negatives - 1, axis=1)[:, :n_negatives]]
+            drawn = others[
+                _distinct(generator(seed, "candidates", user), len(others), len(tests), n_negatives)
+            ]
             parts.append(np.concatenate([tests[:, None], drawn], axis=1))
         self._candidates = np.concatenate(parts).astype(np.int32)
 
@@ -158,6 +162,14 @@ class Utility:
                 kinds = {"hr": ranking.recall, "ndcg": ranking.ndcg, "f1": ranking.f1}
                 values[metric[0]].append(kinds[metric[2]])
         return {name: float(mean_over_users(np.concatenate(parts))) for name, parts in values.items()}
+
+
+def _distinct(rng: np.random.Generator, bound: int, n_rows: int, count: int) -> I64:
+    """Draw `count` distinct numbers below `bound` for each row; for many items without a key for each item."""
+    if bound > MANY:
+        return np.stack([rng.choice(bound, count, replace=False) for _ in range(n_rows)])
+    keys = rng.random((n_rows, bound))
+    return np.asarray(np.argpartition(keys, count - 1, axis=1)[:, :count], np.int64)
 
 
 def _ranks_all(metric: re.Match[str]) -> bool:

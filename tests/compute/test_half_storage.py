@@ -121,6 +121,14 @@ def test_fused_prme_with_adam_says_what_to_use():
         make_executor("fused", World(model="prme-g", training=TrainingSettings()).workload())
 
 
+def test_fused_prme_under_a_policy_that_it_has_no_kernels_for_is_refused():
+    work = World(model="prme-g").workload()
+    work.treatment.clip_norm[2] = 1.0
+
+    with pytest.raises(ScenarioError, match="PRMEG under policies that change its training"):
+        make_executor("fused", work)
+
+
 @pytest.mark.parametrize("name", ["reference", "batched"])
 def test_gmf_trains_in_float16_where_rows_are_converted(name):
     half, full = (

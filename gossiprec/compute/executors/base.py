@@ -54,8 +54,10 @@ class Executor(ABC):
         self.device = device
 
     @classmethod
-    def lacks(cls, model: Model, training: TrainingSettings, storage: str) -> str | None:
-        """Return what keeps the executor from running this model so trained and stored, or None."""
+    def lacks(
+        cls, model: Model, training: TrainingSettings, storage: str, treatment: Treatment
+    ) -> str | None:
+        """Return what keeps the executor from running this model so trained, stored and treated, or None."""
         return None
 
     def warm_up(self) -> None:  # noqa: B027 (most executors have nothing to warm up)

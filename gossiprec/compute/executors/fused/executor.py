@@ -11,6 +11,7 @@ from gossiprec.compute.executors.base import F32, I32, I64, Executor, Workload
 from gossiprec.compute.executors.fused import gmf, prme_calls
 from gossiprec.compute.program import Program
 from gossiprec.compute.training import TrainingSettings
+from gossiprec.compute.treatment import Treatment
 from gossiprec.errors import ScenarioError
 from gossiprec.models.base import Layout, Model
 from gossiprec.models.gmf import GMF
@@ -28,7 +29,7 @@ class FusedExecutor(Executor):
 
     def __init__(self, work: Workload, device: str = "auto") -> None:
         super().__init__(work, device)
-        lacking = self.lacks(work.model, work.training, work.arena.rows.dtype.name)
+        lacking = self.lacks(work.model, work.training, work.arena.rows.dtype.name, work.treatment)
         if lacking:
             raise ScenarioError(
                 f"executor.name: 'fused' has no kernels for {lacking}; use 'batched' or 'auto'"
@@ -39,7 +40,9 @@ class FusedExecutor(Executor):
         self._dims = (0,) * work.layout.user_width
 
     @classmethod
-    def lacks(cls, model: Model, training: TrainingSettings, storage: str) -> str | None:
+    def lacks(
+        cls, model: Model, training: TrainingSettings, storage: str, treatment: Treatment
+    ) -> str | None:
         """Return what there are no kernels for, or None."""
         name = type(model).__name__
         if type(model) not in KERNELS:
@@ -48,6 +51,8 @@ class FusedExecutor(Executor):
             return f"{name} in {storage} (executor.storage)"
         if isinstance(model, PRMEG) and training.optimizer != "sgd":
             return f"{name} under {training.optimizer!r} (training.optimizer; there are for 'sgd')"
+        if isinstance(model, PRMEG) and (treatment.drift_penalty.any() or treatment.clip_norm.any()):
+            return f"{name} under policies that change its training"
         return None
 
     def warm_up(self) -> None:
