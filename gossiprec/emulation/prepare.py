@@ -321,7 +321,7 @@ def _planner(
 
 def _merges_per_sample(work: Workload) -> float:
     """Return the time to train on one sample, in merges (docs/models.md has both times, for large rows)."""
-    return 15.0 * work.layout.item_width / work.layout.row_size if work.data.moves is not None else 0.01
+    return 60.0 * work.layout.item_width / work.layout.row_size if work.data.moves is not None else 0.01
 
 
 def _parts(split: Split) -> tuple[Any, ...]:

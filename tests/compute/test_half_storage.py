@@ -121,9 +121,10 @@ def test_fused_prme_with_adam_says_what_to_use():
         make_executor("fused", World(model="prme-g", training=TrainingSettings()).workload())
 
 
-def test_fused_prme_under_a_policy_that_it_has_no_kernels_for_is_refused():
+@pytest.mark.parametrize("part", ["drift_penalty", "clip_norm", "hides_user"])
+def test_fused_prme_under_a_policy_that_it_has_no_kernels_for_is_refused(part):
     work = World(model="prme-g").workload()
-    work.treatment.clip_norm[2] = 1.0
+    getattr(work.treatment, part)[2] = 1
 
     with pytest.raises(ScenarioError, match="PRMEG under policies that change its training"):
         make_executor("fused", work)

@@ -51,8 +51,9 @@ class FusedExecutor(Executor):
             return f"{name} in {storage} (executor.storage)"
         if isinstance(model, PRMEG) and training.optimizer != "sgd":
             return f"{name} under {training.optimizer!r} (training.optimizer; there are for 'sgd')"
-        if isinstance(model, PRMEG) and (treatment.drift_penalty.any() or treatment.clip_norm.any()):
-            return f"{name} under policies that change its training"
+        touched = (treatment.drift_penalty, treatment.clip_norm, treatment.hides_user)
+        if isinstance(model, PRMEG) and any(part.any() for part in touched):
+            return f"{name} under policies that change its training or its messages"
         return None
 
     def warm_up(self) -> None:
