@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 
-from gossiprec.compute.waves import WaveRunner
 from gossiprec.data.split import Split
 from gossiprec.emulation.accuracy import AttackRecord
 from gossiprec.emulation.memory import peak_rss_mib
@@ -123,7 +122,7 @@ class _Running:
             ),
             most_updates=treatment.most_updates,
             view_size=prepared.protocol.view_size,
-            inline=prepared.inline,
+            inline=prepared.course.inline,
         )
 
     def execute(self) -> None:
@@ -131,24 +130,18 @@ class _Running:
         prepared = self._prepared
         self._say.phase("simulating")
         begin = time.perf_counter()
-        executor = prepared.scenario.executor
-        wave_size = None if executor.wave_size == "unlimited" else executor.wave_size
-        runner = WaveRunner(prepared.executor, prepared.attacks, crew=prepared.crew, wave_size=wave_size)
+        carrier = prepared.carrier(self._timed)
+
         try:
-            for tick in prepared.ticks:
-                with self._timed("plan"):
-                    plan = prepared.planner.plan(tick.segment)
-                    prepared.executor.work.arena.grow(prepared.planner.capacity)
-                with self._timed("compute"):
-                    runner.run(plan)
+            for tick in prepared.course.play(carrier.carry_out):
                 with self._timed("log"):
-                    self._recording.write(tick.segment)
-                updates = int(prepared.planner.updates.sum())
+                    self._recording.write(*carrier.taken())
+                updates = int(prepared.planner.updates.sum()) - carrier.n_refused
                 self._done = updates * prepared.executor.work.training.local_epochs
                 self._reached = tick.time
                 self._report(tick.time, tick.round, time.perf_counter() - begin)
         finally:
-            self._timed.seconds["bookkeeping"] = runner.bookkeeping_seconds
+            self._timed.seconds["bookkeeping"] = carrier.bookkeeping_seconds
 
     def _report(self, at: float, round_: int, seconds: float) -> None:
         """Score the models and the attacks, and write what was found."""

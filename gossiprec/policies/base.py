@@ -33,7 +33,7 @@ class Policy(ABC):
         self.nodes = nodes
 
     @abstractmethod
-    def treat(self, treatment: Treatment, *, training: TrainingSettings, updates: I64) -> None:
+    def treat(self, treatment: Treatment, *, training: TrainingSettings, updates: I64 | None) -> None:
         """Write into the treatment what the policy does to its nodes.
 
         Parameters
@@ -41,6 +41,6 @@ class Policy(ABC):
         treatment : Treatment
             What earlier policies of the scenario have written.
         training : TrainingSettings
-        updates : ndarray of int64, shape (n_nodes,)
-            Local updates that each node will run, known ahead (or at most, where that depends on values).
+        updates : ndarray of int64, shape (n_nodes,), or None
+            Local updates that each node will run; None where that depends on the models' values.
         """

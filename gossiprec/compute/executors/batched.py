@@ -74,7 +74,7 @@ class BatchedExecutor(Executor):
         for some in _pieces(tasks, self._stack_rows):
             self._merge(program, some)
         with one_torch_thread():
-            for stack in self._stacks(program, tasks[program.update[tasks] >= 0]):
+            for stack in self._stacks(program, tasks[(program.update[tasks] >= 0) & ~program.refused[tasks]]):
                 self._train(stack)
 
     def scores(self, layout: Layout, rows: F32, row: I64, user: I64, offsets: I64, items: I32) -> F32:
@@ -101,6 +101,8 @@ class BatchedExecutor(Executor):
         for k in range(n_merges.max(initial=0)):
             entry, target = (first + k)[n_merges > k], program.target[tasks][n_merges > k]
             keep = program.merge_keep[entry, None]
+            for place in np.flatnonzero(keep < 0):
+                keep[place] = self.appraised(program, int(tasks[n_merges > k][place]), int(entry[place]))
             received = rows[program.merge_row[entry], merged]
             mixed = keep * rows[target, merged] + (1 - keep) * received
             rows[target, merged] = np.where(keep == 0, received, mixed)

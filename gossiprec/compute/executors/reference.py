@@ -40,7 +40,7 @@ class ReferenceExecutor(Executor):
                 row = rows[program.target[task]]
                 row[:] = rows[program.source[task]]
                 self._merge(row, program, task)
-                if program.update[task] >= 0:
+                if program.update[task] >= 0 and not program.refused[task]:
                     self._learner(int(program.node[task])).train(row, int(program.update[task]))
 
     def scores(self, layout: Layout, rows: F32, row: I64, user: I64, offsets: I64, items: I32) -> F32:
@@ -60,6 +60,8 @@ class ReferenceExecutor(Executor):
         for entry in range(program.merge_offsets[task], program.merge_offsets[task + 1]):
             received = self.work.arena.rows[program.merge_row[entry], self.work.layout.merged]
             keep = program.merge_keep[entry]
+            if keep < 0:
+                keep = self.appraised(program, task, entry)
             own[:] = received if keep == 0 else keep * own + (1 - keep) * received
 
     def _learner(self, node: int) -> _Learner:

@@ -6,6 +6,7 @@ from types import ModuleType
 
 import numpy as np
 
+from gossiprec.compute.appraisal import Candidates
 from gossiprec.compute.executors import EXECUTORS
 from gossiprec.compute.executors.base import F32, I32, I64, Executor, Workload
 from gossiprec.compute.executors.fused import gmf
@@ -34,6 +35,9 @@ class FusedExecutor(Executor):
             raise ScenarioError("executor.device: 'fused' computes on the CPU; use 'batched' for cuda")
         self._kernels = KERNELS[type(work.model)]
         self._dims = (0,) * work.layout.user_width
+        none = Candidates(np.zeros(work.arena.n_nodes + 1, np.int64), np.zeros((0, 1), np.int32))
+        candidates = work.candidates or none
+        self._lists = (candidates.offsets, candidates.items)
 
     @classmethod
     def supports(cls, model: Model) -> bool:
@@ -58,7 +62,7 @@ class FusedExecutor(Executor):
             positives.offsets, positives.items, work.data.member, work.layout.n_items, work.layout.n_users,
             training.negatives, training.batch_size or 0, training.local_epochs, training.optimizer == "adam",
             training.learning_rate, training.beta1, training.beta2, training.epsilon,
-            np.uint64(work.seed), self._dims,
+            np.uint64(work.seed), self._dims, *self._lists, program.found, program.refused,
         )  # fmt: skip
 
     def scores(self, layout: Layout, rows: F32, row: I64, user: I64, offsets: I64, items: I32) -> F32:

@@ -21,6 +21,7 @@ from gossiprec.compute.executors.fused.adam import (
     parts,
     step_record,
 )
+from gossiprec.compute.executors.fused.gmf_appraisal import merge_by_performance
 from gossiprec.compute.executors.fused.jit import NO_DENORMALS, copy_floats, inline, kernel, swap_float_mode
 from gossiprec.compute.executors.fused.merge import merge_into
 from gossiprec.compute.executors.fused.sampling import sample_negatives, shuffle
@@ -246,7 +247,7 @@ def train(
 def run_tasks(
     tasks, node, source, target, update, merge_offsets, merge_row, merge_keep, rows, first, second, steps,
     offsets, positives, member, n_items, n_users, negatives, batch_size, epochs, adam, rate, beta1, beta2, epsilon,
-    seed, dims,
+    seed, dims, list_offsets, lists, found, refused,
 ):  # fmt: skip
     """Run tasks one after the other (see :class:`gossiprec.compute.program.Program`).
 
@@ -268,16 +269,24 @@ def run_tasks(
     no_moments = np.zeros(0 if adam else rows.shape[1], F32)
     for index in tasks:
         i, theta = node[index], rows[target[index]]
-        merge_into(
-            rows, source[index], target[index], begin if n_users == 1 else 0, shared + dim + 1,
-            merge_row, merge_keep, merge_offsets[index], merge_offsets[index + 1],
-        )  # fmt: skip
+        low, high, user = merge_offsets[index], merge_offsets[index + 1], 0 if n_users == 1 else i * dim
+        own = begin if n_users == 1 else 0
+        if low < high and merge_keep[low] < F32(0.0):
+            judged = lists[list_offsets[i] : list_offsets[i + 1]]
+            refused[index] = merge_by_performance(
+                rows, source[index], target[index], own, (user, begin, shared), merge_row, low, high, judged, dim, found
+            )  # fmt: skip
+        else:
+            merge_into(
+                rows, source[index], target[index], own, shared + dim + 1, merge_row, merge_keep, low, high
+            )  # fmt: skip
         if n_users == 1 and target[index] != source[index]:
             copy_floats(rows, target[index] * rows.shape[1], rows, source[index] * rows.shape[1], dim)
-        mine = positives[offsets[i] : offsets[i + 1]] if update[index] >= 0 else positives[:0]
+        trains = update[index] >= 0 and not refused[index]
+        mine = positives[offsets[i] : offsets[i + 1]] if trains else positives[:0]
         if len(mine):
             m, v = (first[i], second[i]) if adam else (no_moments, no_moments)
-            places = (0 if n_users == 1 else i * dim, begin, shared)
+            places = (user, begin, shared)
             train(
                 i, update[index], theta, m, v, mine, member[i], steps, places, space, tables, moves, dim, negatives,
                 batch_size, epochs, adam, rate, beta1, beta2, F32(epsilon), seed,
