@@ -68,11 +68,10 @@ def _times(
     source: Source, cells: Sequence[str], numbers: Sequence[int], plain: Callable[[str], str], allowed: str
 ) -> I64:
     texts = [plain(cell) for cell in cells]
-    try:
+    try:  # numpy reads no text as "not a time", which is the least number
         times = np.array(texts, "datetime64[s]").astype(np.int64)
     except ValueError:
         times = np.array([_seconds_or_never(text) for text in texts], np.int64)
-    times[[not text for text in texts]] = -1  # numpy reads no text as no time
     if (times < 0).any():
         bad = int(np.argmax(times < 0))
         raise source.error(numbers[bad], repr(cells[bad]), f"{allowed}, a day that exists, from 1970 on")
