@@ -150,7 +150,7 @@ class BatchedExecutor(Executor):
             batch = [part[some, k] for part in lessons]
             if stack.kind == Kind.PRIVATE:
                 clip = self._put(self.work.treatment.clip_norm[stack.node[some]])
-                parts = self._clipped(_named(self._module, parameters[some]), user[some], *batch, clip)
+                parts = self._clipped(_named(self._module, parameters[some]), user[some], *[*batch, clip])
             else:
                 parts = self._gradient(_named(self._module, parameters[some]), user[some], *batch)
             torch.cat([part.flatten(1) for part in parts.values()], dim=1, out=gradient[some])
@@ -215,8 +215,10 @@ class BatchedExecutor(Executor):
         pull = self._put(2 * self.work.treatment.drift_penalty[stack.node[some]])[:, None]
         touched = torch.ones(len(now), layout.n_items, dtype=torch.bool, device=now.device)
         if stack.kind == Kind.ANCHORED:
+            items, weights = batch[0].long(), batch[2]
+            weights = weights.view(*weights.shape, *[1] * (items.dim() - 2)) * (items >= 0)  # -1: no item
             touched = torch.zeros(len(now), layout.n_items, device=now.device)
-            touched = touched.scatter_add(1, batch[0].long(), batch[2]) > 0
+            touched = touched.scatter_add(1, items.clamp(min=0).flatten(1), weights.flatten(1)) > 0
         own = hold_items(self._module, layout)
         sizes = [parameter.numel() for parameter in self._module.parameters()]
         begins = np.cumsum([0, *sizes[:-1]]).tolist()

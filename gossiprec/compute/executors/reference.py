@@ -101,7 +101,8 @@ class _Learner:
             touched = torch.arange(self._work.layout.n_items)
         else:
             torch.autograd.backward(self._loss(items, labels))
-            touched = items.unique()
+            touched = items[items >= 0].flatten()  # -1: no item
+            touched = torch.from_numpy(np.unique(touched.numpy()))
         for table, before in zip(self._tables, start, strict=False):
             drift = (table[touched] - before[touched]).square().sum()
             torch.autograd.backward(self._drift_penalty * drift)

@@ -10,7 +10,7 @@ from gossiprec.compute.executors import EXECUTORS
 from gossiprec.compute.executors.base import F32, I32, I64, Executor, Workload
 from gossiprec.compute.executors.fused import gmf, gmf_anchored, gmf_private
 from gossiprec.compute.program import Program
-from gossiprec.compute.treatment import Kind
+from gossiprec.compute.treatment import Kind, Treatment
 from gossiprec.errors import ScenarioError
 from gossiprec.models.base import Layout, Model
 from gossiprec.models.gmf import GMF
@@ -37,7 +37,7 @@ class FusedExecutor(Executor):
             )
         self._kinds = work.treatment.kinds
         self._treated = [kind for kind in (Kind.ANCHORED, Kind.PRIVATE) if (self._kinds == kind).any()]
-        if self._treated and type(work.model) not in TREATED:
+        if not self.supports(work.model, work.treatment):
             raise ScenarioError(
                 f"executor.name: 'fused' has no kernels for {type(work.model).__name__} under share-less or dp-sgd; "
                 "use 'batched' or 'auto'"
@@ -49,9 +49,10 @@ class FusedExecutor(Executor):
         self._masked: tuple[Program, I32] = (Program.empty(), np.zeros(0, np.int32))
 
     @classmethod
-    def supports(cls, model: Model) -> bool:
-        """Return whether there are kernels for the model."""
-        return type(model) in KERNELS
+    def supports(cls, model: Model, treatment: Treatment | None = None) -> bool:
+        """Return whether there are kernels for the model, and for what policies do to its nodes."""
+        treated = treatment is not None and bool((treatment.kinds != Kind.PLAIN).any())
+        return type(model) in (TREATED if treated else KERNELS)
 
     def warm_up(self) -> None:
         """Compile the kernels, or load what an earlier run compiled."""
@@ -79,11 +80,9 @@ class FusedExecutor(Executor):
         treatment = work.treatment
         for kind in self._treated:
             some = tasks[(program.update[tasks] >= 0) & (self._kinds[program.node[tasks]] == kind)]
-            more = (treatment.drift_penalty,)
-            if kind == Kind.PRIVATE:
-                more += (treatment.clip_norm, treatment.noise_multiplier)
+            private = (treatment.clip_norm, treatment.noise_multiplier) if kind == Kind.PRIVATE else ()
             TREATED[type(work.model)][kind].train_tasks(
-                some, program.node, program.target, program.update, *data, *more
+                some, program.node, program.target, program.update, *data, treatment.drift_penalty, *private
             )
 
     def _plain_updates(self, program: Program) -> I32:
