@@ -18,7 +18,7 @@ from gossiprec.compute.crew import Crew
 from gossiprec.compute.executors import EXECUTORS, Executor, Workload
 from gossiprec.compute.planner import Planner
 from gossiprec.compute.training import LocalData, TrainingSettings
-from gossiprec.compute.treatment import Treatment
+from gossiprec.compute.treatment import Kind, Treatment
 from gossiprec.compute.waves import WaveRunner
 from gossiprec.data import load_split
 from gossiprec.data.split import Split
@@ -35,6 +35,8 @@ from gossiprec.scenario.sections import NodeFraction, Nodes
 
 FEW_EPOCHS = 3_000
 """Local epochs below which ``executor: auto`` takes the reference: compiling would last longer."""
+FEW_PRIVATE_EPOCHS = 30
+"""The same under DP-SGD, where the reference takes one sample after the other."""
 SPARE_BYTES = 128 * 2**20
 """Memory for versions in waiting; with less than one spare row for four nodes, merging in time costs too much."""
 
@@ -122,14 +124,14 @@ def prepare(scenario: Scenario, progress: Progress | None = None) -> Prepared:
     with watch("control"):
         course = (Unforeseen if protocol.chooses_by_value else Foreseen)(scenario, protocol)
     training = _settings(scenario)
-    policies, treatment = _policies(scenario, protocol, training, course.updates)
-    updates = course.n_updates
-    if course.updates is not None:
-        updates = int(np.minimum(course.updates, treatment.most_updates).sum())
-    epochs = training.local_epochs * updates
     with watch("setup"):
         model = MODELS[scenario.model.name](scenario.model.options)
         layout = model.layout(split.n_items, split.n_users if protocol.whole_user_table else 1)
+        policies, treatment = _policies(scenario, protocol, model, layout, training, course.updates)
+        updates = course.n_updates
+        if course.updates is not None:
+            updates = int(np.minimum(course.updates, treatment.most_updates).sum())
+        epochs = training.local_epochs * updates
         spare = _spare_rows(protocol.n_nodes, layout)
         needed = _needed(layout, training, protocol.n_nodes, spare)
         check_fits(needed)
@@ -195,7 +197,12 @@ def _attacks(
 
 
 def _policies(
-    scenario: Scenario, protocol: Protocol, training: TrainingSettings, updates: npt.NDArray[np.int64] | None
+    scenario: Scenario,
+    protocol: Protocol,
+    model: Model,
+    layout: Layout,
+    training: TrainingSettings,
+    updates: npt.NDArray[np.int64] | None,
 ) -> tuple[list[Policy], Treatment]:
     """Return the scenario's policies and what they do to the nodes."""
     treatment = Treatment.none(protocol.n_nodes)
@@ -203,6 +210,7 @@ def _policies(
     for choice in scenario.policies:
         nodes = _nodes(choice.nodes, protocol.n_users, scenario.seed)
         policy = POLICIES[choice.name](choice.options, nodes)
+        policy.check(model, layout)
         policy.treat(treatment, training=training, updates=updates)
         policies.append(policy)
     return policies, treatment
@@ -275,17 +283,18 @@ def _executor(
     work = Workload(model, layout, training, data, arena, scenario.seed, treatment, candidates)
     name: str = scenario.executor.name
     if name == "auto":
-        name = _choose(model, scenario.executor.device, epochs)
+        name = _choose(model, treatment, scenario.executor.device, epochs)
     return EXECUTORS[name](work, scenario.executor.device)
 
 
-def _choose(model: Model, device: str, epochs: int) -> str:
+def _choose(model: Model, treatment: Treatment, device: str, epochs: int) -> str:
     """Return the executor that ``auto`` stands for."""
     if device == "cuda":
         return "batched"
-    if epochs < FEW_EPOCHS:
+    private = (treatment.kinds == Kind.PRIVATE).any()
+    if epochs < (FEW_PRIVATE_EPOCHS if private else FEW_EPOCHS):
         return "reference"
-    return "fused" if EXECUTORS["fused"].supports(model) else "batched"
+    return "fused" if EXECUTORS["fused"].supports(model, treatment) else "batched"
 
 
 def _threads(scenario: Scenario) -> int:

@@ -89,6 +89,11 @@ class Recording:
         """Append a round or an evaluation."""
         self._log.append(kind, {"time": [time], "round": np.array([round], np.int32)})
 
+    def spend(self, nodes: I64, epsilon: npt.NDArray[np.float64], *, time: float) -> None:
+        """Append the privacy that nodes have spent."""
+        times = np.full(len(nodes), time)
+        self._log.append("privacy", {"time": times, "node": nodes.astype(np.int32), "epsilon": epsilon})
+
     def _write_updates(
         self,
         segment: Segment,

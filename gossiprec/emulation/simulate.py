@@ -14,6 +14,7 @@ from gossiprec.data.split import Split
 from gossiprec.emulation.accuracy import AttackRecord
 from gossiprec.emulation.memory import peak_rss_mib
 from gossiprec.emulation.prepare import Prepared, prepare
+from gossiprec.emulation.privacy import Ledger
 from gossiprec.emulation.progress import Progress, Silent, Status, Stopwatch
 from gossiprec.emulation.recording import Recording
 from gossiprec.emulation.utility import Utility
@@ -105,6 +106,7 @@ class _Running:
         self._record = AttackRecord(split, max(sizes, default=0))
         self._utility = Utility(split, scenario.evaluate.metrics, prepared.executor, scenario.seed)
         self._utility_now: dict[str, float] = {}
+        self._ledger = Ledger(prepared.policies, prepared.protocol.n_nodes)
         self._recording = self._new_recording(split)
 
     def _new_recording(self, split: Split) -> Recording:
@@ -152,6 +154,7 @@ class _Running:
             rankings = [ranking for attack in prepared.attacks for ranking in attack.rankings()]
             rows = self._record.score(rankings, time=at, round=round_)
         with self._timed("log"):
+            self._recording.spend(*self._ledger.changes(prepared.planner.updates), time=at)
             self._recording.mark("round", time=at, round=round_)
             self._recording.mark("evaluate", time=at, round=round_)
             self._directory.metrics.append(
@@ -195,6 +198,7 @@ class _Running:
                 "seconds": self._timed.seconds,
                 "utility": self._utility_now,
                 "attacks": self._record.summary(),
+                "privacy": self._ledger.summary(self._prepared.planner.updates),
             }
         )
         self._directory.finish(status)

@@ -57,8 +57,8 @@ class Executor(ABC):
         self.device = device
 
     @classmethod
-    def supports(cls, model: Model) -> bool:
-        """Return whether the executor can run this model."""
+    def supports(cls, model: Model, treatment: Treatment | None = None) -> bool:
+        """Return whether the executor can run this model, on nodes treated like that."""
         return True
 
     def warm_up(self) -> None:  # noqa: B027 (most executors have nothing to warm up)
