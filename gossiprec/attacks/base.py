@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -104,6 +104,41 @@ class Ranking:
     scores: F32
 
 
+@dataclass(frozen=True)
+class Guesses:
+    """Which items a pool takes for training items of the victims it has met, at one moment.
+
+    Attributes
+    ----------
+    observer : str
+    momentum : float
+    thresholds : tuple of float
+        An item whose entropy is below a threshold is a member by that threshold.
+    adversaries : ndarray of int64, shape (n_adversaries,)
+    offsets, items : ndarray
+        Adversary a asks about ``items[offsets[a]:offsets[a + 1]]``.
+    victims : ndarray of int64, shape (n_victims,)
+        Victims with a user row: every adversary guesses alike.
+    surprise : ndarray of float32, shape (n_victims, n_items)
+        Their entropies of all items.
+    hidden : ndarray of int64, shape (n_hidden,)
+        Victims without one.
+    surprise_apart : callable
+        Adversary's place -> entropies of its items by the hidden victims' models, shape (n_hidden, n_asked).
+    """
+
+    observer: str
+    momentum: float
+    thresholds: tuple[float, ...]
+    adversaries: I64
+    offsets: I64
+    items: npt.NDArray[np.int32]
+    victims: I64
+    surprise: F32
+    hidden: I64
+    surprise_apart: Callable[[int], F32]
+
+
 class Attack(Watcher, ABC):
     """An attack on one run; one object serves all combinations of its listed options.
 
@@ -119,6 +154,11 @@ class Attack(Watcher, ABC):
     def __init__(self, options: Any, world: World) -> None:
         self.options = options
         self.world = world
+
+    @property
+    @abstractmethod
+    def label(self) -> str:
+        """The attack and who observes, as in ``cda-coordinator``: under this name its time is counted."""
 
     @property
     @abstractmethod
@@ -150,3 +190,7 @@ class Attack(Watcher, ABC):
     @abstractmethod
     def rankings(self) -> list[Ranking]:
         """Return one ranking per observer, relevance and momentum."""
+
+    def guesses(self) -> Iterable[Guesses]:
+        """Return guesses at single training items, one for each observer and momentum, if the attack makes any."""
+        return ()

@@ -25,6 +25,7 @@ from gossiprec.data.split import Split
 from gossiprec.emulation.carrier import Carrier
 from gossiprec.emulation.course import Course, Foreseen, Unforeseen
 from gossiprec.emulation.memory import check_fits
+from gossiprec.emulation.metering import Metered
 from gossiprec.emulation.progress import Progress, Silent, Stopwatch
 from gossiprec.models import MODELS, Layout, Model
 from gossiprec.policies import POLICIES, Policy
@@ -55,6 +56,8 @@ class Prepared:
         Bytes by part.
     seconds : dict of str to float
         Wall time of the preparations, by part.
+    meters : list of Metered
+        The attacks again, each with a meter of its cost.
     """
 
     scenario: Scenario
@@ -64,6 +67,7 @@ class Prepared:
     crew: Crew
     planner: Planner
     attacks: list[Attack]
+    meters: list[Metered]
     policies: list[Policy]
     course: Course
     epochs: int
@@ -152,9 +156,10 @@ def prepare(scenario: Scenario, progress: Progress | None = None) -> Prepared:
     say.phase("setting up observers")
     with watch("setup"):
         first_pool = 0
-        for attack in attacks:
-            attack.foresee(course.meetings, first_pool)
-            first_pool += len(attack.pools)
+        meters = [Metered(attack) for attack in attacks]
+        for meter in meters:
+            meter.call(meter.attack.foresee, course.meetings, first_pool)
+            first_pool += len(meter.attack.pools)
     needed["observers"] = sum(attack.state_bytes for attack in attacks)
     check_fits({"observers": needed["observers"]})
     return Prepared(
@@ -165,6 +170,7 @@ def prepare(scenario: Scenario, progress: Progress | None = None) -> Prepared:
         crew,
         planner,
         attacks,
+        meters,
         policies,
         course,
         epochs,

@@ -12,7 +12,9 @@ import numpy as np
 
 from gossiprec.data.split import Split
 from gossiprec.emulation.accuracy import AttackRecord
+from gossiprec.emulation.membership import metric_rows
 from gossiprec.emulation.memory import peak_rss_mib
+from gossiprec.emulation.metering import seconds_by_label
 from gossiprec.emulation.prepare import Prepared, prepare
 from gossiprec.emulation.privacy import Ledger
 from gossiprec.emulation.progress import Progress, Silent, Status, Stopwatch
@@ -107,6 +109,7 @@ class _Running:
         self._utility = Utility(split, scenario.evaluate.metrics, prepared.executor, scenario.seed)
         self._utility_now: dict[str, float] = {}
         self._ledger = Ledger(prepared.policies, prepared.protocol.n_nodes)
+        self._membership_now: list[dict[str, Any]] = []
         self._recording = self._new_recording(split)
 
     def _new_recording(self, split: Split) -> Recording:
@@ -151,8 +154,10 @@ class _Running:
         with self._timed("utility"):
             self._utility_now = self._utility.measure(prepared.planner.current)
         with self._timed("attacks"):
-            rankings = [ranking for attack in prepared.attacks for ranking in attack.rankings()]
+            rankings = [r for meter in prepared.meters for r in meter.call(meter.attack.rankings)]
             rows = self._record.score(rankings, time=at, round=round_)
+            guesses = (guess for attack in prepared.attacks for guess in attack.guesses())
+            self._membership_now = self._record.judge(guesses, round=round_)
         with self._timed("log"):
             self._recording.spend(*self._ledger.changes(prepared.planner.updates), time=at)
             self._recording.mark("round", time=at, round=round_)
@@ -180,11 +185,13 @@ class _Running:
         met = self._prepared.protocol.predicted_fraction_met(round_)
         if met is not None:
             yield "predicted_fraction_met", met
+        yield from metric_rows(self._membership_now)
 
     def close(self, status: str) -> None:
         """Write the summary and end the run."""
         seconds = time.perf_counter() - self._begin
         self._directory.write_adversaries(self._record.adversaries())
+        membership = self._record.membership()
         self._directory.write_summary(
             {
                 **self._prepared.sizes(),
@@ -199,6 +206,8 @@ class _Running:
                 "utility": self._utility_now,
                 "attacks": self._record.summary(),
                 "privacy": self._ledger.summary(self._prepared.planner.updates),
+                "attack_seconds": seconds_by_label(self._prepared.meters),
+                **({"membership": membership} if membership else {}),
             }
         )
         self._directory.finish(status)
