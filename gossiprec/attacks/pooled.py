@@ -198,7 +198,7 @@ class ObserverPools:
             codes, thresholds = zip(*map(rule_code, self._rules), strict=True)
             fictive_kernels.rank_apart(
                 self._memory[b, p], victims, self.fictive[p].users, self._shared_of[p], targets.offsets, targets.items,
-                targets.n_targets, self.fictive[p].data.member[targets.adversaries], np.array(codes),
+                targets.n_targets, np.array(codes),
                 np.array(thresholds, np.float32), latest, layout.n_items, layout.n_users, (0,) * layout.user_width,
             )  # fmt: skip
         else:
@@ -214,7 +214,7 @@ class ObserverPools:
         models, place = self._memory[b, p, victims], np.arange(len(victims))
         users = models[:, layout.users].reshape(len(victims), layout.n_users, layout.user_width)
         users[place, layout.user_index(victims)] = self.fictive[p].users[a]
-        models[:, layout.users] = users.reshape(len(victims), -1)
+        models[:, layout.users] = users.reshape(len(victims), layout.n_users * layout.user_width)
         if len(self._shared_of[p]):
             models[:, layout.shared] = self._shared_of[p][a]
         kept = targets.items[targets.offsets[a] : targets.offsets[a + 1]]
