@@ -156,9 +156,9 @@ class Attack(Watcher, ABC):
         self.world = world
 
     @property
-    @abstractmethod
     def label(self) -> str:
-        """The attack and who observes, as in ``cda-coordinator``: under this name its time is counted."""
+        """Under which name its time is counted: the attack and who observes, as in ``cda-coordinator``."""
+        return type(self).__name__
 
     @property
     @abstractmethod

@@ -72,46 +72,70 @@ def standard_gap_to_all(scores, bias, mixed, n_items, dim, centre, second):
 
 
 @inline
-def gain_among_all(targets, table, mixed, bias, node, member, scores, best):
-    """Return ``ndcg`` of target scores against all other items; `table` holds the item rows as columns."""
+def fill_table(theta, begin, dim, users, weights, table, place):
+    """Fill `table` with the item rows as columns, those first that an average of the user rows scores best.
+
+    `place` is each item's column. The best references then come early, and most later ones are passed over unseen.
+    """
+    n_items = table.shape[1]
+    mean, worth = np.zeros(dim, F32), np.empty(n_items, F32)
+    for a in range(len(users)):
+        for k in range(dim):
+            mean[k] += users[a, k] * weights[k]
+    for item in range(n_items):
+        worth[item] = F32(0.0)
+        for k in range(dim):
+            worth[item] -= mean[k] * theta[begin + item * dim + k]
+    order = np.argsort(worth)
+    for column in range(n_items):
+        place[order[column]] = column
+        for k in range(dim):
+            table[k, column] = theta[begin + order[column] * dim + k]
+
+
+@inline
+def gain_among_all(targets, table, place, mixed, bias, own, scores, best):
+    """Return ``ndcg`` of the targets against all other items; `own`, all False, marks their columns meanwhile."""
+    for item in targets:
+        own[place[item]] = True
     for j in range(len(scores)):
         scores[j] = bias
-    for k in range(len(table)):
+    for k in range(len(mixed)):
         weight, column = mixed[k], table[k]
         for j in range(len(scores)):
             scores[j] += weight * column[j]
-    count = 0
+    count, least = 0, F32(-np.inf)
     for j in range(len(scores)):
         score = scores[j]
-        if (count < CUTOFF or score > best[CUTOFF - 1]) and not member[node, j >> 3] >> np.uint8(j & 7) & 1:
-            place = count if count < CUTOFF else CUTOFF - 1
-            while place > 0 and best[place - 1] < score:
-                best[place] = best[place - 1]
-                place -= 1
-            best[place] = score
+        if (score > least or count < CUTOFF) and not own[j]:
+            rank = count if count < CUTOFF else CUTOFF - 1
+            while rank > 0 and best[rank - 1] < score:
+                best[rank] = best[rank - 1]
+                rank -= 1
+            best[rank] = score
             count = min(count + 1, CUTOFF)
+            if count == CUTOFF:
+                least = best[CUTOFF - 1]
     total = 0.0
-    for j in targets:
-        score = scores[j]
-        if count == CUTOFF and not score > best[CUTOFF - 1]:
-            continue
-        rank = 0
-        while rank < count and not best[rank] < score:
-            rank += 1
-        if rank < CUTOFF:
-            total += GAINS[rank]
+    for item in targets:
+        own[place[item]] = False
+        score = scores[place[item]]
+        if count < CUTOFF or score > best[CUTOFF - 1]:
+            rank = 0
+            while rank < count and not best[rank] < score:
+                rank += 1
+            if rank < CUTOFF:
+                total += GAINS[rank]
     return total / len(targets)
 
 
 @kernel
 def rank_apart(
-    memory, victims, users, shared_of, offsets, items, n_targets, member, rules, thresholds, latest, n_items, n_users,
-    dims,
+    memory, victims, users, shared_of, offsets, items, n_targets, rules, thresholds, latest, n_items, n_users, dims
 ):  # fmt: skip
     """Fill ``latest[rule, target set, victim]`` with what the victims' items are worth to each adversary's user row.
 
     `shared_of`, (n_adversaries, dim + 1): the adversaries' own shared weights, to look with; empty: the victim's.
-    `member`, (n_adversaries, bytes): bitset of the targets.
     """
     mode = swap_float_mode(NO_DENORMALS)
     dim = len(dims)
@@ -120,14 +144,15 @@ def rank_apart(
     centre, second = np.empty(dim), np.empty((dim, dim))
     table, mixed, best = np.empty((dim, n_items), F32), np.empty(dim, F32), np.empty(CUTOFF, F32)
     picked, scores = np.empty(n_items, F32), np.empty(n_items, F32)
+    place, marks = np.empty(n_items, np.int64), np.zeros(n_items, np.bool_)
     for victim in victims:
         theta = memory[victim]
         spread_of_all(theta, begin, shared, dim, centre, second)
         sound = True
-        for item in range(n_items):
-            for k in range(dim):
-                table[k, item] = theta[begin + item * dim + k]
-                sound &= np.isfinite(table[k, item])
+        for value in theta[begin:shared]:
+            sound &= np.isfinite(value)
+        if (rules == NDCG).any():
+            fill_table(theta, begin, dim, users, theta[shared : shared + dim], table, place)
         for a in range(len(n_targets)):
             bias = theta[shared + dim]
             if len(shared_of):
@@ -153,7 +178,7 @@ def rank_apart(
                     latest[r, a, victim] = -np.inf if np.isnan(value) else value
                 elif brief and rules[r] == NDCG:
                     latest[r, a, victim] = gain_among_all(
-                        kept[:n_own], table, mixed, bias, a, member, scores, best
+                        kept[:n_own], table, place, mixed, bias, marks, scores, best
                     )
                 else:
                     latest[r, a, victim] = relevance_of(rules[r], thresholds[r], own, picked[n_own:n], best)

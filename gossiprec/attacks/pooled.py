@@ -202,7 +202,7 @@ class ObserverPools:
             codes, thresholds = zip(*map(rule_code, self._rules), strict=True)
             fictive_kernels.rank_apart(
                 self._memory[b, p], victims, self.fictive[p].users, self._shared_of[p], targets.offsets, targets.items,
-                targets.n_targets, self.fictive[p].data.member[targets.adversaries], np.array(codes),
+                targets.n_targets, np.array(codes),
                 np.array(thresholds, np.float32), latest, layout.n_items, layout.n_users, (0,) * layout.user_width,
             )  # fmt: skip
         else:
