@@ -36,7 +36,7 @@ from gossiprec.scenario.sections import NodeFraction, Nodes
 
 FEW_EPOCHS = 3_000
 """Local epochs below which ``executor: auto`` takes the reference: compiling would last longer."""
-FEW_PRIVATE_EPOCHS = 30
+FEW_PRIVATE_EPOCHS = 300
 """The same under DP-SGD, where the reference takes one sample after the other."""
 SPARE_BYTES = 128 * 2**20
 """Memory for versions in waiting; with less than one spare row for four nodes, merging in time costs too much."""
@@ -327,12 +327,15 @@ def _planner(
         pools_of[members, number] = True
     training = work.training
     samples = np.append(n_positives, 0)[: protocol.n_nodes] * (1 + training.negatives) * training.local_epochs
+    per_epoch = samples // training.local_epochs
+    steps = training.local_epochs * -(-per_epoch // (training.batch_size or max(int(per_epoch.max()), 1)))
+    noise = np.where(work.treatment.kinds == Kind.PRIVATE, steps * work.layout.size / 450.0, 0.0)
     return Planner(
         roles=protocol.roles,
         behaviours=protocol.behaviours,
         weights=protocol.merge_weights(n_positives),
         most_updates=work.treatment.most_updates,
-        cost=2.0 + samples / 100.0,
+        cost=2.0 + samples / 100.0 + noise,
         pools_of=pools_of,
         inline=course.inline,
         spare_rows=spare,

@@ -26,9 +26,11 @@ class Ledger:
     def __init__(self, policies: Sequence[Policy], n_nodes: int) -> None:
         self._policies = policies
         self._told = np.zeros(n_nodes)
+        self._updates = np.zeros(n_nodes, np.int64)
 
     def changes(self, updates: I64) -> tuple[I64, F64]:
         """Return the nodes that have spent more since the last call, ascending, and the epsilon of each so far."""
+        self._updates = updates
         now = self._told.copy()
         for privacy in self._spent(updates):
             now[privacy.nodes] = privacy.epsilon
@@ -36,9 +38,9 @@ class Ledger:
         self._told = now
         return changed, now[changed]
 
-    def summary(self, updates: I64) -> dict[str, Any] | None:
-        """Return the run's privacy in numbers; None where no policy accounts for any."""
-        spent = self._spent(updates)
+    def summary(self) -> dict[str, Any] | None:
+        """Return the run's privacy in numbers, as it was last told; None where no policy accounts for any."""
+        spent = self._spent(self._updates)
         if not spent:
             return None
         epsilon = np.concatenate([privacy.epsilon for privacy in spent])

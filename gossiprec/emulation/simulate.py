@@ -205,7 +205,7 @@ class _Running:
                 "seconds": self._timed.seconds,
                 "utility": self._utility_now,
                 "attacks": self._record.summary(),
-                "privacy": self._ledger.summary(self._prepared.planner.updates),
+                "privacy": self._ledger.summary(),
                 "attack_seconds": seconds_by_label(self._prepared.meters),
                 **({"membership": membership} if membership else {}),
             }

@@ -84,7 +84,7 @@ def epsilons(noise_multiplier: F64, epochs: F64, delta: float) -> F64:
     For the log: the library takes half a millisecond each. Tests hold it to the library.
     """
     orders = np.array(ORDERS)
-    with np.errstate(divide="ignore", over="ignore"):
+    with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
         curve = np.divide(epochs, np.square(noise_multiplier))[:, None] * orders / 2
     found = curve + np.log1p(-1 / orders) - np.log(delta * orders) / (orders - 1)
     found[delta**2 + np.expm1(-curve) > 0] = 0.0

@@ -30,6 +30,9 @@ from gossiprec.policies.accounting import (
 )
 from gossiprec.policies.base import F64, I64, Policy, Privacy
 
+LEAST_NOISE = 1e-6
+"""Noise multipliers below are no noise: sums in float32 are off by as much."""
+
 
 class DPSGDOptions(Options):
     """Options of DP-SGD."""
@@ -110,10 +113,10 @@ class DPSGD(Policy):
             return NO_LIMIT if options.steps is None else options.steps // epochs
         noise = float(rounded_up(options.noise_multiplier))
         first = epsilon_of(noise, epochs, options.delta)
-        if not math.isfinite(first):
+        if not math.isfinite(first) or noise < LEAST_NOISE:
             raise ScenarioError(
                 f"policies: dp-sgd: noise_multiplier: found {options.noise_multiplier:g}, too small for the accountant "
-                "(epsilon is not finite); raise it"
+                f"(below {LEAST_NOISE:g} noise drowns in rounding); raise it"
             )
         if options.steps is not None:
             raise ScenarioError(
@@ -138,6 +141,11 @@ class DPSGD(Policy):
         if options.epsilon == "inf":
             return np.float32(0.0)
         one = noise_for(self._budget(), options.delta)
+        if one < LEAST_NOISE:
+            raise ScenarioError(
+                f"policies: dp-sgd: epsilon: found {options.epsilon:g}, for which noise would drown in rounding; "
+                "write 'inf'"
+            )
         if options.steps is not None:
             planned = np.full_like(planned, options.steps // self._epochs)
         return np.array([rounded_up(one * math.sqrt(count * self._epochs)) for count in planned.tolist()])

@@ -17,13 +17,14 @@ from llvmlite import ir
 from numba.core import types
 from numba.extending import intrinsic
 
-from gossiprec.compute.executors.fused.jit import inline
+from gossiprec.compute.executors.fused.jit import inline, outline
 from gossiprec.compute.executors.fused.philox import philox
 from gossiprec.compute.noise import DP_NOISE, GROUP, LANES
 
 F32 = np.float32
 I32 = np.int32
 U32 = np.uint32
+U64 = np.uint64
 QUARTER = F32(math.pi / 2)
 ROOT_HALF = I32(0x3F3504F3)
 """The bits of sqrt(1/2) in single precision."""
@@ -102,12 +103,14 @@ def new_words():
     return np.empty((4, LANES), np.uint32)
 
 
-@inline
+@outline
 def fill_noise(out, seed, step, node, scale, words):
     """Fill `out`, as long as a multiple of ``GROUP``, with draws of N(0, scale^2)."""
+    mask = U64(0xFFFFFFFF)  # tells the compiler that half of each factor is empty: vectors multiply by halves
+    counter, who = U64(step) & mask, U64(node) & mask
     for group in range(len(out) // GROUP):
         for b in range(LANES):
-            w = philox(seed, group * LANES + b, step, node, DP_NOISE)
+            w = philox(seed, U64(group * LANES + b) & mask, counter, who, DP_NOISE)
             words[0, b], words[1, b], words[2, b], words[3, b] = U32(w[0]), U32(w[1]), U32(w[2]), U32(w[3])
         at = group * GROUP
         for pair in range(2):
