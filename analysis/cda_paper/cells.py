@@ -8,7 +8,7 @@ from functools import cache, partial
 
 from analysis.cda_paper import experiments as ex
 from analysis.cda_paper.experiments import Experiment, checkins
-from analysis.cda_paper.measures import Attack, Fact, Measure, Membership, SameAdversaries
+from analysis.cda_paper.measures import Attack, Fact, Measure, Membership, SameAdversaries, attack_seconds
 from analysis.cda_paper.published import Printed, printed
 from analysis.cda_paper.quoted import quoted
 
@@ -166,7 +166,7 @@ AIA_CDA = Attack(ex.ML_AIA, "coordinator")
 
 def _inference(number: Printed) -> Compared:
     if number.column == "seconds":
-        return [("", Fact(ex.ML_AIA, ("attack_seconds", number.row)))]
+        return [("", attack_seconds(ex.ML_AIA, f"{number.row}-coordinator"))]
     return [("", AIA if number.row == "aia" else SameAdversaries(AIA_CDA, AIA))]
 
 

@@ -29,7 +29,7 @@ class Experiment:
     seconds : float
         About how long a run takes on two cores; progress starts from it and learns.
     needs_places : bool
-        Whether it needs coordinates and times, which the tiny synthetic data have not.
+        Whether its data need coordinates and times.
     """
 
     name: str

@@ -13,11 +13,11 @@ from analysis.cda_paper.experiments import dp
 from analysis.cda_paper.figures import MOVIELENS, MOVIELENS_LESS, alone, settings
 from analysis.cda_paper.measures import (
     Attack,
-    Fact,
     Measure,
     Runs,
     SameAdversaries,
     Utility,
+    attack_seconds,
     difference,
     mean,
     spread,
@@ -165,7 +165,7 @@ def _inference() -> Comparison:
 
 def _cost() -> Comparison:
     words = "{first} s for CDA on all communities, {second} s for attribute inference on one"
-    first, second = (Fact(ex.ML_AIA, ("attack_seconds", name)) for name in ("cda", "aia"))
+    first, second = (attack_seconds(ex.ML_AIA, f"{name}-coordinator") for name in ("cda", "aia"))
     return Comparison("MovieLens-100k, FedAvg", first, second, words, lambda cda, aia: cda < aia)
 
 

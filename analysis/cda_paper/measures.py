@@ -231,6 +231,11 @@ class Combined(Measure):
         return {seed: self.join(first[seed], second[seed]) for seed in first if seed in second}
 
 
+def attack_seconds(experiment: Experiment, label: str) -> Fact:
+    """Return the time of an attack, such as ``cda-coordinator``, over all threads."""
+    return Fact(experiment, ("attack_seconds", label))
+
+
 def difference(first: Measure, second: Measure) -> Combined:
     """Return first - second."""
     return Combined(first, second, lambda a, b: a - b)

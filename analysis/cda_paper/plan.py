@@ -24,11 +24,11 @@ DATA = {
 }
 """Under which names each data set may lie in the folder of ``--data``."""
 
-_TINY = (
-    "dataset={name: synthetic, users: 104, items: 400, interactions: 3000, split: {name: published}}",
-    "evaluate.every=2",
-)
-"""Enough users for communities of 100, few enough for seconds."""
+_TINY = {
+    False: "dataset={name: synthetic, users: 104, items: 400, interactions: 3000, split: {name: published}}",
+    True: "dataset={name: synthetic-checkins, users: 104, items: 400, checkins: 4000, split: {name: published}}",
+}
+"""Without and with places. Enough users for communities of 100, few enough for seconds."""
 _TINY_LENGTH = {"fedavg": "protocol.rounds=4", "gossip": "protocol.wakes=4"}
 
 
@@ -183,15 +183,8 @@ def _place(data: Path, name: str) -> Path | None:
 def _first(experiment: Experiment, *, data: Path | None, scale: Scale, extra: Sequence[str]) -> Job:
     """Return the run with seed 1, or why there is none."""
     if scale == "tiny":
-        if experiment.needs_places:
-            return Job(
-                experiment,
-                1,
-                problem="not at this scale: the tiny synthetic data have no places",
-                is_missing_data=True,
-            )
         length = _TINY_LENGTH["fedavg" if "fedavg" in experiment.name else "gossip"]
-        changes = (*experiment.overrides, *_TINY, length)
+        changes = (*experiment.overrides, _TINY[experiment.needs_places], length, "evaluate.every=2")
     else:
         place = _place(data, experiment.data) if data else None
         if place is None:

@@ -63,7 +63,10 @@ def write_study_run(
     directory.metrics.append([{"time": 20.0, "round": 20, "metric": metric, "value": utility}])
     if status == "complete":
         directory.write_adversaries(
-            {_key(a): (np.arange(20), np.linspace(0.2, 1.8, 20).clip(0, 1 / a["max_aac"]) * a["max_aac"]) for a in attacks}
+            {
+                _key(a): (np.arange(20), np.linspace(0.2, 1.8, 20).clip(0, 1 / a["max_aac"]) * a["max_aac"])
+                for a in attacks
+            }
         )
         directory.write_summary(
             {
@@ -84,7 +87,9 @@ def write_study_run(
     return open_run(path)
 
 
-def one_run(folder: Path, experiment: Experiment, attacks: Sequence[Mapping[str, Any]], **more: Any) -> dict[str, dict[int, Run]]:
+def one_run(
+    folder: Path, experiment: Experiment, attacks: Sequence[Mapping[str, Any]], **more: Any
+) -> dict[str, dict[int, Run]]:
     """Return one experiment's run in the form that measures read."""
     run = write_study_run(folder / f"{experiment.name}-s1", attacks, **more)
     return {experiment.name: {1: run}}
