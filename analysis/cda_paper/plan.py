@@ -29,7 +29,7 @@ _TINY = {
     True: "dataset={name: synthetic-checkins, users: 104, items: 400, checkins: 4000, split: {name: published}}",
 }
 """Without and with places. Enough users for communities of 100, few enough for seconds."""
-_TINY_LENGTH = {"fedavg": "protocol.rounds=4", "gossip": "protocol.wakes=4"}
+_TINY_LENGTH = {"fedavg": "protocol.rounds=2", "gossip": "protocol.wakes=2"}
 
 
 @dataclass(frozen=True)
@@ -184,7 +184,7 @@ def _first(experiment: Experiment, *, data: Path | None, scale: Scale, extra: Se
     """Return the run with seed 1, or why there is none."""
     if scale == "tiny":
         length = _TINY_LENGTH["fedavg" if "fedavg" in experiment.name else "gossip"]
-        changes = (*experiment.overrides, _TINY[experiment.needs_places], length, "evaluate.every=2")
+        changes = (*experiment.overrides, _TINY[experiment.needs_places], length, "evaluate.every=1")
     else:
         place = _place(data, experiment.data) if data else None
         if place is None:

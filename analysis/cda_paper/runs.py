@@ -154,10 +154,8 @@ def _end(process: subprocess.Popen[bytes]) -> None:
 def _message(log: Path, code: int) -> str:
     """Return what a failed run said last."""
     lines = log.read_text(errors="replace").strip().splitlines()
-    begin = next(
-        (place for place, line in enumerate(lines) if line.startswith("error:")), max(0, len(lines) - 3)
-    )
-    said = "\n".join(lines[begin:]).removeprefix("error: ")
+    begin = next((place for place, line in enumerate(lines) if line.startswith("error:")), len(lines) - 1)
+    said = "\n".join(lines[max(begin, 0) :]).removeprefix("error: ")  # of a traceback, the last line
     if code < 0:
         said = f"ended by signal {-code} ({signal.Signals(-code).name}){'; ' if said else ''}{said}"
     return said or f"exit status {code}, and not complete; see {log}"
