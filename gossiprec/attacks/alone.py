@@ -27,7 +27,8 @@ class ObserversAlone:
     Notes
     -----
     A pair's rows are kept from its first to its last meeting, and only if there is more than one: with all meetings
-    known ahead, the memory is known before the run and is a fraction of one slot per pair.
+    known ahead, the memory is known before the run and is a fraction of one slot per pair. Where meetings depend on
+    the models' values, each pair that meets has a slot until the end.
     """
 
     def __init__(
@@ -51,11 +52,16 @@ class ObserversAlone:
         from gossiprec.attacks import cda_kernels
 
         n_adversaries, n_nodes = len(self._lengths), self._world.n_users
-        of_users = meetings.sender < n_nodes  # a coordinator sends too, but is nobody's victim
-        plan = cda_kernels.plan_slots if self._world.compiled else cda_kernels.plan_slots.py_func
         self._slot_of = np.full(meetings.n_messages, -1, np.int32)
         self._seen_before = np.zeros(meetings.n_messages, np.bool_)
         self._sender_of = np.zeros(meetings.n_messages, np.int32)
+        if not meetings.complete:
+            self._slot_at = np.full((n_adversaries, n_nodes), -1, np.int32)
+            self._n_met = np.zeros(n_adversaries, np.int32)
+            self._take_memory(np.full(n_adversaries, n_nodes))
+            return
+        of_users = meetings.sender < n_nodes  # a coordinator sends too, but is nobody's victim
+        plan = cda_kernels.plan_slots if self._world.compiled else cda_kernels.plan_slots.py_func
         self._sender_of[meetings.message] = meetings.sender
         table = (n_adversaries, n_nodes)
         n_free, used = np.zeros(n_adversaries, np.int32), np.zeros(n_adversaries, np.int64)
@@ -64,7 +70,28 @@ class ObserversAlone:
             np.zeros(table, np.int8), np.full(table, -1, np.int32), np.zeros(table, np.int32),
             n_free, used, self._slot_of, self._seen_before,
         )  # fmt: skip
-        self._memory_offsets = np.concatenate([[0], np.cumsum(used * self._lengths)])
+        self._take_memory(used)
+
+    def announce(self, meetings: Meetings) -> None:
+        """Learn of the next deliveries: every pair has a slot of its own, the adversary's next, from its first on."""
+        adversary = self._adversary_of[meetings.receiver]
+        mine = (adversary >= 0) & (meetings.sender < self._world.n_users)
+        message, sender, adversary = meetings.message[mine], meetings.sender[mine], adversary[mine]
+        self._sender_of[meetings.message] = meetings.sender
+        pair = adversary.astype(np.int64) * self._slot_at.shape[1] + sender
+        first = np.unique(pair, return_index=True)[1]  # by adversary
+        fresh = first[self._slot_at[adversary[first], sender[first]] < 0]
+        whose = adversary[fresh]
+        rank = np.arange(len(fresh)) - np.searchsorted(whose, whose)
+        self._slot_at[whose, sender[fresh]] = self._n_met[whose] + rank
+        self._n_met += np.bincount(whose, minlength=len(self._n_met)).astype(np.int32)
+        self._slot_of[message] = self._slot_at[adversary, sender]
+        self._seen_before[message] = True
+        self._seen_before[message[fresh]] = False
+
+    def _take_memory(self, n_slots: I64) -> None:
+        """Take as many slots for each adversary; a page of memory is taken when it is first written."""
+        self._memory_offsets = np.concatenate([[0], np.cumsum(n_slots * self._lengths)])
         n_kept = int((self._momenta > 0).sum())
         self._memory = np.zeros((n_kept, int(self._memory_offsets[-1])), np.float32)
 

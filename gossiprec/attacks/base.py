@@ -24,7 +24,7 @@ I64 = npt.NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Meetings:
-    """Every delivery of a run in order of arrival, where the control plane could be run ahead.
+    """Deliveries in order of arrival.
 
     Attributes
     ----------
@@ -33,6 +33,8 @@ class Meetings:
         When it arrived, in mean wake periods.
     n_messages : int
         Message ids are below this.
+    complete : bool
+        These are all deliveries of the run; else more are announced as they come to be known.
     """
 
     message: npt.NDArray[np.int32]
@@ -40,6 +42,7 @@ class Meetings:
     receiver: npt.NDArray[np.int32]
     time: npt.NDArray[np.float64]
     n_messages: int
+    complete: bool = True
 
 
 @dataclass(frozen=True)
@@ -128,6 +131,9 @@ class Attack(Watcher, ABC):
 
         `first_pool` is the number under which the first of :attr:`pools` appears in sightings.
         """
+
+    def announce(self, meetings: Meetings) -> None:
+        """Learn of deliveries that will be observed next, where :meth:`foresee` was not told all of them."""
 
     def warm_up(self) -> None:
         """Do with nothing what will be done with much: compiled attacks compile. Called before :meth:`foresee`."""

@@ -151,6 +151,11 @@ class CDA(Attack):
         if self._pooled:
             self._pooled.foresee(first_pool)
 
+    def announce(self, meetings: Meetings) -> None:
+        """Tell single adversaries whom they are about to meet."""
+        if self._alone:
+            self._alone.announce(meetings)
+
     def warm_up(self) -> None:
         """Compile what will be needed."""
         super().warm_up()

@@ -93,6 +93,9 @@ class Model(ABC):
 
     Options: ClassVar[type[Options]]
 
+    has_sample_gradients: ClassVar[bool] = True
+    """Whether the loss of a batch is the mean of its samples' own losses: DP-SGD clips each sample's gradient."""
+
     def __init__(self, options: Any) -> None:
         self.options = options
 

@@ -9,6 +9,7 @@ from typing import ClassVar
 import numpy as np
 import numpy.typing as npt
 
+from gossiprec.compute.appraisal import Candidates, performance, weight_kept
 from gossiprec.compute.arena import Arena
 from gossiprec.compute.program import Program
 from gossiprec.compute.training import LocalData, TrainingSettings
@@ -31,6 +32,8 @@ class Workload:
     arena: Arena
     seed: int
     treatment: Treatment
+    candidates: Candidates | None = None
+    """For merging by performance; None: the protocol never asks for it."""
 
 
 class Executor(ABC):
@@ -54,8 +57,8 @@ class Executor(ABC):
         self.device = device
 
     @classmethod
-    def supports(cls, model: Model) -> bool:
-        """Return whether the executor can run this model."""
+    def supports(cls, model: Model, treatment: Treatment | None = None) -> bool:
+        """Return whether the executor can run this model, on nodes treated like that."""
         return True
 
     def warm_up(self) -> None:  # noqa: B027 (most executors have nothing to warm up)
@@ -64,6 +67,24 @@ class Executor(ABC):
     @abstractmethod
     def run(self, program: Program, tasks: I64) -> None:
         """Run `tasks` (indices into the program) of one wave, in the given order."""
+
+    def appraised(self, program: Program, task: int, entry: int) -> np.float32:
+        """Return the weight that the own version keeps in a merge by performance, and note what was found."""
+        work, node = self.work, int(program.node[task])
+        assert work.candidates is not None
+        lists = work.candidates.of(node)
+        if not len(lists):
+            return np.float32(0.5)
+        versions = work.arena.rows[[program.target[task], program.merge_row[entry]]]
+        if work.layout.n_users == 1:
+            versions[1, work.layout.users] = versions[0, work.layout.users]
+        user = work.layout.user_index(np.array([node, node]))
+        offsets, items = np.array([0, lists.size, 2 * lists.size]), np.tile(lists.ravel(), 2)
+        scores = self.scores(work.layout, versions, np.arange(2), user, offsets, items)
+        own, received = (performance(part) for part in scores.reshape(2, *lists.shape))
+        program.found[entry] = received
+        program.refused[task] = own + received == 0
+        return weight_kept(own, received)
 
     @abstractmethod
     def scores(self, layout: Layout, rows: F32, row: I64, user: I64, offsets: I64, items: I32) -> F32:

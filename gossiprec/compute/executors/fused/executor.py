@@ -6,15 +6,21 @@ from types import ModuleType
 
 import numpy as np
 
+from gossiprec.compute.appraisal import Candidates
 from gossiprec.compute.executors import EXECUTORS
 from gossiprec.compute.executors.base import F32, I32, I64, Executor, Workload
-from gossiprec.compute.executors.fused import gmf
+from gossiprec.compute.executors.fused import gmf, gmf_anchored, gmf_private
 from gossiprec.compute.program import Program
+from gossiprec.compute.treatment import Kind, Treatment
 from gossiprec.errors import ScenarioError
 from gossiprec.models.base import Layout, Model
 from gossiprec.models.gmf import GMF
 
 KERNELS: dict[type[Model], ModuleType] = {GMF: gmf}
+TREATED: dict[type[Model], dict[Kind, ModuleType]] = {
+    GMF: {Kind.ANCHORED: gmf_anchored, Kind.PRIVATE: gmf_private}
+}
+"""Kernels for the nodes that policies treat."""
 
 
 @EXECUTORS.register("fused")
@@ -30,15 +36,27 @@ class FusedExecutor(Executor):
             raise ScenarioError(
                 f"executor.name: 'fused' has no kernels for {type(work.model).__name__}; use 'batched' or 'auto'"
             )
+        self._kinds = work.treatment.kinds
+        self._treated = [kind for kind in (Kind.ANCHORED, Kind.PRIVATE) if (self._kinds == kind).any()]
+        if not self.supports(work.model, work.treatment):
+            raise ScenarioError(
+                f"executor.name: 'fused' has no kernels for {type(work.model).__name__} under share-less or dp-sgd; "
+                "use 'batched' or 'auto'"
+            )
         if device == "cuda":
             raise ScenarioError("executor.device: 'fused' computes on the CPU; use 'batched' for cuda")
         self._kernels = KERNELS[type(work.model)]
         self._dims = (0,) * work.layout.user_width
+        none = Candidates(np.zeros(work.arena.n_nodes + 1, np.int64), np.zeros((0, 1), np.int32))
+        candidates = work.candidates or none
+        self._lists = (candidates.offsets, candidates.items)
+        self._masked: tuple[Program, I32] = (Program.empty(), np.zeros(0, np.int32))
 
     @classmethod
-    def supports(cls, model: Model) -> bool:
-        """Return whether there are kernels for the model."""
-        return type(model) in KERNELS
+    def supports(cls, model: Model, treatment: Treatment | None = None) -> bool:
+        """Return whether there are kernels for the model, and for what policies do to its nodes."""
+        treated = treatment is not None and bool((treatment.kinds != Kind.PLAIN).any())
+        return type(model) in (TREATED if treated else KERNELS)
 
     def warm_up(self) -> None:
         """Compile the kernels, or load what an earlier run compiled."""
@@ -49,17 +67,39 @@ class FusedExecutor(Executor):
         )
 
     def run(self, program: Program, tasks: I64) -> None:
-        """Run `tasks` of one wave."""
+        """Run `tasks` of one wave: all merges and plain local updates, then those of treated nodes."""
         work, training, arena = self.work, self.work.training, self.work.arena
         positives = work.data.positives
-        self._kernels.run_tasks(
-            tasks, program.node, program.source, program.target, program.update, program.merge_offsets,
-            program.merge_row, program.merge_keep, arena.rows, arena.first, arena.second, arena.steps,
+        data = (
+            arena.rows, arena.first, arena.second, arena.steps,
             positives.offsets, positives.items, work.data.member, work.layout.n_items, work.layout.n_users,
             training.negatives, training.batch_size or 0, training.local_epochs, training.optimizer == "adam",
             training.learning_rate, training.beta1, training.beta2, training.epsilon,
             np.uint64(work.seed), self._dims,
         )  # fmt: skip
+        self._kernels.run_tasks(
+            tasks, program.node, program.source, program.target, self._plain_updates(program),
+            program.merge_offsets, program.merge_row, program.merge_keep, *data,
+            *self._lists, program.found, program.refused,
+        )  # fmt: skip
+        treatment = work.treatment
+        for kind in self._treated:
+            trains = (program.update[tasks] >= 0) & ~program.refused[tasks]
+            some = tasks[trains & (self._kinds[program.node[tasks]] == kind)]
+            private = (treatment.clip_norm, treatment.noise_multiplier) if kind == Kind.PRIVATE else ()
+            TREATED[type(work.model)][kind].train_tasks(
+                some, program.node, program.target, program.update, *data, treatment.drift_penalty, *private
+            )
+
+    def _plain_updates(self, program: Program) -> I32:
+        """Return the program's updates with those of treated nodes left out; threads may compute them twice."""
+        if not self._treated:
+            return program.update
+        known, updates = self._masked
+        if known is not program:
+            updates = np.where(self._kinds[program.node] == Kind.PLAIN, program.update, np.int32(-1))
+            self._masked = (program, updates)
+        return updates
 
     def scores(self, layout: Layout, rows: F32, row: I64, user: I64, offsets: I64, items: I32) -> F32:
         """Return predicted scores (see the base class)."""
