@@ -82,6 +82,16 @@ def all_cells() -> tuple[Cell, ...]:
     return (*cells, *_not_printed())
 
 
+@cache
+def cells_served() -> dict[str, int]:
+    """Return how many cells each experiment serves; an experiment that only figures show serves none."""
+    served: dict[str, int] = {}
+    for cell in all_cells():
+        for name in {e.name for e in cell.measure.experiments()} if cell.measure else ():
+            served[name] = served.get(name, 0) + 1
+    return served
+
+
 def _statistics(number: Printed) -> Compared:
     experiment = (
         ex.ML_FEDAVG if number.dataset == "movielens-100k" else checkins("foursquare", "fedavg", "gmf")

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from analysis.cda_paper.cells import cells_served
 from analysis.cda_paper.folder import StudyFolder
 from analysis.cda_paper.plan import Job
 
@@ -91,9 +92,14 @@ def carry_out(
                 say(f"{head} failed after {duration(seconds)}: {_short(problem)}")
             else:
                 outcome.done.append(job.name)
-                say(f"{head} done in {duration(seconds)}")
+                say(f"{head} done in {duration(seconds)}{_a_cell(job, seconds)}")
             after()
     return outcome
+
+
+def _a_cell(job: Job, seconds: float) -> str:
+    count = cells_served().get(job.experiment.name, 0)
+    return f", {seconds / count:.1f} s for each of {count} cells" if count else ""
 
 
 class _Clock:

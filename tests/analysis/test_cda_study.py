@@ -171,6 +171,10 @@ def test_the_run_of_a_killed_study_ends_with_it(tmp_path):
     while any(str(tmp_path) in " ".join(line) for line in children()):
         assert time.monotonic() < deadline, "the run goes on"
         time.sleep(0.05)
+    manifest = run_path(tmp_path / "killed", 0) / "manifest.json"
+    assert not manifest.exists() or json.loads(manifest.read_bytes())["status"] == "running", (
+        "it went on to its end"
+    )
 
 
 def test_ctrl_c_ends_the_study_and_its_run_and_says_how_to_go_on(tmp_path):
