@@ -153,18 +153,23 @@ def _figures(pictures: dict[str, list[Path]]) -> str:
 def _times(planned: Sequence[Job], runs: Runs) -> str:
     """Return what each experiment took, and how many cells it serves."""
     experiments = {job.experiment.name: job.experiment for job in planned}
-    serves: dict[str, list[str]] = {name: [] for name in experiments}
+    serves: dict[str, list[str]] = {}
     for subject, serving in subjects().items():
-        if subject.startswith(("table", "fig", "text")) and subject not in experiments:
+        if subject.startswith(("table", "fig", "text")):
             for experiment in serving:
-                serves[experiment.name].append(subject)
+                serves.setdefault(experiment.name, []).append(subject)
     header = ["experiment", "scenario", "serves", "runs", "time of a run", "local epochs/s", "peak MiB"]
     lines, total = [], 0.0
     for name, seeds in runs.items():
         facts = {key: Fact(experiments[name], (key,)).per_seed(runs) for key in _FACTS}
         wall, pace, peak = (mean(facts[key]) for key in _FACTS)
         total += sum(facts["wall_seconds"].values())
-        what = [name, experiments[name].file, ", ".join(serves[name]), str(len(seeds))]
+        what = [
+            name,
+            experiments[name].file,
+            ", ".join(subject for subject in serves[name] if subject != name),
+            str(len(seeds)),
+        ]
         lines.append([*what, duration(wall), f"{pace:,.0f}", f"{peak:,.0f}"])
     table = Table("times", "Times", header, lines)
     return f"## Times\n\nAll finished runs together took {duration(total)}.\n\n{table.markdown()}"
