@@ -74,6 +74,7 @@ def test_what_a_victim_hides_is_not_read(kind, compiled, user_table):
         for seen, blind in zip(show(one, world, received), show(other, world, blanked), strict=True):
             assert seen.scores.tobytes() == blind.scores.tobytes()
             assert (~np.isnan(seen.scores[:, HIDDEN])).any()
+        assert np.isfinite((other._alone or other._pooled)._memory).all()  # not even kept
 
 
 @both_layouts
