@@ -62,6 +62,12 @@ def _compared() -> dict[str, list[tuple[str, Measure]] | str]:
         "6.4-bound": [
             (f"{ML}, single", rand.of("upper_bound")),
             (f"{ML}, 5 % colluders", Attack(ex.ML_RAND, "coalition-5%", quantity="upper_bound")),
+            (
+                "Foursquare, 146 users, K = 5, single",
+                Attack(
+                    checkins("foursquare146", "rand_gossip", "gmf"), "single", k=5, quantity="upper_bound"
+                ),
+            ),
         ],
         "6.4-colluders": [(f"{share} %", Attack(ex.ML_RAND, f"coalition-{share}%")) for share in (5, 10, 20)],
         "6.4-global-view": arithmetic,
