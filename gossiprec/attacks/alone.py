@@ -178,14 +178,10 @@ class ObserversAlone:
 
     def _kept_part(self, a: int, row: F32, victim: int) -> F32:
         """Return the small model ``[user | kept items | shared]`` out of a full row; a user row kept back is zero."""
-        layout, small = self._world.executor.work.layout, self._layouts[a]
-        user = 0 if layout.n_users == 1 else victim * layout.user_width
         kept = self._targets.items[self._targets.offsets[a] : self._targets.offsets[a + 1]]
-        vector = np.zeros(small.row_size, np.float32)
-        if not self._world.hides_user[victim]:
-            vector[small.users] = row[user : user + layout.user_width]
-        vector[small.items] = row[layout.items].reshape(layout.n_items, -1)[kept].ravel()
-        vector[small.shared] = row[layout.shared]
+        vector = self._world.executor.work.layout.part(row, kept, victim)
+        if self._world.hides_user[victim]:
+            vector[self._layouts[a].users] = 0.0
         return vector
 
     def _seen_by(self, a: int, vector: F32, own: F32 | None) -> F32:

@@ -8,7 +8,7 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from gossiprec.data.split import ItemSets
+from gossiprec.data.split import ItemSets, Transitions
 from gossiprec.rng import philox_words, purpose_id
 
 NEGATIVES = purpose_id("negatives")
@@ -37,6 +37,29 @@ class TrainingSettings:
     epsilon: float = 1e-8
 
 
+@dataclass(frozen=True)
+class Moves:
+    """Every node's moves between places (CSR).
+
+    Attributes
+    ----------
+    offsets : ndarray of int64, shape (n_nodes + 1,)
+    items, previous : ndarray of int32, shape (offsets[-1],)
+        Where to, and from where; -1: not known, or too long ago.
+    """
+
+    offsets: npt.NDArray[np.int64]
+    items: npt.NDArray[np.int32]
+    previous: npt.NDArray[np.int32]
+
+    @classmethod
+    def within(cls, transitions: Transitions, minutes: float) -> Moves:
+        """Return the moves of `transitions`; one that took longer than `minutes` has no previous place."""
+        recent = (transitions.previous >= 0) & (transitions.gap_minutes <= minutes)
+        previous = np.where(recent, transitions.previous, -1).astype(np.int32)
+        return cls(transitions.offsets, transitions.items, previous)
+
+
 class LocalData:
     """Every node's training positives, with a bitset for fast membership.
 
@@ -45,6 +68,8 @@ class LocalData:
     positives : ItemSets
         One set per node; node n holds user n.
     n_items : int
+    moves : Moves, optional
+        For models that train on moves: what each node moved to, and from where.
 
     Attributes
     ----------
@@ -52,13 +77,20 @@ class LocalData:
         Bit ``item % 8`` of byte ``item // 8`` says that the item is a positive.
     """
 
-    def __init__(self, positives: ItemSets, n_items: int) -> None:
+    def __init__(self, positives: ItemSets, n_items: int, moves: Moves | None = None) -> None:
         self.positives = positives
+        self.moves = moves
         self.n_items = n_items
         self.member = np.zeros((len(positives), -(-n_items // 8)), np.uint8)
         owner = np.repeat(np.arange(len(positives)), positives.sizes)
         bits = np.left_shift(1, positives.items % 8).astype(np.uint8)
         np.bitwise_or.at(self.member, (owner, positives.items // 8), bits)
+
+    def n_samples(self, negatives: int) -> npt.NDArray[np.int64]:
+        """Return the samples of one pass over each node's data, shape (n_nodes,)."""
+        if self.moves is not None:
+            return np.diff(self.moves.offsets) * negatives
+        return self.positives.sizes * (1 + negatives)
 
 
 def draw_samples(
@@ -71,15 +103,41 @@ def draw_samples(
     Returns
     -------
     items : ndarray of int32, shape (n_positives * (1 + negatives),)
-    labels : ndarray of float32, same shape
+        For data with moves, shape (n_moves * negatives, 3): (positive, negative, previous), a move's one after the
+        other.
+    labels : ndarray of float32, one for each sample
     """
+    if data.moves is not None:
+        return _draw_moves(data, data.moves, node, update=update, negatives=negatives, seed=seed)
     positives = data.positives[node]
+    drawn = _draw_negatives(data, node, len(positives), update=update, negatives=negatives, seed=seed)
+    samples = np.concatenate([positives[:, None], drawn], axis=1).astype(np.int32)
+    labels = np.zeros(samples.shape, np.float32)
+    labels[:, 0] = 1.0
+    return samples.ravel(), labels.ravel()
+
+
+def _draw_moves(
+    data: LocalData, moves: Moves, node: int, *, update: int, negatives: int, seed: int
+) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.float32]]:
+    own = slice(moves.offsets[node], moves.offsets[node + 1])
+    items, previous = (part[own].repeat(negatives) for part in (moves.items, moves.previous))
+    n_moves = len(moves.items[own])
+    drawn = _draw_negatives(data, node, n_moves, update=update, negatives=negatives, seed=seed)
+    samples = np.stack([items, drawn.ravel(), previous], axis=1).astype(np.int32)
+    return samples, np.ones(len(samples), np.float32)
+
+
+def _draw_negatives(
+    data: LocalData, node: int, n_positives: int, *, update: int, negatives: int, seed: int
+) -> npt.NDArray[np.int64]:
+    """Return items that are not training positives of the node, shape (n_positives, negatives)."""
     blocks = -(-negatives // 4)
-    drawn = np.zeros((len(positives), blocks * 4), np.int64)
+    drawn = np.zeros((n_positives, blocks * 4), np.int64)
     wanted = np.zeros(drawn.shape, bool)
     wanted[:, :negatives] = True
     attempt = 0
-    index = np.arange(len(positives) * blocks)
+    index = np.arange(n_positives * blocks)
     while wanted.any():
         words = philox_words(seed, index + attempt * len(index), update, node, NEGATIVES).reshape(drawn.shape)
         items = ((words.astype(np.uint64) * np.uint64(data.n_items)) >> np.uint64(32)).astype(np.int64)
@@ -87,10 +145,7 @@ def draw_samples(
         taken = data.member[node, drawn // 8] >> (drawn % 8).astype(np.uint8) & 1
         wanted &= taken.astype(bool)
         attempt += 1
-    samples = np.concatenate([positives[:, None], drawn[:, :negatives]], axis=1).astype(np.int32)
-    labels = np.zeros(samples.shape, np.float32)
-    labels[:, 0] = 1.0
-    return samples.ravel(), labels.ravel()
+    return drawn[:, :negatives]
 
 
 def draw_order(n_samples: int, node: int, *, epoch: int, seed: int) -> npt.NDArray[np.int64]:

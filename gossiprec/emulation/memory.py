@@ -42,5 +42,5 @@ def check_fits(needed: dict[str, int]) -> None:
         raise ResourceError(
             f"the run needs {total / MIB:,.0f} MiB ({parts}), but {available / MIB:,.0f} MiB are available; "
             "lower dataset.limit_users or dataset.users, model.dim, the number of observers or their momenta, "
-            "or observers.reference_items"
+            "or observers.reference_items, or set executor.storage to float16"
         )

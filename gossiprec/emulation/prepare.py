@@ -26,6 +26,7 @@ from gossiprec.emulation.carrier import Carrier
 from gossiprec.emulation.course import Course, Foreseen, Unforeseen
 from gossiprec.emulation.memory import check_fits
 from gossiprec.emulation.metering import Metered
+from gossiprec.emulation.places import on_its_data
 from gossiprec.emulation.progress import Progress, Silent, Stopwatch
 from gossiprec.models import MODELS, Layout, Model
 from gossiprec.policies import POLICIES, Policy
@@ -129,17 +130,21 @@ def prepare(scenario: Scenario, progress: Progress | None = None) -> Prepared:
         course = (Unforeseen if protocol.chooses_by_value else Foreseen)(scenario, protocol)
     training = _settings(scenario)
     with watch("setup"):
-        model = MODELS[scenario.model.name](scenario.model.options)
+        model, data = on_its_data(MODELS[scenario.model.name](scenario.model.options), split)
         layout = model.layout(split.n_items, split.n_users if protocol.whole_user_table else 1)
         policies, treatment = _policies(scenario, protocol, model, layout, training, course.updates)
         updates = course.n_updates
         if course.updates is not None:
             updates = int(np.minimum(course.updates, treatment.most_updates).sum())
         epochs = training.local_epochs * updates
-        spare = _spare_rows(protocol.n_nodes, layout)
-        needed = _needed(layout, training, protocol.n_nodes, spare)
+        row_bytes = layout.row_size * np.dtype(scenario.executor.storage).itemsize
+        spare = _spare_rows(protocol.n_nodes, row_bytes)
+        needed = _needed(layout, row_bytes, training, protocol.n_nodes, spare)
         check_fits(needed)
-        executor = _executor(scenario, split, protocol, model, layout, training, treatment, epochs)
+        candidates = None
+        if protocol.chooses_by_value:
+            candidates = Candidates.draw(split, protocol.n_nodes, scenario.seed)
+        executor = _executor(scenario, protocol, model, data, layout, training, treatment, candidates, epochs)
     crew = Crew(_threads(scenario) if executor.parallel else 1)
     with watch("setup"):
         attacks = _attacks(scenario, split, protocol, executor, crew, own_rows=lambda: planner.current)
@@ -258,49 +263,53 @@ def _settings(scenario: Scenario) -> TrainingSettings:
     )
 
 
-def _needed(layout: Layout, training: TrainingSettings, n_nodes: int, spare: int) -> dict[str, int]:
+def _needed(
+    layout: Layout, row_bytes: int, training: TrainingSettings, n_nodes: int, spare: int
+) -> dict[str, int]:
     """Return the bytes of the nodes' versions, of versions in waiting and of optimizer state."""
-    row = 4 * layout.row_size
-    moments = 2 * n_nodes * row if training.optimizer == "adam" else 0
-    return {"parameters": n_nodes * row, "versions in waiting": spare * row, "moments": moments}
+    moments = 2 * n_nodes * 4 * layout.row_size if training.optimizer == "adam" else 0
+    return {"parameters": n_nodes * row_bytes, "versions in waiting": spare * row_bytes, "moments": moments}
 
 
 def _executor(
     scenario: Scenario,
-    split: Split,
     protocol: Protocol,
     model: Model,
+    data: LocalData,
     layout: Layout,
     training: TrainingSettings,
     treatment: Treatment,
+    candidates: Candidates | None,
     epochs: int,
 ) -> Executor:
     """Make the arena with every node's first version, and the executor that works on it."""
+    n_users, storage = len(data.positives), scenario.executor.storage
     arena = Arena(
-        layout, n_nodes=protocol.n_nodes, capacity=protocol.n_nodes, moments=training.optimizer == "adam"
+        layout,
+        n_nodes=protocol.n_nodes,
+        capacity=protocol.n_nodes,
+        moments=training.optimizer == "adam",
+        storage=storage,
     )
-    arena.rows[: split.n_users] = model.initial_rows(layout, split.n_users, scenario.seed)
+    model.fill_rows(arena.rows[:n_users], layout, scenario.seed)
     if protocol.has_coordinator:
-        arena.rows[split.n_users] = arena.rows[0]
-    data = LocalData(split.train, split.n_items)
-    candidates = (
-        Candidates.draw(split, protocol.n_nodes, scenario.seed) if protocol.chooses_by_value else None
-    )
+        arena.rows[n_users] = arena.rows[0]
     work = Workload(model, layout, training, data, arena, scenario.seed, treatment, candidates)
     name: str = scenario.executor.name
     if name == "auto":
-        name = _choose(model, treatment, scenario.executor.device, epochs)
+        lacks_kernels = EXECUTORS["fused"].lacks(model, training, storage, treatment) is not None
+        name = _choose(lacks_kernels, treatment, scenario.executor.device, epochs)
     return EXECUTORS[name](work, scenario.executor.device)
 
 
-def _choose(model: Model, treatment: Treatment, device: str, epochs: int) -> str:
+def _choose(lacks_kernels: bool, treatment: Treatment, device: str, epochs: int) -> str:
     """Return the executor that ``auto`` stands for."""
     if device == "cuda":
         return "batched"
     private = (treatment.kinds == Kind.PRIVATE).any()
     if epochs < (FEW_PRIVATE_EPOCHS if private else FEW_EPOCHS):
         return "reference"
-    return "fused" if EXECUTORS["fused"].supports(model, treatment) else "batched"
+    return "batched" if lacks_kernels else "fused"
 
 
 def _threads(scenario: Scenario) -> int:
@@ -308,9 +317,9 @@ def _threads(scenario: Scenario) -> int:
     return len(os.sched_getaffinity(0)) if asked == "auto" else asked
 
 
-def _spare_rows(n_nodes: int, layout: Layout) -> int:
+def _spare_rows(n_nodes: int, row_bytes: int) -> int:
     """Return how many versions in waiting to keep: two for each node, fewer where rows are large."""
-    return min(2 * n_nodes, max(n_nodes // 4, SPARE_BYTES // (4 * layout.row_size)))
+    return min(2 * n_nodes, max(n_nodes // 4, SPARE_BYTES // row_bytes))
 
 
 def _planner(
@@ -326,7 +335,9 @@ def _planner(
     for number, members in enumerate(pools):
         pools_of[members, number] = True
     training = work.training
-    samples = np.append(n_positives, 0)[: protocol.n_nodes] * (1 + training.negatives) * training.local_epochs
+    samples = (
+        np.append(work.data.n_samples(training.negatives), 0)[: protocol.n_nodes] * training.local_epochs
+    )
     per_epoch = samples // training.local_epochs
     steps = training.local_epochs * -(-per_epoch // (training.batch_size or max(int(per_epoch.max()), 1)))
     noise = np.where(work.treatment.kinds == Kind.PRIVATE, steps * work.layout.size / 450.0, 0.0)
@@ -335,12 +346,17 @@ def _planner(
         behaviours=protocol.behaviours,
         weights=protocol.merge_weights(n_positives),
         most_updates=work.treatment.most_updates,
-        cost=2.0 + samples / 100.0 + noise,
+        cost=2.0 + samples * _merges_per_sample(work) + noise,
         pools_of=pools_of,
         inline=course.inline,
         spare_rows=spare,
         expected_messages=course.n_messages,
     )
+
+
+def _merges_per_sample(work: Workload) -> float:
+    """Return the time to train on one sample, in merges (docs/models.md has both times, for large rows)."""
+    return 15.0 * work.layout.item_width / work.layout.row_size if work.data.moves is not None else 0.01
 
 
 def _parts(split: Split) -> tuple[Any, ...]:

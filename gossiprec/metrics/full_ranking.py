@@ -15,6 +15,9 @@ from gossiprec.metrics.ranking import F64, I64, gains
 
 Mask = npt.NDArray[np.bool_]
 
+FEW = 50
+"""Relevant items up to which looking through all scores for each is faster than sorting them."""
+
 
 @dataclass(frozen=True)
 class FullRanking:
@@ -29,11 +32,14 @@ class FullRanking:
         test items, then users".
     ndcg : ndarray of float64, shape (n_users,)
         Discounted gain over that of the ideal list, which begins with ``min(k, n_relevant)`` hits.
+    f1 : ndarray of float64, shape (n_users,)
+        Harmonic mean of precision, ``hits / k``, and recall: ``2 hits / (k + n_relevant)``.
     """
 
     hit_ratio: F64
     recall: F64
     ndcg: F64
+    f1: F64
 
 
 def relevant_ranks(scores: npt.NDArray[np.floating], candidates: Mask, relevant: Mask) -> I64:
@@ -52,10 +58,16 @@ def relevant_ranks(scores: npt.NDArray[np.floating], candidates: Mask, relevant:
     ndarray of int64, shape (n_relevant,)
         0-based ranks, ascending.
     """
-    others = np.sort(scores[candidates & ~relevant])  # NaN sorts last: it beats every relevant item
+    others = scores[candidates & ~relevant]
     own = np.asarray(scores[candidates & relevant], dtype=scores.dtype)
     own = np.sort(np.where(np.isnan(own), -np.inf, own))[::-1]
-    not_beaten = others.size - np.searchsorted(others, own, side="left")
+    if own.size < FEW:
+        beaten = np.array([np.count_nonzero(others < score) for score in own], np.int64)
+    else:
+        beaten = np.searchsorted(
+            np.sort(others), own, side="left"
+        )  # NaN sorts last: it beats every relevant item
+    not_beaten = others.size - beaten
     return np.asarray(not_beaten + np.arange(own.size), dtype=np.int64)
 
 
@@ -72,12 +84,13 @@ def full_ranking(
     k : int
         Length of the list that is shown.
     """
-    measured = np.full((3, len(scores)), np.nan)
+    measured = np.full((4, len(scores)), np.nan)
     ideal = np.concatenate([[0.0], np.cumsum(gains(np.arange(k)))])
     for user in range(len(scores)):
         ranks = relevant_ranks(scores[user], candidates[user], relevant[user])
         if ranks.size:
             hits = ranks[ranks < k]
             best = ideal[min(k, ranks.size)]
-            measured[:, user] = hits.size > 0, hits.size / ranks.size, gains(hits).sum() / best
+            f1 = 2 * hits.size / (k + ranks.size)
+            measured[:, user] = hits.size > 0, hits.size / ranks.size, gains(hits).sum() / best, f1
     return FullRanking(*measured)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -78,6 +79,16 @@ class Layout:
         """Size of a message that carries the full model in float32."""
         return 4 * self.size
 
+    def part(self, row: npt.NDArray[np.floating], kept: npt.NDArray[np.integer], user: int) -> F32:
+        """Return the small model ``[one user's row | kept items | shared]`` out of a row, of the layout's own type."""
+        small = replace(self, n_items=len(kept), n_users=1)
+        at = 0 if self.n_users == 1 else user * self.user_width
+        vector = np.zeros(small.row_size, np.float32)
+        vector[small.users] = row[at : at + self.user_width]
+        vector[small.items] = row[self.items].reshape(self.n_items, -1)[kept].ravel()
+        vector[small.shared] = row[self.shared]
+        return vector
+
     def user_index(self, node: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
         """Return the row of each node's user in its own model: 0, or the node id if nodes hold the user table."""
         return np.zeros_like(node) if self.n_users == 1 else node
@@ -95,6 +106,12 @@ class Model(ABC):
 
     has_sample_gradients: ClassVar[bool] = True
     """Whether the loss of a batch is the mean of its samples' own losses: DP-SGD clips each sample's gradient."""
+
+    trains_on_moves: ClassVar[bool] = False
+    """Whether samples are moves between places, (positive, negative, previous); else items with labels."""
+
+    places: F32 | None = None
+    """Where items are, shape (n_items, 3), for models that look at it: see :meth:`with_places`."""
 
     def __init__(self, options: Any) -> None:
         self.options = options
@@ -119,15 +136,34 @@ class Model(ABC):
     def loss(self, logits: torch.Tensor, labels: torch.Tensor, weights: torch.Tensor) -> torch.Tensor:
         """Return the mean loss of a batch; `weights` is 1 for a sample and 0 for padding."""
 
-    def initial_rows(self, layout: Layout, n_nodes: int, seed: int) -> F32:
-        """Return every node's first version, shape (n_nodes, row_size).
+    def batch_loss(
+        self,
+        call: Callable[..., Any],
+        user: torch.Tensor,
+        items: torch.Tensor,
+        labels: torch.Tensor,
+        weights: torch.Tensor,
+    ) -> torch.Tensor:
+        """Return what a batch of samples is trained to lower; `call` is the module's ``forward``."""
+        return self.loss(call(user, items), labels, weights)
+
+    def with_places(self, places: F32) -> Model:
+        """Return the model of items at `places`, shape (n_items, 3): unit vectors. Most models do not look at them."""
+        return self
+
+    def fill_rows(self, rows: npt.NDArray[np.floating], layout: Layout, seed: int) -> None:
+        """Write every node's first version into `rows`, shape (n_nodes, row_size), one after the other.
 
         Item tables and shared weights are common to all nodes; each user's row is a draw of its own.
         """
+        common = self.initial_common(layout.n_items, generator(seed, "initial-common")).astype(rows.dtype)
+        users = np.stack([self.initial_user(generator(seed, "initial-user", n)) for n in range(len(rows))])
+        for node, row in enumerate(rows):
+            row[layout.items.start : layout.size] = common
+            row[layout.users] = users[node] if layout.n_users == 1 else users[: layout.n_users].ravel()
+
+    def initial_rows(self, layout: Layout, n_nodes: int, seed: int) -> F32:
+        """Return every node's first version, shape (n_nodes, row_size)."""
         rows = np.zeros((n_nodes, layout.row_size), np.float32)
-        rows[:, layout.items.start : layout.size] = self.initial_common(
-            layout.n_items, generator(seed, "initial-common")
-        )
-        users = np.stack([self.initial_user(generator(seed, "initial-user", n)) for n in range(n_nodes)])
-        rows[:, layout.users] = users if layout.n_users == 1 else users[: layout.n_users].reshape(1, -1)
+        self.fill_rows(rows, layout, seed)
         return rows

@@ -7,7 +7,7 @@ from typing import Any
 
 from gossiprec.scenario.model import Scenario
 from gossiprec.scenario.problems import KeyPath, Problems
-from gossiprec.scenario.sections import METRIC
+from gossiprec.scenario.sections import METRIC, ranks_all_items
 
 
 def check_sections(scenario: Scenario, problems: Problems) -> None:
@@ -57,7 +57,7 @@ def _oversized(plain: dict[str, Any], n_users: int, n_items: int) -> Iterator[tu
         yield ("protocol", "participation"), f"found {participation}, which is no node out of {n_users}"
     for index, metric in enumerate(plain["evaluate"]["metrics"]):
         found = METRIC.fullmatch(metric)
-        if found and found[1] and int(found[3]) >= n_items:
+        if found and ranks_all_items(metric) and int(found[3]) >= n_items:
             yield ("evaluate", "metrics", index), f"found {metric!r}, but there are only {n_items} items"
     for key in ("policies", "observers"):
         for index, entry in enumerate(plain[key]):

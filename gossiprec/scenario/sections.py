@@ -9,8 +9,13 @@ from pydantic import Field, field_validator
 
 from gossiprec.options import Options
 
-METRIC = re.compile(r"(full_)?(hr|ndcg)@([1-9][0-9]{0,5})", re.ASCII)
+METRIC = re.compile(r"(full_)?(hr|ndcg|(?<!full_)f1)@([1-9][0-9]{0,5})", re.ASCII)
 CANDIDATES = 100  # a test item is ranked among itself and 99 fixed negatives, unless `full_`
+
+
+def ranks_all_items(metric: str) -> bool:
+    """Return whether a metric ranks every item, not just the candidates drawn for a test item."""
+    return metric.startswith(("full_", "f1@"))
 
 
 class Training(Options):
@@ -83,7 +88,7 @@ class Evaluate(Options):
     )
     metrics: tuple[str, ...] = Field(
         default=("hr@20", "ndcg@20"),
-        description="hr@K, ndcg@K: test item against 99 fixed negatives; full_hr@K, full_ndcg@K: all items.",
+        description="hr@K, ndcg@K: test item against 99 fixed negatives; full_hr@K, full_ndcg@K, f1@K: all items.",
     )
 
     @field_validator("metrics")
@@ -93,9 +98,9 @@ class Evaluate(Options):
             found = METRIC.fullmatch(metric)
             if not found:
                 raise ValueError(
-                    f"found {metric!r}, must be hr@K, ndcg@K, full_hr@K or full_ndcg@K, such as hr@20"
+                    f"found {metric!r}, must be hr@K, ndcg@K, full_hr@K, full_ndcg@K or f1@K, such as hr@20"
                 )
-            if not found[1] and int(found[3]) >= CANDIDATES:
+            if not ranks_all_items(metric) and int(found[3]) >= CANDIDATES:
                 raise ValueError(
                     f"found {metric!r}, but only {CANDIDATES} items are ranked; did you mean 'full_{metric}'?"
                 )
@@ -119,4 +124,8 @@ class Executor(Options):
     )
     device: Literal["auto", "cpu", "cuda"] = Field(
         default="auto", description="Where the batched executor keeps the models."
+    )
+    storage: Literal["float32", "float16"] = Field(
+        default="float32",
+        description="What models are kept in; float16 halves the memory and rounds at random (docs/models.md).",
     )

@@ -228,7 +228,7 @@ def test_a_node_steps_once_per_batch_of_its_own(name, batch_size):
 
     run_waves(executor, everyone_trains(5, times=3))
 
-    samples = executor.work.data.positives.sizes * (1 + training.negatives)
+    samples = executor.work.data.n_samples(training.negatives)
     batches = -(-samples // (batch_size or samples))
     assert executor.work.arena.steps.tolist() == (3 * 2 * batches).tolist()
 

@@ -6,8 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import chi2_contingency, chisquare
 
-from gossiprec.compute.training import NEGATIVES, SHUFFLE, LocalData, draw_order, draw_samples
-from gossiprec.data.split import ItemSets
+from gossiprec.compute.training import NEGATIVES, SHUFFLE, LocalData, Moves, draw_order, draw_samples
+from gossiprec.data.split import ItemSets, Transitions
 from gossiprec.rng import exponentials, generator, philox_words, purpose_id, uniforms
 
 SURE = 1e-4
@@ -199,3 +199,43 @@ def test_another_node_epoch_or_seed_shuffles_differently(change):
     one, two = (draw_order(50, **arguments) for arguments in (base, base | change))
 
     assert one.tolist() != two.tolist()
+
+
+@pytest.fixture(scope="module")
+def moving(data):
+    """Node 0 moves once; node 1 moves three times, once from nowhere; node 2 not at all."""
+    moves = Moves(
+        np.array([0, 1, 4, 4]), np.array([3, 7, 8, 7], np.int32), np.array([-1, 0, -1, 19], np.int32)
+    )
+    return LocalData(data.positives, N_ITEMS, moves)
+
+
+@given(st.integers(1, 9), st.integers(0, 50))
+@settings(deadline=None)
+def test_each_move_meets_fresh_items_the_node_never_visited(moving, negatives, update):
+    samples, labels = draw_samples(moving, 1, update=update, negatives=negatives, seed=5)
+
+    assert samples.dtype == np.int32
+    assert labels.tolist() == [1.0] * len(samples)
+    assert samples[:, [0, 2]].tolist() == np.repeat([[7, 0], [8, -1], [7, 19]], negatives, axis=0).tolist()
+    assert not set(samples[:, 1]) & set(POSITIVES[1])
+    assert len(samples) == moving.n_samples(negatives)[1] == 3 * negatives
+
+
+def test_negatives_of_moves_change_with_the_update_and_with_the_node(moving):
+    drawn = [draw_samples(moving, 1, update=u, negatives=8, seed=5)[0][:, 1].tolist() for u in range(6)]
+
+    assert len({tuple(items) for items in drawn}) == 6
+    assert len(draw_samples(moving, 2, update=0, negatives=8, seed=5)[0]) == 0
+
+
+def test_a_move_that_took_longer_than_the_window_has_no_previous_place():
+    gaps = np.array([5.0, 360.0, 360.5, np.nan], np.float32)
+    seen = Transitions(
+        np.array([0, 4]), np.array([1, 2, 3, -1], np.int32), np.arange(4, dtype=np.int32), gaps
+    )
+
+    found = Moves.within(seen, 360.0)
+
+    assert found.previous.tolist() == [1, 2, -1, -1]
+    assert found.items.tolist() == [0, 1, 2, 3]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 from hypothesis import strategies as st
@@ -11,12 +11,14 @@ from hypothesis import strategies as st
 from gossiprec.compute.arena import Arena
 from gossiprec.compute.executors import EXECUTORS, Executor, Workload
 from gossiprec.compute.program import Program
-from gossiprec.compute.training import LocalData, TrainingSettings
+from gossiprec.compute.training import LocalData, Moves, TrainingSettings
 from gossiprec.compute.treatment import Treatment
 from gossiprec.data.split import ItemSets
 from gossiprec.models import MODELS
+from gossiprec.models.places import unit_vectors
 
 ROUNDS = 3
+SGD_MOVES = TrainingSettings(optimizer="sgd", learning_rate=0.005, batch_size=128, negatives=1)
 
 
 @dataclass(frozen=True)
@@ -35,11 +37,18 @@ class World:
     n_items: int = 12
     user_table: bool = False
     model: str = "gmf"
-    training: TrainingSettings = field(default_factory=TrainingSettings)
+    training: TrainingSettings | None = None
     seed: int = 0
     drift_penalty: tuple[float, ...] = ()
     clip_norm: tuple[float, ...] = ()
     noise_multiplier: tuple[float, ...] = ()
+    storage: str = "float32"
+
+    @property
+    def settings(self) -> TrainingSettings:
+        """The training, or what the model is usually trained with."""
+        usual = SGD_MOVES if MODELS[self.model].trains_on_moves else TrainingSettings()
+        return self.training or usual
 
     def positives(self) -> ItemSets:
         """Draw each node's positives: at least one, fewer than 60, and never every item."""
@@ -50,25 +59,41 @@ class World:
             np.repeat(np.arange(self.n_nodes), sizes), np.concatenate(items), self.n_nodes
         )
 
+    def places(self) -> np.ndarray:
+        """Draw a place on the globe for each item."""
+        degrees = np.random.default_rng([self.seed, 3]).uniform([-90, -180], [90, 180], (self.n_items, 2))
+        return unit_vectors(degrees)
+
+    def moves(self) -> Moves:
+        """Draw a move to each positive and some more, two in three of them from another positive or the same."""
+        rng, positives = np.random.default_rng([self.seed, 4]), self.positives()
+        own = [positives[node] for node in range(self.n_nodes)]
+        items = [np.append(some, rng.choice(some, rng.integers(0, 9))) for some in own]
+        previous = [np.where(rng.random(len(to)) < 2 / 3, rng.choice(to, len(to)), -1) for to in items]
+        offsets = np.concatenate([[0], np.cumsum([len(to) for to in items])])
+        return Moves(
+            offsets, np.concatenate(items).astype(np.int32), np.concatenate(previous).astype(np.int32)
+        )
+
     def workload(self) -> Workload:
         """Return the workload at the start of the run; rows ``n_nodes:`` of the arena are free.
 
         Every parameter starts from noise of its own: models differ, and gradients stand well above rounding.
         """
-        model = make_model(self.model)
+        model = make_model(self.model).with_places(self.places())
         layout = model.layout(self.n_items, self.n_nodes if self.user_table else 1)
         arena = Arena(
             layout,
             n_nodes=self.n_nodes,
             capacity=2 * self.n_nodes,
-            moments=self.training.optimizer == "adam",
+            moments=self.settings.optimizer == "adam",
+            storage=self.storage,
         )
-        arena.rows[: self.n_nodes] = model.initial_rows(layout, self.n_nodes, self.seed)
+        model.fill_rows(arena.rows[: self.n_nodes], layout, self.seed)
         noise = np.random.default_rng([self.seed, 2]).normal(0.0, 0.3, (self.n_nodes, layout.size))
         arena.rows[: self.n_nodes, : layout.size] += noise.astype(np.float32)
-        data = LocalData(self.positives(), self.n_items)
-        treatment = self.treatment()
-        return Workload(model, layout, self.training, data, arena, self.seed, treatment)
+        data = LocalData(self.positives(), self.n_items, self.moves() if model.trains_on_moves else None)
+        return Workload(model, layout, self.settings, data, arena, self.seed, self.treatment())
 
     def treatment(self) -> Treatment:
         """Return the treatment: what the world says of a policy is dealt out to the nodes in turn."""
@@ -172,7 +197,7 @@ def worlds(draw, model="gmf", treated=False):
     the step at the default epsilon of 1e-8 is a learning rate of random sign; at 1e-3 it is 1e-5 of one.
     """
     training = TrainingSettings(
-        optimizer=draw(st.sampled_from(["adam", "sgd"])),
+        optimizer="sgd" if MODELS[model].trains_on_moves else draw(st.sampled_from(["adam", "sgd"])),
         learning_rate=0.01,
         epsilon=1e-3,
         batch_size=draw(st.sampled_from([None, 1, 7, 32, 64])),

@@ -1,5 +1,6 @@
 """What a run needs, told before it starts, and what a machine cannot hold refused."""
 
+import importlib
 import os
 import re
 
@@ -65,6 +66,28 @@ def test_a_prepared_run_tells_what_it_needs(optimizer):
     assert prepared.needed["moments"] == (2 * 12 * row_bytes if optimizer == "adam" else 0)
     assert prepared.needed["observers"] == sum(attack.state_bytes for attack in prepared.attacks)
     assert prepared.attacks[1].state_bytes == 12 * row_bytes + 4 * 6 * 12
+
+
+def test_float16_takes_half_the_memory_but_for_moments():
+    full, half = (
+        prepare(load_scenario(tiny(observers=[], executor={"name": "batched", "storage": storage})))
+        for storage in ("float32", "float16")
+    )
+
+    assert half.executor.work.arena.rows.dtype == np.float16
+    assert half.needed["parameters"] == full.needed["parameters"] // 2
+    assert half.needed["versions in waiting"] == full.needed["versions in waiting"] // 2
+    assert half.needed["moments"] == full.needed["moments"] > 0
+
+
+def test_auto_takes_an_executor_that_has_the_storage(monkeypatch):
+    monkeypatch.setattr(importlib.import_module("gossiprec.emulation.prepare"), "FEW_EPOCHS", 0)
+    chosen = [
+        prepare(load_scenario(tiny(observers=[], executor={"storage": storage}))).executor.name
+        for storage in ("float32", "float16")
+    ]
+
+    assert chosen == ["fused", "batched"]
 
 
 def test_a_run_too_large_for_any_machine_is_refused_before_memory_is_taken():

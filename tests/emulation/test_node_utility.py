@@ -34,9 +34,9 @@ class RecordingExecutor:
     def __init__(self, executor):
         self.work, self.asked, self._executor = executor.work, [], executor
 
-    def scores(self, layout, rows, row, user, offsets, items):
+    def scores(self, layout, rows, row, user, offsets, items, contexts=None):
         self.asked.append((row.tolist(), [part.tolist() for part in np.split(items, offsets[1:-1])]))
-        return self._executor.scores(layout, rows, row, user, offsets, items)
+        return self._executor.scores(layout, rows, row, user, offsets, items, contexts)
 
 
 def executor_for(split, *, user_table=False, seed=0):
@@ -74,7 +74,9 @@ def candidates_of(split, executor, metrics=("hr@5",)):
     }
 
 
-def test_each_test_item_meets_99_distinct_items_the_user_never_touched():
+@pytest.mark.parametrize("many", [10, 10_000], ids=["one by one", "by keys"])
+def test_each_test_item_meets_99_distinct_items_the_user_never_touched(monkeypatch, many):
+    monkeypatch.setattr("gossiprec.emulation.utility.MANY", many)
     split = drawn_split()
     found = candidates_of(split, executor_for(split))
     assert sorted(found) == [user for user in range(N_USERS) if user not in TESTLESS]

@@ -19,10 +19,12 @@ def measure_by_sorting(scores, candidates, relevant, k):
     order = sorted(np.flatnonzero(candidates), key=lambda item: (-scores[item], relevant[item]))
     hits = [bool(relevant[item]) for item in order]
     if not any(hits):
-        return [np.nan] * 3
+        return [np.nan] * 4
     dcg = sum(1 / np.log2(place + 2) for place, hit in enumerate(hits[:k]) if hit)
     ideal = sum(1 / np.log2(place + 2) for place in range(min(k, sum(hits))))
-    return [float(any(hits[:k])), sum(hits[:k]) / sum(hits), dcg / ideal]
+    precision, recall = sum(hits[:k]) / k, sum(hits[:k]) / sum(hits)
+    f1 = 2 * precision * recall / (precision + recall) if any(hits[:k]) else 0.0
+    return [float(any(hits[:k])), recall, dcg / ideal, f1]
 
 
 def test_seen_items_leave_the_list():
@@ -43,6 +45,7 @@ def test_a_hand_worked_list():
     assert found.hit_ratio == pytest.approx([1.0])
     assert found.recall == pytest.approx([0.5])
     assert found.ndcg == pytest.approx([(1 / np.log2(3)) / (1 + 1 / np.log2(3))])
+    assert found.f1 == pytest.approx([0.5])  # one hit in two shown, of two wanted
 
 
 def test_a_user_without_test_items_has_no_value():
@@ -61,9 +64,22 @@ def test_not_a_number_is_never_a_hit():
 def test_agrees_with_a_full_sort(scores, candidates, relevant, k):
     found = full_ranking(scores, candidates, relevant, k=k)
     expected = [measure_by_sorting(scores[u], candidates[u], relevant[u], k) for u in range(N_USERS)]
-    assert np.column_stack([found.hit_ratio, found.recall, found.ndcg]) == pytest.approx(
+    assert np.column_stack([found.hit_ratio, found.recall, found.ndcg, found.f1]) == pytest.approx(
         np.array(expected), nan_ok=True
     )
+
+
+def test_many_relevant_items_are_ranked_as_a_few_are(monkeypatch):
+    draw = np.random.default_rng(4)
+    scores = draw.integers(0, 40, 300).astype(np.float32)
+    scores[draw.random(300) < 0.1] = np.nan
+    candidates, relevant = draw.random((2, 300)) < [[0.9], [0.1]]
+    found = []
+    for few in (0, 300):
+        monkeypatch.setattr("gossiprec.metrics.full_ranking.FEW", few)
+        found.append(relevant_ranks(scores, candidates, relevant).tolist())
+    assert found[0] == found[1]
+    assert len(found[0]) > 10
 
 
 def test_ndcg_agrees_with_scikit_learn_where_there_are_no_ties():

@@ -63,13 +63,17 @@ ONE_PROBLEM = {
     "must be a number or a list",
     "evaluate: {every: 0}": "x.yaml:7: evaluate.every: found 0, must be greater than or equal to 1",
     "evaluate: {metrics: [hr20]}": "x.yaml:7: evaluate.metrics: found 'hr20', "
-    "must be hr@K, ndcg@K, full_hr@K or full_ndcg@K, such as hr@20",
+    "must be hr@K, ndcg@K, full_hr@K, full_ndcg@K or f1@K, such as hr@20",
     "evaluate: {metrics: [hr@100]}": "x.yaml:7: evaluate.metrics: found 'hr@100', "
     "but only 100 items are ranked; did you mean 'full_hr@100'?",
+    "evaluate: {metrics: [full_f1@20]}": "x.yaml:7: evaluate.metrics: found 'full_f1@20', "
+    "must be hr@K, ndcg@K, full_hr@K, full_ndcg@K or f1@K, such as hr@20",
     "evaluate: {metrics: [hr@20, hr@20]}": "x.yaml:7: evaluate.metrics: hr@20 written twice",
     "executor: {name: fussed}": "x.yaml:7: executor.name: found 'fussed', "
     "must be 'auto', 'reference', 'batched' or 'fused'; did you mean 'fused'?",
     "executor: {threads: 0}": "x.yaml:7: executor.threads: found 0, must be greater than or equal to 1",
+    "executor: {storage: float8}": "x.yaml:7: executor.storage: found 'float8', must be 'float32' or 'float16'; "
+    "did you mean 'float32'?",
     "preset: full94": "x.yaml:7: preset: found 'full94', must be one of authors100, full943; "
     "did you mean 'full943'?",
     "1: one": "x.yaml:7: the key '1' must be text",

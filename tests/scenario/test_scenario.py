@@ -81,7 +81,7 @@ scenarios = st.fixed_dictionaries(
         ),
         "observers": st.lists(observer, max_size=1),
         "evaluate": some(
-            every=count, metrics=st.lists(st.sampled_from(["hr@5", "full_ndcg@20"]), unique=True)
+            every=count, metrics=st.lists(st.sampled_from(["hr@5", "full_ndcg@20", "f1@500"]), unique=True)
         ),
         "executor": some(threads=st.one_of(st.just("auto"), count), device=st.sampled_from(["cpu", "cuda"])),
     },
@@ -127,6 +127,7 @@ def test_resolving_fills_in_every_default(load, minimal):
         "threads": "auto",
         "wave_size": "unlimited",
         "device": "auto",
+        "storage": "float32",
     }
     assert resolved["seed"] == 1
     assert list(resolved) == list(Scenario.model_fields)

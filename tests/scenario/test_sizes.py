@@ -48,6 +48,11 @@ protocol: {name: fedavg, rounds: 1, participation: %s}
             10,
             "x.yaml:7: evaluate.metrics.0: found 'full_hr@20', but there",
         ),
+        (
+            "evaluate: {metrics: [hr@5, f1@20]}\n",
+            10,
+            "x.yaml:7: evaluate.metrics.1: found 'f1@20', but there",
+        ),
     ],
 )
 def test_what_the_data_cannot_carry_is_named_with_its_line(load, minimal, text, n_users, expected):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
@@ -57,9 +57,11 @@ class Executor(ABC):
         self.device = device
 
     @classmethod
-    def supports(cls, model: Model, treatment: Treatment | None = None) -> bool:
-        """Return whether the executor can run this model, on nodes treated like that."""
-        return True
+    def lacks(
+        cls, model: Model, training: TrainingSettings, storage: str, treatment: Treatment
+    ) -> str | None:
+        """Return what keeps the executor from running this model so trained, stored and treated, or None."""
+        return None
 
     def warm_up(self) -> None:  # noqa: B027 (most executors have nothing to warm up)
         """Do once what takes long before the first task; a compiled executor compiles."""
@@ -68,39 +70,73 @@ class Executor(ABC):
     def run(self, program: Program, tasks: I64) -> None:
         """Run `tasks` (indices into the program) of one wave, in the given order."""
 
-    def appraised(self, program: Program, task: int, entry: int) -> np.float32:
-        """Return the weight that the own version keeps in a merge by performance, and note what was found."""
+    def appraise(self, program: Program, tasks: I64) -> None:
+        """Find the weights of merges by performance, and note what was found: then they are merges like others.
+
+        Only the items of the receiver's lists are looked at, in small models ``[own user | items | shared]``.
+        """
+        keep, offsets = program.merge_keep, program.merge_offsets
+        for task in tasks[(np.diff(offsets) > 0)[tasks]].tolist():
+            if keep[offsets[task]] < 0:
+                self._appraise_one(program, task)
+
+    def _appraise_one(self, program: Program, task: int) -> None:
         work, node = self.work, int(program.node[task])
         assert work.candidates is not None
         lists = work.candidates.of(node)
+        entries = range(program.merge_offsets[task], program.merge_offsets[task + 1])
         if not len(lists):
-            return np.float32(0.5)
-        versions = work.arena.rows[[program.target[task], program.merge_row[entry]]]
-        if work.layout.n_users == 1:
-            versions[1, work.layout.users] = versions[0, work.layout.users]
-        user = work.layout.user_index(np.array([node, node]))
-        offsets, items = np.array([0, lists.size, 2 * lists.size]), np.tile(lists.ravel(), 2)
-        scores = self.scores(work.layout, versions, np.arange(2), user, offsets, items)
-        own, received = (performance(part) for part in scores.reshape(2, *lists.shape))
-        program.found[entry] = received
-        program.refused[task] = own + received == 0
-        return weight_kept(own, received)
+            program.merge_keep[entries.start : entries.stop] = 0.5
+            return
+        kept, places = np.unique(lists, return_inverse=True)
+        small = replace(work.layout, n_items=len(kept), n_users=1)
+        where = None if work.model.places is None else work.model.places[kept]
+        asked = np.tile(places.astype(np.int32).ravel(), 2)
+        own = work.layout.part(work.arena.rows[program.source[task]], kept, node)
+        for entry in entries:
+            received = work.layout.part(work.arena.rows[program.merge_row[entry]], kept, node)
+            if work.layout.n_users == 1:
+                received[small.users] = own[small.users]
+            scores = self.scores(
+                small, np.stack([own, received]), np.arange(2), np.zeros(2, np.int64),
+                np.array([0, lists.size, 2 * lists.size]), asked, places=where,
+            )  # fmt: skip
+            mine, theirs = (performance(part) for part in scores.reshape(2, *lists.shape))
+            keep = weight_kept(mine, theirs)
+            own = received if keep == 0 else keep * own + (1 - keep) * received
+            program.merge_keep[entry], program.found[entry] = keep, theirs
+            program.refused[task] = mine + theirs == 0
 
     @abstractmethod
-    def scores(self, layout: Layout, rows: F32, row: I64, user: I64, offsets: I64, items: I32) -> F32:
+    def scores(
+        self,
+        layout: Layout,
+        rows: F32,
+        row: I64,
+        user: I64,
+        offsets: I64,
+        items: I32,
+        contexts: I32 | None = None,
+        places: F32 | None = None,
+    ) -> F32:
         """Return predicted scores as logits (GMF: the argument of its sigmoid): they rank alike and do not saturate.
 
         Parameters
         ----------
         layout : Layout
             Of `rows`; it may hold fewer items than the run's, as the models that observers keep do.
-        rows : ndarray of float32, shape (n_rows, row_size)
+        rows : ndarray of float32 or float16, shape (n_rows, row_size)
             Model versions.
         row, user : ndarray of int64, shape (n_queries,)
             Query q uses version ``rows[row[q]]`` and row ``user[q]`` of its user table.
         offsets : ndarray of int64, shape (n_queries + 1,)
         items : ndarray of int32, shape (offsets[-1],)
             Query q scores ``items[offsets[q]:offsets[q + 1]]``.
+        contexts : ndarray of int32, shape (offsets[-1],), optional
+            For models of moves: the item that the user was at before each item, by the layout's numbering; -1: not
+            known, as all are if it is left out. Other models do not look at it.
+        places : ndarray of float32, shape (n_items, 3), optional
+            Unit vectors of the layout's items; those of the run's items if left out.
 
         Returns
         -------

@@ -28,6 +28,7 @@ from gossiprec.compute.executors.base import F32, I32, I64, Executor, Workload
 from gossiprec.compute.executors.reference import hold_items, local_batches, one_torch_thread
 from gossiprec.compute.noise import noise_row
 from gossiprec.compute.program import Program
+from gossiprec.compute.rounding import U32, merge_keys, update_keys
 from gossiprec.compute.treatment import Kind
 from gossiprec.errors import ResourceError
 from gossiprec.models.base import Layout
@@ -75,41 +76,57 @@ class BatchedExecutor(Executor):
 
     def run(self, program: Program, tasks: I64) -> None:
         """Run `tasks` of one wave: first all merges, then all local updates."""
+        self.appraise(program, tasks)
         for some in _pieces(tasks, self._stack_rows):
             self._merge(program, some)
         with one_torch_thread():
             for stack in self._stacks(program, tasks[(program.update[tasks] >= 0) & ~program.refused[tasks]]):
                 self._train(stack)
 
-    def scores(self, layout: Layout, rows: F32, row: I64, user: I64, offsets: I64, items: I32) -> F32:
+    def scores(
+        self,
+        layout: Layout,
+        rows: F32,
+        row: I64,
+        user: I64,
+        offsets: I64,
+        items: I32,
+        contexts: I32 | None = None,
+        places: F32 | None = None,
+    ) -> F32:
         """Return predicted scores (see the base class)."""
         out = np.empty(len(items), np.float32)
-        module = self.work.model.module(layout).to(self._device)
+        model = self.work.model if places is None else self.work.model.with_places(places)
+        module = model.module(layout).to(self._device)
         predict = vmap(partial(_logits, module))
+        asked_of = [items, contexts] if contexts is not None and model.trains_on_moves else [items]
         lengths = np.diff(offsets)
         with torch.no_grad(), one_torch_thread():
             for width, queries in self._alike(_padded_width(lengths), self._stack_rows):
                 place = np.arange(width)
                 real = place < lengths[queries, None]
                 asked = offsets[queries, None] + np.where(real, place, 0)
-                parameters = _named(module, self._put(rows[row[queries], : layout.size]))
-                logits = predict(parameters, self._put(user[queries, None]), self._put(items[asked]))
+                parameters = _named(
+                    module, self._put(rows[row[queries], : layout.size].astype(np.float32, copy=False))
+                )
+                where = [self._put(part[asked]) for part in asked_of]
+                logits = predict(parameters, self._put(user[queries, None]), *where)
                 out[asked[real]] = logits.cpu().numpy()[real]
         return out
 
     def _merge(self, program: Program, tasks: I64) -> None:
         """Merge every task's first delivery, then every task's second, and so on, into the target rows."""
-        rows, merged = self.work.arena.rows, self.work.layout.merged
-        rows[program.target[tasks]] = rows[program.source[tasks]]
+        arena, merged = self.work.arena, self.work.layout.merged
+        rows = arena.load(program.source[tasks])
         first, n_merges = program.merge_offsets[tasks], np.diff(program.merge_offsets)[tasks]
         for k in range(n_merges.max(initial=0)):
-            entry, target = (first + k)[n_merges > k], program.target[tasks][n_merges > k]
+            entry, some = (first + k)[n_merges > k], n_merges > k
             keep = program.merge_keep[entry, None]
-            for place in np.flatnonzero(keep < 0):
-                keep[place] = self.appraised(program, int(tasks[n_merges > k][place]), int(entry[place]))
-            received = rows[program.merge_row[entry], merged]
-            mixed = keep * rows[target, merged] + (1 - keep) * received
-            rows[target, merged] = np.where(keep == 0, received, mixed)
+            received = arena.load(program.merge_row[entry])[:, merged]
+            mixed = keep * rows[some, merged] + (1 - keep) * received
+            rows[some, merged] = np.where(keep == 0, received, mixed)
+        keys = merge_keys(program, tasks, self.work.seed) if arena.is_half else None
+        arena.store(program.target[tasks], rows, keys)
 
     def _stacks(self, program: Program, tasks: I64) -> Iterator[_Stack]:
         """Draw all batches; stack updates of equal width, those with most batches first."""
@@ -127,7 +144,8 @@ class BatchedExecutor(Executor):
             for width, chosen in self._alike(alike, max(1, self._stack_rows // max(samples, 1))):
                 some = np.array([lessons[c][0] for c in chosen])
                 batches = [lessons[c][1] for c in chosen]
-                yield _Stack.pad(program.node[some], program.target[some], batches, width, Kind(kind))
+                keys = update_keys(program, some, self.work.seed) if self.work.arena.is_half else None
+                yield _Stack.pad(program.node[some], program.target[some], keys, batches, width, Kind(kind))
 
     def _alike(self, widths: I64, stack_rows: int) -> Iterator[tuple[int, I64]]:
         """Yield each width but 0 with the places that have it, a stack at a time, a lone place twice."""
@@ -139,7 +157,8 @@ class BatchedExecutor(Executor):
         """Train a stack and store the result; nodes drop out as their batches run out."""
         arena, size = self.work.arena, self.work.layout.size
         has_moments = self.work.training.optimizer == "adam"
-        parameters = self._put(arena.rows[stack.target, :size])
+        rows = arena.load(stack.target)
+        parameters = self._put(rows[:, :size])
         moments = [self._put(m[stack.node, :size]) for m in (arena.first, arena.second) if has_moments]
         steps = self._put(arena.steps[stack.node].astype(np.float32))
         user = self._put(self.work.layout.user_index(stack.node)[:, None])
@@ -161,7 +180,8 @@ class BatchedExecutor(Executor):
             if stack.kind != Kind.PLAIN:
                 self._draw_back(gradient[some], parameters[some], start[some], stack, some, batch)
             self._descend(parameters[:n], gradient[:n], [m[:n] for m in moments], steps[:n])
-        arena.rows[stack.target, :size] = parameters.cpu().numpy()
+        rows[:, :size] = parameters.cpu().numpy()
+        arena.store(stack.target, rows, stack.keys)
         for stored, trained in zip((arena.first, arena.second), moments, strict=False):
             stored[stack.node, :size] = trained.cpu().numpy()
         arena.steps[stack.node] += stack.n_steps
@@ -235,7 +255,8 @@ class BatchedExecutor(Executor):
     def _loss(
         self, parameters: Parameters, user: Tensor, items: Tensor, labels: Tensor, weights: Tensor
     ) -> Tensor:
-        return self.work.model.loss(_logits(self._module, parameters, user, items), labels, weights)
+        call = partial(_logits, self._module, parameters)
+        return self.work.model.batch_loss(call, user, items.long(), labels, weights)
 
     def _put(self, array: npt.NDArray[np.generic]) -> Tensor:
         """Move an array to the device."""
@@ -249,16 +270,19 @@ class _Stack:
     Attributes
     ----------
     node, target : ndarray of int64, shape (n_tasks,)
+    keys : ndarray of uint32, shape (n_tasks,), or None
+        For rounding what was trained.
     n_steps : ndarray of int64, shape (n_tasks,)
         Batches of each task, all epochs together.
     items, labels, weights : ndarray, shape (n_tasks, n_steps[0], width)
-        Samples; weight 0 is padding.
+        Samples; weight 0 is padding. Items of moves have one more axis of length 3.
     kind : Kind
         How all of them train.
     """
 
     node: I64
     target: I64
+    keys: U32 | None
     n_steps: I64
     items: I32
     labels: F32
@@ -266,13 +290,16 @@ class _Stack:
     kind: Kind
 
     @classmethod
-    def pad(cls, node: I32, target: I32, lessons: list[list[Batch]], width: int, kind: Kind) -> _Stack:
+    def pad(
+        cls, node: I32, target: I32, keys: U32 | None, lessons: list[list[Batch]], width: int, kind: Kind
+    ) -> _Stack:
         """Pad each task's batches to `width`."""
         n_steps = np.array([len(batches) for batches in lessons], np.int64)
         shape = (len(lessons), int(n_steps.max()), width)
+        samples = (*shape, *lessons[0][0][0].shape[1:])
         stack = cls(
-            node.astype(np.int64), target.astype(np.int64), n_steps,
-            np.zeros(shape, np.int32), np.zeros(shape, np.float32), np.zeros(shape, np.float32), kind,
+            node.astype(np.int64), target.astype(np.int64), keys, n_steps,
+            np.zeros(samples, np.int32), np.zeros(shape, np.float32), np.zeros(shape, np.float32), kind,
         )  # fmt: skip
         for t, batches in enumerate(lessons):
             for k, (items, labels) in enumerate(batches):
@@ -282,8 +309,8 @@ class _Stack:
         return stack
 
 
-def _logits(module: torch.nn.Module, parameters: Parameters, user: Tensor, items: Tensor) -> Tensor:
-    logits: Tensor = functional_call(module, parameters, (user, items.long()))
+def _logits(module: torch.nn.Module, parameters: Parameters, user: Tensor, *asked: Tensor) -> Tensor:
+    logits: Tensor = functional_call(module, parameters, (user, *(part.long() for part in asked)))
     return logits
 
 

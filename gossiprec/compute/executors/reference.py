@@ -12,6 +12,7 @@ from gossiprec.compute.executors import EXECUTORS
 from gossiprec.compute.executors.base import F32, I32, I64, Executor, Workload
 from gossiprec.compute.noise import noise_row
 from gossiprec.compute.program import Program
+from gossiprec.compute.rounding import merge_keys, update_keys
 from gossiprec.compute.training import draw_order, draw_samples
 from gossiprec.models.base import Layout
 
@@ -35,34 +36,52 @@ class ReferenceExecutor(Executor):
 
     def run(self, program: Program, tasks: I64) -> None:
         """Run `tasks` of one wave, one after the other."""
-        rows = self.work.arena.rows
+        arena, seed = self.work.arena, self.work.seed
+        self.appraise(program, tasks)
         with one_torch_thread():
             for task in tasks.tolist():
-                row = rows[program.target[task]]
-                row[:] = rows[program.source[task]]
-                self._merge(row, program, task)
+                only = np.array([task])
+                target = program.target[only]
+                row = arena.load(program.source[only])
+                self._merge(row[0], program, task)
+                arena.store(target, row, merge_keys(program, only, seed) if arena.is_half else None)
                 if program.update[task] >= 0 and not program.refused[task]:
-                    self._learner(int(program.node[task])).train(row, int(program.update[task]))
+                    row = arena.load(target)
+                    self._learner(int(program.node[task])).train(row[0], int(program.update[task]))
+                    arena.store(target, row, update_keys(program, only, seed) if arena.is_half else None)
 
-    def scores(self, layout: Layout, rows: F32, row: I64, user: I64, offsets: I64, items: I32) -> F32:
+    def scores(
+        self,
+        layout: Layout,
+        rows: F32,
+        row: I64,
+        user: I64,
+        offsets: I64,
+        items: I32,
+        contexts: I32 | None = None,
+        places: F32 | None = None,
+    ) -> F32:
         """Return predicted scores, one query at a time (see the base class)."""
         out = np.empty(len(items), np.float32)
-        module = self.work.model.module(layout)
+        model = self.work.model if places is None else self.work.model.with_places(places)
+        module = model.module(layout)
         with torch.no_grad(), one_torch_thread():
             for query in range(len(row)):
                 asked = slice(offsets[query], offsets[query + 1])
-                _load(module, rows[row[query]].copy())
-                logits = module(torch.tensor([user[query]]), torch.from_numpy(items[asked]).long())
+                _load(module, rows[row[query]].astype(np.float32))
+                known = [contexts] if contexts is not None and model.trains_on_moves else []
+                where = [torch.from_numpy(part[asked]).long() for part in (items, *known)]
+                logits = module(torch.tensor([user[query]]), *where)
                 out[asked] = logits.numpy()
         return out
 
     def _merge(self, row: F32, program: Program, task: int) -> None:
         own = row[self.work.layout.merged]
         for entry in range(program.merge_offsets[task], program.merge_offsets[task + 1]):
-            received = self.work.arena.rows[program.merge_row[entry], self.work.layout.merged]
+            received = self.work.arena.rows[program.merge_row[entry], self.work.layout.merged].astype(
+                np.float32
+            )
             keep = program.merge_keep[entry]
-            if keep < 0:
-                keep = self.appraised(program, task, entry)
             own[:] = received if keep == 0 else keep * own + (1 - keep) * received
 
     def _learner(self, node: int) -> _Learner:
@@ -112,7 +131,7 @@ class _Learner:
         self._work.arena.steps[self._node] += 1
 
     def _loss(self, items: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
-        return self._work.model.loss(self._module(self._user, items), labels, torch.ones_like(labels))
+        return self._work.model.batch_loss(self._module, self._user, items, labels, torch.ones_like(labels))
 
     def _noisy_gradient(self, items: torch.Tensor, labels: torch.Tensor) -> None:
         """Set the gradient of DP-SGD: one sample after the other, clipped; then noise; then the mean."""

@@ -9,14 +9,16 @@ import numpy as np
 from gossiprec.compute.appraisal import Candidates
 from gossiprec.compute.executors import EXECUTORS
 from gossiprec.compute.executors.base import F32, I32, I64, Executor, Workload
-from gossiprec.compute.executors.fused import gmf, gmf_anchored, gmf_private
+from gossiprec.compute.executors.fused import gmf, gmf_anchored, gmf_private, prme_calls
 from gossiprec.compute.program import Program
+from gossiprec.compute.training import TrainingSettings
 from gossiprec.compute.treatment import Kind, Treatment
 from gossiprec.errors import ScenarioError
 from gossiprec.models.base import Layout, Model
 from gossiprec.models.gmf import GMF
+from gossiprec.models.prme_g import PRMEG
 
-KERNELS: dict[type[Model], ModuleType] = {GMF: gmf}
+KERNELS: dict[type[Model], ModuleType] = {GMF: gmf, PRMEG: prme_calls}
 TREATED: dict[type[Model], dict[Kind, ModuleType]] = {
     GMF: {Kind.ANCHORED: gmf_anchored, Kind.PRIVATE: gmf_private}
 }
@@ -32,17 +34,13 @@ class FusedExecutor(Executor):
 
     def __init__(self, work: Workload, device: str = "auto") -> None:
         super().__init__(work, device)
-        if not self.supports(work.model):
+        lacking = self.lacks(work.model, work.training, work.arena.rows.dtype.name, work.treatment)
+        if lacking:
             raise ScenarioError(
-                f"executor.name: 'fused' has no kernels for {type(work.model).__name__}; use 'batched' or 'auto'"
+                f"executor.name: 'fused' has no kernels for {lacking}; use 'batched' or 'auto'"
             )
         self._kinds = work.treatment.kinds
         self._treated = [kind for kind in (Kind.ANCHORED, Kind.PRIVATE) if (self._kinds == kind).any()]
-        if not self.supports(work.model, work.treatment):
-            raise ScenarioError(
-                f"executor.name: 'fused' has no kernels for {type(work.model).__name__} under share-less or dp-sgd; "
-                "use 'batched' or 'auto'"
-            )
         if device == "cuda":
             raise ScenarioError("executor.device: 'fused' computes on the CPU; use 'batched' for cuda")
         self._kernels = KERNELS[type(work.model)]
@@ -53,10 +51,20 @@ class FusedExecutor(Executor):
         self._masked: tuple[Program, I32] = (Program.empty(), np.zeros(0, np.int32))
 
     @classmethod
-    def supports(cls, model: Model, treatment: Treatment | None = None) -> bool:
-        """Return whether there are kernels for the model, and for what policies do to its nodes."""
-        treated = treatment is not None and bool((treatment.kinds != Kind.PLAIN).any())
-        return type(model) in (TREATED if treated else KERNELS)
+    def lacks(
+        cls, model: Model, training: TrainingSettings, storage: str, treatment: Treatment
+    ) -> str | None:
+        """Return what there are no kernels for, or None."""
+        name = type(model).__name__
+        if type(model) not in KERNELS:
+            return name
+        if isinstance(model, GMF) and storage != "float32":
+            return f"{name} in {storage} (executor.storage)"
+        if isinstance(model, PRMEG) and training.optimizer != "sgd":
+            return f"{name} under {training.optimizer!r} (training.optimizer; there are for 'sgd')"
+        if type(model) not in TREATED and (treatment.kinds != Kind.PLAIN).any():
+            return f"{name} under policies that change its training"
+        return None
 
     def warm_up(self) -> None:
         """Compile the kernels, or load what an earlier run compiled."""
@@ -69,6 +77,9 @@ class FusedExecutor(Executor):
     def run(self, program: Program, tasks: I64) -> None:
         """Run `tasks` of one wave: all merges and plain local updates, then those of treated nodes."""
         work, training, arena = self.work, self.work.training, self.work.arena
+        if isinstance(work.model, PRMEG):
+            self.appraise(program, tasks)
+            return prme_calls.run(work, program, tasks)
         positives = work.data.positives
         data = (
             arena.rows, arena.first, arena.second, arena.steps,
@@ -90,6 +101,7 @@ class FusedExecutor(Executor):
             TREATED[type(work.model)][kind].train_tasks(
                 some, program.node, program.target, program.update, *data, treatment.drift_penalty, *private
             )
+        return None
 
     def _plain_updates(self, program: Program) -> I32:
         """Return the program's updates with those of treated nodes left out; threads may compute them twice."""
@@ -101,8 +113,20 @@ class FusedExecutor(Executor):
             self._masked = (program, updates)
         return updates
 
-    def scores(self, layout: Layout, rows: F32, row: I64, user: I64, offsets: I64, items: I32) -> F32:
+    def scores(
+        self,
+        layout: Layout,
+        rows: F32,
+        row: I64,
+        user: I64,
+        offsets: I64,
+        items: I32,
+        contexts: I32 | None = None,
+        places: F32 | None = None,
+    ) -> F32:
         """Return predicted scores (see the base class)."""
+        if isinstance(self.work.model, PRMEG):
+            return prme_calls.scores(self.work, layout, rows, row, user, offsets, items, contexts, places)
         out = np.empty(len(items), np.float32)
         self._kernels.score_items(
             rows, row, user, offsets, items, layout.n_items, layout.n_users, self._dims, out
