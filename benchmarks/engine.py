@@ -115,7 +115,7 @@ def main() -> None:
     )
     say("compiling")
     prepared = prepare(scenario)
-    plans = [prepared.planner.plan(tick.segment) for tick in prepared.ticks]
+    plans = [prepared.planner.plan(tick.segment) for tick in prepared.course.ticks]
     prepared.executor.work.arena.grow(prepared.planner.capacity)
     bare(prepared, plans, training_only=False)
     found: dict[str, list[float]] = {key: [] for key in ("naive", "emulator", "kernel", "training", "share")}

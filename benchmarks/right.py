@@ -17,7 +17,6 @@ import numpy as np
 from common import emit, say
 
 from gossiprec import simulate
-from gossiprec.compute.waves import WaveRunner
 from gossiprec.data.split import ItemSets
 from gossiprec.emulation import prepare
 from gossiprec.emulation.accuracy import AttackRecord
@@ -74,15 +73,13 @@ def shuffled(data: str, seed: int) -> None:
     """
     changes = [f"seed={seed}", f"dataset.path={data}", "protocol.rounds=8", "evaluate.every=8"]
     prepared = prepare(load_scenario(ROOT / "scenarios" / "cda_ml100k_fedavg.yaml", changes))
-    runner = WaveRunner(prepared.executor, prepared.attacks, crew=prepared.crew, wave_size=None)
     split = prepared.split
     order = np.random.default_rng(seed).permutation(split.n_users)
     users = np.repeat(np.arange(split.n_users), split.train.sizes[order])
     items = np.concatenate([split.train[user] for user in order.tolist()]).astype(np.int64)
     dealt = replace(split, train=ItemSets.from_pairs(users, items, split.n_users))
     truth, other = AttackRecord(split, 50), AttackRecord(dealt, 50)
-    for tick in prepared.ticks:
-        runner.run(prepared.planner.plan(tick.segment))
+    for tick in prepared.course.play(prepared.carrier().carry_out):
         rankings = [ranking for attack in prepared.attacks for ranking in attack.rankings()]
         right = truth.score(rankings, time=tick.time, round=tick.round)
         wrong = other.score(rankings, time=tick.time, round=tick.round)

@@ -9,7 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from gossiprec.attacks.base import F32, I64, Meetings, World
-from gossiprec.attacks.relevance import RELEVANCE
+from gossiprec.attacks.fictive import FictiveUsers
+from gossiprec.attacks.relevance import rule_code, rule_named
 from gossiprec.attacks.targets import TargetItems
 from gossiprec.compute.program import Program
 
@@ -23,17 +24,26 @@ class ObserversAlone:
     targets : TargetItems
     momenta : ndarray of float32, shape (n_momenta,)
     rules : sequence of str
+    fictive : FictiveUsers
+        What to look with at victims that hide their user row.
 
     Notes
     -----
     A pair's rows are kept from its first to its last meeting, and only if there is more than one: with all meetings
-    known ahead, the memory is known before the run and is a fraction of one slot per pair.
+    known ahead, the memory is known before the run and is a fraction of one slot per pair. Where meetings depend on
+    the models' values, each pair that meets has a slot until the end.
     """
 
     def __init__(
-        self, world: World, targets: TargetItems, momenta: npt.NDArray[np.float32], rules: Sequence[str]
+        self,
+        world: World,
+        targets: TargetItems,
+        momenta: npt.NDArray[np.float32],
+        rules: Sequence[str],
+        fictive: FictiveUsers,
     ) -> None:
         self._world = world
+        self._fictive = fictive
         self._targets = targets
         self._momenta = momenta
         self._rules = rules
@@ -51,11 +61,18 @@ class ObserversAlone:
         from gossiprec.attacks import cda_kernels
 
         n_adversaries, n_nodes = len(self._lengths), self._world.n_users
-        of_users = meetings.sender < n_nodes  # a coordinator sends too, but is nobody's victim
-        plan = cda_kernels.plan_slots if self._world.compiled else cda_kernels.plan_slots.py_func
         self._slot_of = np.full(meetings.n_messages, -1, np.int32)
         self._seen_before = np.zeros(meetings.n_messages, np.bool_)
         self._sender_of = np.zeros(meetings.n_messages, np.int32)
+        self._time_of = np.zeros(meetings.n_messages)
+        if not meetings.complete:
+            self._slot_at = np.full((n_adversaries, n_nodes), -1, np.int32)
+            self._n_met = np.zeros(n_adversaries, np.int32)
+            self._take_memory(np.full(n_adversaries, n_nodes))
+            return
+        of_users = meetings.sender < n_nodes  # a coordinator sends too, but is nobody's victim
+        plan = cda_kernels.plan_slots if self._world.compiled else cda_kernels.plan_slots.py_func
+        self._time_of[meetings.message] = meetings.time
         self._sender_of[meetings.message] = meetings.sender
         table = (n_adversaries, n_nodes)
         n_free, used = np.zeros(n_adversaries, np.int32), np.zeros(n_adversaries, np.int64)
@@ -64,7 +81,29 @@ class ObserversAlone:
             np.zeros(table, np.int8), np.full(table, -1, np.int32), np.zeros(table, np.int32),
             n_free, used, self._slot_of, self._seen_before,
         )  # fmt: skip
-        self._memory_offsets = np.concatenate([[0], np.cumsum(used * self._lengths)])
+        self._take_memory(used)
+
+    def announce(self, meetings: Meetings) -> None:
+        """Learn of the next deliveries: every pair has a slot of its own, the adversary's next, from its first on."""
+        adversary = self._adversary_of[meetings.receiver]
+        mine = (adversary >= 0) & (meetings.sender < self._world.n_users)
+        message, sender, adversary = meetings.message[mine], meetings.sender[mine], adversary[mine]
+        self._sender_of[meetings.message] = meetings.sender
+        self._time_of[meetings.message] = meetings.time
+        pair = adversary.astype(np.int64) * self._slot_at.shape[1] + sender
+        first = np.unique(pair, return_index=True)[1]  # by adversary
+        fresh = first[self._slot_at[adversary[first], sender[first]] < 0]
+        whose = adversary[fresh]
+        rank = np.arange(len(fresh)) - np.searchsorted(whose, whose)
+        self._slot_at[whose, sender[fresh]] = self._n_met[whose] + rank
+        self._n_met += np.bincount(whose, minlength=len(self._n_met)).astype(np.int32)
+        self._slot_of[message] = self._slot_at[adversary, sender]
+        self._seen_before[message] = True
+        self._seen_before[message[fresh]] = False
+
+    def _take_memory(self, n_slots: I64) -> None:
+        """Take as many slots for each adversary; a page of memory is taken when it is first written."""
+        self._memory_offsets = np.concatenate([[0], np.cumsum(n_slots * self._lengths)])
         n_kept = int((self._momenta > 0).sum())
         self._memory = np.zeros((n_kept, int(self._memory_offsets[-1])), np.float32)
 
@@ -80,27 +119,38 @@ class ObserversAlone:
         for task in tasks:
             a = self._adversary_of[program.node[task]]
             if a >= 0:
+                own = None
+                if self._fictive.own:
+                    own = self._own_part(program.node[task], rows[program.source[task]])
                 for merge in range(program.merge_offsets[task], program.merge_offsets[task + 1]):
-                    self._observe_one(a, rows[program.merge_row[merge]], program.merge_message[merge])
+                    row, message = rows[program.merge_row[merge]], program.merge_message[merge]
+                    if own is not None:
+                        self._merge_own(own, program.node[task], row, abs(program.merge_keep[merge]), message)
+                    self._observe_one(a, row, message, own)
         return None
 
     def _observe_compiled(self, rows: F32, program: Program, tasks: I64) -> None:
-        from gossiprec.attacks import cda_kernels
+        from gossiprec.attacks import alone_kernels
 
         layout, targets = self._world.executor.work.layout, self._targets
-        cda_kernels.observe_alone(
-            rows, tasks, program.node, program.merge_offsets, program.merge_row, program.merge_message,
-            self._sender_of, self._adversary_of, targets.offsets, targets.items, targets.n_targets, self._lengths,
+        codes, thresholds = zip(*map(rule_code, self._rules), strict=True)
+        alone_kernels.observe_alone(
+            rows, tasks, program.node, program.source, program.merge_offsets, program.merge_row, program.merge_keep,
+            program.merge_message, self._sender_of, self._time_of, self._world.hides_user,
+            self._adversary_of, targets.offsets, targets.items, targets.n_targets, self._lengths,
             self._slot_of, self._seen_before, self._memory, self._memory_offsets, self._momenta,
-            np.array([list(RELEVANCE).index(rule) for rule in self._rules]), self._latest,
+            np.array(codes), np.array(thresholds, np.float32), self._fictive.kernel_state(), self._latest,
             layout.n_items, layout.n_users, (0,) * layout.user_width,
         )  # fmt: skip
 
-    def _observe_one(self, a: int, row: F32, message: int) -> None:
+    def _observe_one(self, a: int, row: F32, message: int, own: F32 | None) -> None:
         """Observe one message, for any model: the plain form of the compiled loop."""
         victim, slot, small = self._sender_of[message], self._slot_of[message], self._layouts[a]
         if victim >= self._world.n_users:
             return
+        hidden, now = self._world.hides_user[victim], self._time_of[message]
+        if hidden and self._fictive.due[a] <= now:
+            self._fictive.fit(a, row, now)
         fresh = self._kept_part(a, row, victim)
         place = 0
         for b, momentum in enumerate(self._momenta):
@@ -116,24 +166,47 @@ class ObserversAlone:
                         held[:] = fresh
                     vector = held
                 place += 1
+            if hidden:
+                vector = self._seen_by(a, vector, own)
             scores = self._world.executor.scores(
                 small, vector[None], np.zeros(1, np.int64), np.zeros(1, np.int64),
                 np.array([0, small.n_items]), np.arange(small.n_items, dtype=np.int32),
             )  # fmt: skip
             n = self._targets.n_targets[a]
             for r, rule in enumerate(self._rules):
-                self._latest[b, r, a, victim] = RELEVANCE[rule](scores[None, :n], scores[None, n:])[0]
+                self._latest[b, r, a, victim] = rule_named(rule)(scores[None, :n], scores[None, n:])[0]
 
     def _kept_part(self, a: int, row: F32, victim: int) -> F32:
-        """Return the small model ``[user | kept items | shared]`` out of a full row."""
-        layout, small = self._world.executor.work.layout, self._layouts[a]
-        user = 0 if layout.n_users == 1 else victim * layout.user_width
+        """Return the small model ``[user | kept items | shared]`` out of a full row; a user row kept back is zero."""
         kept = self._targets.items[self._targets.offsets[a] : self._targets.offsets[a + 1]]
-        vector = np.zeros(small.row_size, np.float32)
-        vector[small.users] = row[user : user + layout.user_width]
-        vector[small.items] = row[layout.items].reshape(layout.n_items, -1)[kept].ravel()
-        vector[small.shared] = row[layout.shared]
+        vector = self._world.executor.work.layout.part(row, kept, victim)
+        if self._world.hides_user[victim]:
+            vector[self._layouts[a].users] = 0.0
         return vector
+
+    def _seen_by(self, a: int, vector: F32, own: F32 | None) -> F32:
+        """Return a small model with the adversary's own or fictive user in it."""
+        small, seen = self._layouts[a], vector.copy()
+        seen[small.users] = self._fictive.users[a]
+        if own is not None:
+            seen[small.users], seen[small.shared] = np.split(own, [small.user_width])
+        return seen
+
+    def _own_part(self, node: int, row: F32) -> F32:
+        """Return the adversary's own ``[user | shared]``."""
+        layout = self._world.executor.work.layout
+        user = 0 if layout.n_users == 1 else node * layout.user_width
+        return np.concatenate([row[user : user + layout.user_width], row[layout.shared]])
+
+    def _merge_own(self, own: F32, node: int, row: F32, keep: np.float32, message: int) -> None:
+        """Merge a received version into the adversary's own part, as its model will do."""
+        layout = self._world.executor.work.layout
+        travels = layout.n_users > 1 and not self._world.hides_user[self._sender_of[message]]
+        at = slice(0 if travels else layout.user_width, None)
+        received = row[layout.shared]
+        if travels:
+            received = self._own_part(node, row)
+        own[at] = received if keep == 0 else keep * own[at] + (1 - keep) * received
 
     def rankings(self) -> Iterator[tuple[int, str, np.float32, I64, F32]]:
         """Yield (0, rule, momentum, adversaries, scores)."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -24,7 +24,7 @@ I64 = npt.NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Meetings:
-    """Every delivery of a run in order of arrival, where the control plane could be run ahead.
+    """Deliveries in order of arrival.
 
     Attributes
     ----------
@@ -33,6 +33,8 @@ class Meetings:
         When it arrived, in mean wake periods.
     n_messages : int
         Message ids are below this.
+    complete : bool
+        These are all deliveries of the run; else more are announced as they come to be known.
     """
 
     message: npt.NDArray[np.int32]
@@ -40,6 +42,7 @@ class Meetings:
     receiver: npt.NDArray[np.int32]
     time: npt.NDArray[np.float64]
     n_messages: int
+    complete: bool = True
 
 
 @dataclass(frozen=True)
@@ -101,6 +104,41 @@ class Ranking:
     scores: F32
 
 
+@dataclass(frozen=True)
+class Guesses:
+    """Which items a pool takes for training items of the victims it has met, at one moment.
+
+    Attributes
+    ----------
+    observer : str
+    momentum : float
+    thresholds : tuple of float
+        An item whose entropy is below a threshold is a member by that threshold.
+    adversaries : ndarray of int64, shape (n_adversaries,)
+    offsets, items : ndarray
+        Adversary a asks about ``items[offsets[a]:offsets[a + 1]]``.
+    victims : ndarray of int64, shape (n_victims,)
+        Victims with a user row: every adversary guesses alike.
+    surprise : ndarray of float32, shape (n_victims, n_items)
+        Their entropies of all items.
+    hidden : ndarray of int64, shape (n_hidden,)
+        Victims without one.
+    surprise_apart : callable
+        Adversary's place -> entropies of its items by the hidden victims' models, shape (n_hidden, n_asked).
+    """
+
+    observer: str
+    momentum: float
+    thresholds: tuple[float, ...]
+    adversaries: I64
+    offsets: I64
+    items: npt.NDArray[np.int32]
+    victims: I64
+    surprise: F32
+    hidden: I64
+    surprise_apart: Callable[[int], F32]
+
+
 class Attack(Watcher, ABC):
     """An attack on one run; one object serves all combinations of its listed options.
 
@@ -118,6 +156,11 @@ class Attack(Watcher, ABC):
         self.world = world
 
     @property
+    def label(self) -> str:
+        """Under which name its time is counted: the attack and who observes, as in ``cda-coordinator``."""
+        return type(self).__name__
+
+    @property
     @abstractmethod
     def pools(self) -> Sequence[I64]:
         """Groups of nodes that share what they receive; sightings for them are planned in the order of delivery."""
@@ -128,6 +171,9 @@ class Attack(Watcher, ABC):
 
         `first_pool` is the number under which the first of :attr:`pools` appears in sightings.
         """
+
+    def announce(self, meetings: Meetings) -> None:
+        """Learn of deliveries that will be observed next, where :meth:`foresee` was not told all of them."""
 
     def warm_up(self) -> None:
         """Do with nothing what will be done with much: compiled attacks compile. Called before :meth:`foresee`."""
@@ -144,3 +190,7 @@ class Attack(Watcher, ABC):
     @abstractmethod
     def rankings(self) -> list[Ranking]:
         """Return one ranking per observer, relevance and momentum."""
+
+    def guesses(self) -> Iterable[Guesses]:
+        """Return guesses at single training items, one for each observer and momentum, if the attack makes any."""
+        return ()

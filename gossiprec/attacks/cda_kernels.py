@@ -1,6 +1,6 @@
 """The community detection attack compiled, for GMF.
 
-Codes of the relevance rules: their place in :data:`gossiprec.attacks.relevance.RELEVANCE`.
+Codes of the relevance rules: see :func:`gossiprec.attacks.relevance.rule_code`.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ import math
 
 import numpy as np
 
+from gossiprec.attacks.entropy_kernels import members
 from gossiprec.attacks.relevance import CUTOFF
 from gossiprec.compute.executors.fused.jit import NO_DENORMALS, copy_floats, inline, kernel, swap_float_mode
 
@@ -108,12 +109,14 @@ def standard_gap(targets, references):
 
 
 @inline
-def relevance_of(rule, targets, references, best):
-    """Return the relevance by the rule's code."""
+def relevance_of(rule, threshold, targets, references, best):
+    """Return the relevance by the rule's code; for the rule ``members``, `targets` are entropies."""
     if rule == 0:
         return last_if_nan(mean_certainty(targets))
     if rule == 1:
         return mean_gain(targets, references, best)
+    if rule == 3:
+        return last_if_nan(members(targets, threshold))
     return last_if_nan(standard_gap(targets, references))
 
 
@@ -129,80 +132,6 @@ def blend(memory, fresh, momentum):
     rest = F32(1.0) - momentum
     for k in range(len(fresh)):
         memory[k] = momentum * memory[k] + rest * fresh[k]
-
-
-@inline
-def score_kept(vector, n_items, dim, scores):
-    """Fill `scores` from a kept vector ``[user | items | h | b]``, a small model of its own."""
-    shared = (1 + n_items) * dim
-    mixed = np.empty(dim, F32)
-    for k in range(dim):
-        mixed[k] = vector[k] * vector[shared + k]
-    bias = vector[shared + dim]
-    for j in range(n_items):
-        item = vector[(1 + j) * dim : (2 + j) * dim]
-        z = bias
-        for k in range(dim):
-            z += mixed[k] * item[k]
-        scores[j] = z
-
-
-@kernel
-def observe_alone(
-    rows, tasks, node, merge_offsets, merge_row, merge_message, sender_of, adversary_of,
-    kept_offsets, kept_items, n_targets, lengths, slot_of, seen_before, memory, memory_offsets, momenta, rules, latest,
-    n_items, n_users, dims,
-):  # fmt: skip
-    """Let every receiver among the adversaries observe what it is about to merge.
-
-    `memory` has one row per positive momentum; adversary a's slot s lies at ``memory_offsets[a] + s * length``.
-    `latest` is (momentum, rule, adversary, victim).
-    """
-    mode = swap_float_mode(NO_DENORMALS)
-    dim = len(dims)
-    begin = n_users * dim
-    shared = begin + n_items * dim
-    longest = 0
-    for a in range(len(n_targets)):
-        longest = max(longest, kept_offsets[a + 1] - kept_offsets[a])
-    fresh, scores, best = np.zeros(max(lengths), F32), np.empty(longest, F32), np.empty(CUTOFF, F32)
-    for task in tasks:
-        a = adversary_of[node[task]]
-        if a < 0:
-            continue
-        kept = kept_items[kept_offsets[a] : kept_offsets[a + 1]]
-        length, tail = lengths[a], (1 + len(kept)) * dim
-        for merge in range(merge_offsets[task], merge_offsets[task + 1]):
-            message = merge_message[merge]
-            victim = sender_of[message]
-            if victim >= latest.shape[3]:
-                continue  # the coordinator's model is nobody's
-            row = rows[merge_row[merge]]
-            copy_floats(fresh, 0, row, 0 if n_users == 1 else victim * dim, dim)
-            for j in range(len(kept)):
-                copy_floats(fresh, (1 + j) * dim, row, begin + kept[j] * dim, dim)
-            copy_floats(fresh, tail, row, shared, dim)
-            fresh[tail + dim] = row[shared + dim]
-            slot = slot_of[message]
-            place = 0
-            for b in range(len(momenta)):
-                vector = fresh[:length]
-                if momenta[b] > 0.0:
-                    if slot >= 0:
-                        low = memory_offsets[a] + slot * length
-                        held = memory[place, low : low + length]
-                        if seen_before[message]:
-                            blend(held, vector, momenta[b])
-                        else:
-                            copy_floats(held, 0, vector, 0, length)
-                        vector = held
-                    place += 1
-                score_kept(vector, len(kept), dim, scores)
-                for r in range(len(rules)):
-                    latest[b, r, a, victim] = relevance_of(
-                        rules[r], scores[: n_targets[a]], scores[n_targets[a] : len(kept)], best
-                    )
-    swap_float_mode(mode)
 
 
 @inline
@@ -268,17 +197,21 @@ def rank_by_gain(scores, victims, offsets, items, n_targets, set_offsets, sets, 
 
 
 @kernel
-def blend_rows(rows, row, pool, victim, first, last, memory, momenta, met, n):
-    """Blend sightings first .. last - 1 into ``memory[momentum, pool, victim]``; the first sighting is copied."""
+def blend_rows(rows, row, pool, victim, hides, begin, memory, momenta, met, n):
+    """Blend sightings into ``memory[momentum, pool, victim]``; the first sighting is copied.
+
+    Of a victim that hides it, the user part, all that lies before `begin`, is not read.
+    """
     mode = swap_float_mode(NO_DENORMALS)
-    for s in range(first, last):
-        fresh = rows[row[s], :n]
+    for s in range(len(row)):
+        low = begin if hides[victim[s]] else 0
+        fresh = rows[row[s], low:n]
         for b in range(len(momenta)):
-            held = memory[b, pool[s], victim[s], :n]
+            held = memory[b, pool[s], victim[s], low:n]
             if met[pool[s], victim[s]]:
                 blend(held, fresh, momenta[b])
             else:
-                copy_floats(held, 0, fresh, 0, n)
+                copy_floats(held, 0, fresh, 0, n - low)
         met[pool[s], victim[s]] = True
     swap_float_mode(mode)
 

@@ -8,8 +8,9 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from gossiprec.attacks.base import F32, I64, World
-from gossiprec.attacks.relevance import RELEVANCE
+from gossiprec.attacks.base import F32, I64, Meetings, World
+from gossiprec.attacks.fictive import FictiveUsers
+from gossiprec.attacks.relevance import RELEVANCE, entropy, rule_code, rule_named
 from gossiprec.attacks.targets import TargetItems
 from gossiprec.compute.planner import Sightings
 
@@ -27,10 +28,15 @@ class ObserverPools:
         Of each pool: its members' own items, or everyone's for the coordinator.
     momenta : ndarray of float32, shape (n_momenta,)
     rules : sequence of str
+    fictive : sequence of FictiveUsers
+        Of each pool: what its adversaries look with at victims that hide their user row.
+    hosts : sequence of ndarray of int64, shape (n_adversaries,)
+        Of each pool: the nodes whose present models its adversaries have at hand.
 
     Notes
     -----
-    A victim's score changes only when one of its models was seen, so a ranking scores the victims seen since the last.
+    A victim's score changes only when one of its models was seen, so a ranking scores the victims seen since the last;
+    and, after a change of the fictive users, all those that hide their user row.
     """
 
     def __init__(
@@ -39,28 +45,45 @@ class ObserverPools:
         targets: Sequence[TargetItems],
         momenta: npt.NDArray[np.float32],
         rules: Sequence[str],
+        fictive: Sequence[FictiveUsers],
+        hosts: Sequence[I64],
     ) -> None:
         self._world = world
-        self._targets = targets
+        self.targets = targets
         self._momenta = momenta
         self._rules = rules
+        self.fictive = fictive
+        self._hosts = hosts
+        self._shared_of = [np.zeros((0, world.executor.work.layout.n_shared), np.float32) for _ in targets]
         self._latest = [
             np.full((len(momenta), len(rules), len(t.adversaries), world.n_users), np.nan, np.float32)
             for t in targets
         ]
 
-    def foresee(self, first_pool: int) -> None:
+    def foresee(self, meetings: Meetings, first_pool: int) -> None:
         """Take the memory: a row per momentum, pool and victim."""
         row_size = self._world.executor.work.layout.row_size
         self._first_pool = first_pool
-        shape = (len(self._momenta), len(self._targets), self._world.n_users)
+        shape = (len(self._momenta), len(self.targets), self._world.n_users)
         self._memory = np.zeros((*shape, row_size), np.float32)
         self._met = np.zeros(shape[1:], np.bool_)
         self._changed = np.zeros(shape[1:], np.bool_)
+        self._seen_at = np.full(shape[1:], -np.inf)
+        self._time_of = np.zeros(meetings.n_messages)
+        self._time_of[meetings.message] = meetings.time
+
+    def announce(self, meetings: Meetings) -> None:
+        """Learn when the next deliveries arrive."""
+        self._time_of[meetings.message] = meetings.time
 
     def warm_up(self) -> None:
         """Rank nobody once."""
-        self._rank(0, 0, np.zeros(0, np.int64))
+        nobody = np.zeros(0, np.int64)
+        self._rank(0, 0, nobody)
+        self._rank_apart(0, 0, nobody)
+        some_rows = np.zeros(len(self._hosts[0]), np.int64)
+        rows = self._world.executor.work.arena.rows
+        self.fictive[0].fit_due(rows, some_rows, np.nan)  # none is due at no time
 
     @property
     def state_bytes(self) -> int:
@@ -70,62 +93,151 @@ class ObserverPools:
     def sight(self, rows: F32, sightings: Sightings, first: int, last: int) -> None:
         """See sightings number first .. last - 1, of which those of other attacks' pools are left out."""
         pool = sightings.pool[first:last] - self._first_pool
-        mine = (
-            (pool >= 0) & (pool < len(self._targets)) & (sightings.victim[first:last] < self._world.n_users)
-        )
+        mine = (pool >= 0) & (pool < len(self.targets)) & (sightings.victim[first:last] < self._world.n_users)
         pool, victim, row = pool[mine], sightings.victim[first:last][mine], sightings.row[first:last][mine]
         self._changed[pool, victim] = True
+        self._seen_at[pool, victim] = self._time_of[sightings.message[first:last][mine]]
+        layout, hides = self._world.executor.work.layout, self._world.hides_user
+        begin, end = layout.items.start, layout.size
         if self._world.compiled:
             from gossiprec.attacks import cda_kernels
 
-            n = self._world.executor.work.layout.size
             cda_kernels.blend_rows(
-                rows, row, pool, victim, 0, len(pool), self._memory, self._momenta, self._met, n
+                rows, row, pool, victim, hides, begin, self._memory, self._momenta, self._met, end
             )
             return
         for p, v, r in zip(pool, victim, row, strict=True):
+            seen = slice(begin if hides[v] else 0, end)
             for b, momentum in enumerate(self._momenta if self._met[p, v] else np.zeros_like(self._momenta)):
-                held = self._memory[b, p, v]
+                held = self._memory[b, p, v, seen]
                 held *= momentum
-                held += (np.float32(1.0) - momentum) * rows[r]
+                held += (np.float32(1.0) - momentum) * rows[r, seen]
             self._met[p, v] = True
 
     def rankings(self) -> Iterator[tuple[int, str, np.float32, I64, F32]]:
         """Yield (pool, rule, momentum, adversaries, scores)."""
-        for p, targets in enumerate(self._targets):
-            changed = np.flatnonzero(self._changed[p])
+        for p, targets in enumerate(self.targets):
+            changed = self._changed[p] | (self._met[p] & self._world.hides_user[: self._world.n_users])
+            if not self._refresh(p):
+                changed = self._changed[p]
             for b, momentum in enumerate(self._momenta):
-                self._world.crew.run(functools.partial(self._rank_share, p, b, changed))
+                self._world.crew.run(functools.partial(self._rank_share, p, b, np.flatnonzero(changed)))
                 for r, rule in enumerate(self._rules):
                     yield p, rule, momentum, targets.adversaries, self._latest[p][b, r]
             self._changed[p] = False
 
+    def _refresh(self, p: int) -> bool:
+        """Bring the fictive users up to date if there is anyone to look at with them; say if any changed."""
+        hidden = self.hidden_met(p)
+        fictive, rows = self.fictive[p], self._world.executor.work.arena.rows
+        if not len(hidden):
+            return False
+        row_of = self._world.own_rows()[self._hosts[p]]
+        if not fictive.own:
+            return fictive.fit_due(rows, row_of, float(self._seen_at[p].max()))
+        layout = self._world.executor.work.layout
+        index = layout.user_index(self._hosts[p])
+        users = rows[row_of, layout.users].reshape(len(row_of), layout.n_users, -1)
+        fictive.users[:] = users[np.arange(len(row_of)), index]
+        self._shared_of[p] = np.ascontiguousarray(rows[row_of, layout.shared])
+        return True
+
+    def open_met(self, p: int) -> I64:
+        """Return the victims that a pool has met and that share their user row."""
+        return np.flatnonzero(self._met[p] & ~self._world.hides_user[: self._world.n_users])
+
+    def hidden_met(self, p: int) -> I64:
+        """Return the victims that a pool has met and that hide their user row."""
+        return np.flatnonzero(self._met[p] & self._world.hides_user[: self._world.n_users])
+
     def _rank_share(self, p: int, b: int, victims: I64, part: int) -> None:
-        share = self._world.crew.share(len(victims), part)
-        for low in range(share.start, share.stop, CHUNK):
-            self._rank(p, b, victims[low : min(low + CHUNK, share.stop)])
+        hides = self._world.hides_user[victims]
+        for some, rank in ((victims[~hides], self._rank), (victims[hides], self._rank_apart)):
+            share = self._world.crew.share(len(some), part)
+            for low in range(share.start, share.stop, CHUNK):
+                rank(p, b, some[low : min(low + CHUNK, share.stop)])
+
+    def scores_of(self, p: int, b: int, victims: I64) -> F32:
+        """Return the scores of all items by some victims' own models, shape (n_victims, n_items)."""
+        layout = self._world.executor.work.layout
+        return self._world.executor.scores(
+            layout, self._memory[b, p], victims, layout.user_index(victims),
+            np.arange(len(victims) + 1, dtype=np.int64) * layout.n_items,
+            np.tile(np.arange(layout.n_items, dtype=np.int32), len(victims)),
+        ).reshape(len(victims), layout.n_items)  # fmt: skip
 
     def _rank(self, p: int, b: int, victims: I64) -> None:
         """Score some victims anew for every target set of a pool."""
-        work, targets, latest = self._world.executor.work, self._targets[p], self._latest[p][b]
-        n_items = work.layout.n_items
-        scores = self._world.executor.scores(
-            work.layout, self._memory[b, p], victims, work.layout.user_index(victims),
-            np.arange(len(victims) + 1, dtype=np.int64) * n_items,
-            np.tile(np.arange(n_items, dtype=np.int32), len(victims)),
-        ).reshape(len(victims), n_items)  # fmt: skip
+        targets, latest = self.targets[p], self._latest[p][b]
+        scores = self.scores_of(p, b, victims)
         if self._world.compiled:
-            from gossiprec.attacks import cda_kernels
-
-            kept = (targets.offsets, targets.items, targets.n_targets)
-            for r, rule in enumerate(self._rules):
-                if rule == "ndcg":
-                    cda_kernels.rank_by_gain(scores, victims, *kept, *targets.by_item, latest[r])
-                else:
-                    cda_kernels.rank_by_mean(scores, victims, *kept, rule == "standardized", latest[r])
+            self._rank_compiled(scores, victims, targets, latest)
         else:
             for a in range(len(targets.adversaries)):
                 own, references = targets[a]
                 for r, rule in enumerate(self._rules):
-                    latest[r, a, victims] = RELEVANCE[rule](scores[:, own], scores[:, references])
+                    latest[r, a, victims] = rule_named(rule)(scores[:, own], scores[:, references])
         latest[:, np.arange(len(targets.adversaries)), targets.adversaries] = np.nan
+
+    def _rank_compiled(self, scores: F32, victims: I64, targets: TargetItems, latest: F32) -> None:
+        from gossiprec.attacks import cda_kernels, entropy_kernels
+
+        kept = (targets.offsets, targets.items, targets.n_targets)
+        if self._rules[0] not in RELEVANCE:
+            thresholds = np.array([rule_code(rule)[1] for rule in self._rules], np.float32)
+            entropy_kernels.rank_by_members(scores, victims, *kept, thresholds, latest)
+            return
+        for r, rule in enumerate(self._rules):
+            if rule == "ndcg":
+                cda_kernels.rank_by_gain(scores, victims, *kept, *targets.by_item, latest[r])
+            else:
+                cda_kernels.rank_by_mean(scores, victims, *kept, rule == "standardized", latest[r])
+
+    def _rank_apart(self, p: int, b: int, victims: I64) -> None:
+        """Score some victims anew that hide their user row: every adversary with a user of its own."""
+        targets, latest, layout = self.targets[p], self._latest[p][b], self._world.executor.work.layout
+        if self._world.compiled:
+            from gossiprec.attacks import fictive_kernels
+
+            codes, thresholds = zip(*map(rule_code, self._rules), strict=True)
+            fictive_kernels.rank_apart(
+                self._memory[b, p], victims, self.fictive[p].users, self._shared_of[p], targets.offsets, targets.items,
+                targets.n_targets, np.array(codes),
+                np.array(thresholds, np.float32), latest, layout.n_items, layout.n_users, (0,) * layout.user_width,
+            )  # fmt: skip
+        else:
+            for a in range(len(targets.adversaries)):
+                n, scores = targets.n_targets[a], self.scores_apart(p, b, a, victims)
+                for r, rule in enumerate(self._rules):
+                    latest[r, a, victims] = rule_named(rule)(scores[:, :n], scores[:, n:])
+        latest[:, np.arange(len(targets.adversaries)), targets.adversaries] = np.nan
+
+    def scores_apart(self, p: int, b: int, a: int, victims: I64) -> F32:
+        """Return adversary a's scores of its kept items by some victims' items, shape (n_victims, n_kept)."""
+        layout, targets = self._world.executor.work.layout, self.targets[p]
+        models, place = self._memory[b, p, victims], np.arange(len(victims))
+        users = models[:, layout.users].reshape(len(victims), layout.n_users, layout.user_width)
+        users[place, layout.user_index(victims)] = self.fictive[p].users[a]
+        models[:, layout.users] = users.reshape(len(victims), layout.n_users * layout.user_width)
+        if len(self._shared_of[p]):
+            models[:, layout.shared] = self._shared_of[p][a]
+        kept = targets.items[targets.offsets[a] : targets.offsets[a + 1]]
+        return self._world.executor.scores(
+            layout, models, place, layout.user_index(victims),
+            np.arange(len(victims) + 1, dtype=np.int64) * len(kept), np.tile(kept, len(victims)),
+        ).reshape(len(victims), len(kept))  # fmt: skip
+
+    def entropies_apart(self, p: int, b: int, victims: I64, a: int) -> F32:
+        """Return the entropies of adversary a's kept items by some victims' items, shape (n_victims, n_kept)."""
+        if not self._world.compiled:
+            return entropy(self.scores_apart(p, b, a, victims)).astype(np.float32)
+        from gossiprec.attacks import fictive_kernels
+
+        layout, targets = self._world.executor.work.layout, self.targets[p]
+        kept = targets.items[targets.offsets[a] : targets.offsets[a + 1]]
+        out = np.empty((len(victims), len(kept)), np.float32)
+        fictive_kernels.entropies_apart(
+            self._memory[b, p], victims, self.fictive[p].users[a], self._shared_of[p][a : a + 1], kept,
+            layout.n_items, layout.n_users, (0,) * layout.user_width, out,
+        )  # fmt: skip
+        return out

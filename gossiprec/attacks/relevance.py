@@ -7,6 +7,7 @@ that stands for a victim not met. A model whose scores are not numbers (its trai
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 
 import numpy as np
@@ -46,6 +47,30 @@ def standardized(targets: F32, references: F32) -> F32:
     return _last_if_nan(np.divide(gap, deviation, out=np.zeros_like(gap), where=deviation != 0))
 
 
+def entropy(scores: npt.NDArray[np.floating]) -> npt.NDArray[np.floating]:
+    """Return ``-(1 - p) log p`` for logits: how surprised a model is that the item is a positive.
+
+    References
+    ----------
+    arXiv 2306.08929, eq. 11: modified entropy with the label 1.
+    """
+    with np.errstate(over="ignore", invalid="ignore"):
+        surprise = np.maximum(-scores, 0) + np.log1p(np.exp(-np.abs(scores)))
+        return np.asarray(surprise / (1.0 + np.exp(scores)))
+
+
+def members(targets: F32, references: F32, *, threshold: float) -> F32:
+    """Return the number of target items taken for members of the model's training set, plus a tie-break below 1/2.
+
+    An item is a member if its :func:`entropy` is below the threshold (eq. 12). Among models with equal numbers the
+    one with the lower mean entropy comes first: ``0.5 / (1 + mean)`` is added.
+    """
+    surprise = entropy(targets).astype(np.float32)
+    with np.errstate(invalid="ignore"):
+        count = (surprise < np.float32(threshold)).sum(axis=1)
+        return _last_if_nan(count + 0.5 / (1.0 + surprise.mean(axis=1, dtype=np.float64)))
+
+
 def _last_if_nan(values: npt.NDArray[np.floating]) -> F32:
     return np.where(np.isnan(values), -np.inf, values).astype(np.float32)
 
@@ -55,3 +80,21 @@ RELEVANCE: dict[str, Callable[[F32, F32], F32]] = {
     "ndcg": ndcg,
     "standardized": standardized,
 }
+
+MEMBERS = "mia-"
+"""What the names of membership rules begin with; the threshold follows, as in ``mia-0.4``."""
+
+
+def rule_named(name: str) -> Callable[[F32, F32], F32]:
+    """Return the rule of a name."""
+    code, threshold = rule_code(name)
+    if code < len(RELEVANCE):
+        return RELEVANCE[name]
+    return functools.partial(members, threshold=threshold)
+
+
+def rule_code(name: str) -> tuple[int, float]:
+    """Return a rule's number for compiled loops (its place in RELEVANCE, then ``members``) and its threshold."""
+    if name.startswith(MEMBERS):
+        return len(RELEVANCE), float(name.removeprefix(MEMBERS))
+    return list(RELEVANCE).index(name), 0.0

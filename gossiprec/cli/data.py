@@ -22,7 +22,7 @@ def list_() -> None:
     for registry in (DATASETS, SPLITS):
         click.echo(f"{registry.kind}s:")
         for name in registry:
-            click.echo(f"  {name:16} {(registry[name].__doc__ or '').strip().splitlines()[0]}")
+            click.echo(f"  {name:18} {(registry[name].__doc__ or '').strip().splitlines()[0]}")
 
 
 @data.command()
@@ -37,24 +37,26 @@ def list_() -> None:
 def stats(
     name: str, path: str | None, options: tuple[str, ...], split: str | None, seed: int, as_json: bool
 ) -> None:
-    """Describe the data set NAME: sizes, inequality, likeness of users.
+    """Describe the data set NAME: sizes, inequality, likeness of users, moves between places.
 
     \b
     gossiprec data stats movielens-100k --path ml-100k.zip --split published
     gossiprec data stats file --path views.csv -o columns=[user,item] -o delimiter=,
     """  # noqa: D301
     from gossiprec.data import DATASETS, SPLITS, loading
-    from gossiprec.data.statistics import describe
+    from gossiprec.data.statistics import describe, describe_check_ins
 
     kind = DATASETS[name]
     dataset = kind(loading.checked_options(kind.Options, _options(path, options), f"dataset {name}"))
-    interactions = dataset.load(seed)
     if split is None:
-        found = describe(interactions)
+        interactions, parts = dataset.load(seed), None
     else:
         rule = SPLITS[split]
         divide = rule(loading.checked_options(rule.Options, {}, f"split {split}"))
-        found = describe(loading.checked(divide(interactions, dataset, seed)))
+        interactions, parts = loading.divided(dataset, divide, seed)
+    found = describe(interactions if parts is None else parts)
+    if interactions.coordinates is not None:
+        found |= describe_check_ins(interactions, parts)
     _print(found | dataset.provenance(), as_json)
 
 

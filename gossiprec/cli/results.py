@@ -32,7 +32,17 @@ def opening(summary: Mapping[str, Any]) -> str:
         "run": f"{summary['scenario']}, seed {summary['seed']}: {summary['status']}",
         "utility": ", ".join(utility) or "not measured",
     }
+    if summary.get("privacy"):
+        rows["privacy"] = _spent(summary["privacy"])
     return labelled(rows)
+
+
+def _spent(privacy: Mapping[str, Any]) -> str:
+    """Return what the run says of differential privacy; an epsilon that is not finite is null in the summary."""
+    low, high = privacy["noise_multiplier_min"], privacy["noise_multiplier_max"]
+    noise = f"noise multiplier {low:.3g}" + ("" if low == high else f" to {high:.3g}")
+    epsilon = "inf" if privacy["epsilon_max"] is None else f"{privacy['epsilon_max']:.3g} at most"
+    return f"epsilon {epsilon} (delta {privacy['delta']:g}) on {privacy['nodes']:,} nodes, {noise}"
 
 
 def attack_table(attacks: Sequence[Mapping[str, Any]]) -> Table:

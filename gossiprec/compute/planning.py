@@ -12,6 +12,7 @@ from __future__ import annotations
 from numba.extending import register_jitable
 
 from gossiprec.compute.tables import (
+    APPRAISED,
     BASE_WAVE,
     CARRIED,
     CURRENT,
@@ -123,6 +124,8 @@ def receive(message, node, op, nodes, messages, keeps, weights, mass, counters):
     theirs = weights[messages[message, SENDER]]
     if op == 4:  # Op.ADOPT
         keeps[message] = 0.0
+    elif op == 6:  # Op.APPRAISE
+        keeps[message] = APPRAISED
     else:
         own = weights[node] if op == 3 else mass[node]  # Op.BLEND, else Op.POOL
         keeps[message] = own / (own + theirs) if theirs > 0.0 else 1.0

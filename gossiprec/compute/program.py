@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
@@ -29,7 +29,13 @@ class Program:
     merge_row, merge_message : ndarray of int32, shape (n_merges,)
         Arena row of the delivered version, and the message that brought it.
     merge_keep : ndarray of float32, shape (n_merges,)
-        Weight that the receiver's value keeps: ``new = keep * own + (1 - keep) * received``; 0 adopts the received one.
+        Weight that the receiver's value keeps: ``new = keep * own + (1 - keep) * received``; 0 adopts the received one;
+        negative: the executor finds it by performance (:mod:`gossiprec.compute.appraisal`).
+    found : ndarray of float32, shape (n_merges,)
+        Filled by the executor: what an appraised version was worth to its receiver; NaN for other merges.
+    refused : ndarray of bool, shape (n_tasks,)
+        Filled by the executor: the task's last merge was appraised, neither version was worth anything, and the task
+        did not train: its update keeps its number, and so its draws.
     """
 
     node: I32
@@ -40,6 +46,12 @@ class Program:
     merge_row: I32
     merge_keep: npt.NDArray[np.float32]
     merge_message: I32
+    found: npt.NDArray[np.float32] = field(init=False)
+    refused: npt.NDArray[np.bool_] = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "found", np.full(len(self.merge_row), np.nan, np.float32))
+        object.__setattr__(self, "refused", np.zeros(len(self.node), np.bool_))
 
     @classmethod
     def empty(cls) -> Program:

@@ -15,3 +15,8 @@ NODE, SOURCE, TARGET, UPDATE, WAVE = range(5)
 POOL_ID, VICTIM, SEEN_ROW, SEEN_WAVE, SEEN_MESSAGE = range(5)
 
 NONE = -1
+
+APPRAISED = -1.0
+"""In place of a merge weight: the executor finds it, by what the versions are worth to the receiver.
+
+Whoever looks on before the merge and cannot know it takes its absolute value, 1: nothing merged yet."""

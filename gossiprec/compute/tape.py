@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntEnum
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -42,6 +43,8 @@ class Op(IntEnum):
     """Take the received version; the own user row stays."""
     POOL = 5
     """Average, by the senders' weights, what has arrived since the node's last push."""
+    APPRAISE = 6
+    """Merge the received version by how well it and the own one do on the node's validation items."""
 
 
 @dataclass(frozen=True)
@@ -79,6 +82,18 @@ class Segment:
     def sent_at(self) -> F64:
         """Virtual time at which each message was sent, shape (n_messages,)."""
         return np.repeat(self.time, self.count)
+
+
+def joined(stretches: Sequence[Segment]) -> Segment:
+    """Return consecutive stretches of tape as one."""
+
+    def all_of(name: str) -> npt.NDArray[Any]:
+        return np.concatenate([getattr(stretch, name) for stretch in stretches])
+
+    return Segment(
+        **{name: all_of(name) for name in ("kind", "node", "message", "count", "time", "sender", "receiver")},
+        first_message=stretches[0].first_message,
+    )
 
 
 class Tape:

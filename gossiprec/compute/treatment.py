@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import IntEnum
 
 import numpy as np
 import numpy.typing as npt
@@ -13,6 +14,16 @@ F32 = npt.NDArray[np.float32]
 
 NO_LIMIT = 2**31 - 1
 """More local updates than any run has."""
+
+
+class Kind(IntEnum):
+    """Ways of training, from the cheapest to the dearest."""
+
+    PLAIN = 0
+    ANCHORED = 1
+    """With a drift penalty."""
+    PRIVATE = 2
+    """With clipped samples and noise, and possibly a drift penalty."""
 
 
 @dataclass(frozen=True)
@@ -28,7 +39,7 @@ class Treatment:
         The node's messages carry no user row.
     drift_penalty : ndarray of float32, shape (n_nodes,)
         tau: adds ``tau * sum_j ||v_j - v_j(start)||^2`` over the items j of a batch to its loss, where the start is
-        the item table that the local update began with; 0: none.
+        the item table that the local update began with; 0: none. Under DP-SGD over all items, after the noise.
     clip_norm : ndarray of float32, shape (n_nodes,)
         C: each sample's gradient is scaled down to Euclidean norm C; 0: not clipped.
     noise_multiplier : ndarray of float32, shape (n_nodes,)
@@ -53,3 +64,9 @@ class Treatment:
             noise_multiplier=np.zeros(n_nodes, np.float32),
             most_updates=np.full(n_nodes, NO_LIMIT, np.int64),
         )
+
+    @property
+    def kinds(self) -> npt.NDArray[np.int8]:
+        """How each node trains (:class:`Kind`), shape (n_nodes,)."""
+        anchored = np.where(self.drift_penalty > 0, Kind.ANCHORED, Kind.PLAIN)
+        return np.where(self.clip_norm > 0, Kind.PRIVATE, anchored).astype(np.int8)

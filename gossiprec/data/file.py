@@ -8,9 +8,10 @@ from pydantic import Field, field_validator
 
 from gossiprec.data import DATASETS
 from gossiprec.data.base import Dataset
+from gossiprec.data.columns import Layout
 from gossiprec.data.sources import Source, members
 from gossiprec.data.split import Interactions
-from gossiprec.data.tables import MEANINGS, Layout, interactions_from, read_table
+from gossiprec.data.tables import MEANINGS, interactions_from, read_table
 from gossiprec.errors import DataError
 from gossiprec.options import Options as OptionSet
 

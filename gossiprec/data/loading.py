@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from pydantic import ValidationError
 
-from gossiprec.data.split import ItemSets, Split
+from gossiprec.data.base import Dataset, SplitRule
+from gossiprec.data.check_ins import check_ins_of
+from gossiprec.data.split import Interactions, ItemSets, Split
 from gossiprec.errors import DataError, ScenarioError
 from gossiprec.options import Options
 
@@ -43,6 +46,18 @@ def _problems(error: ValidationError, allowed: type[Options]) -> str:
     return (
         "; ".join(f"{key}: {message}" if key else message for key, message in found) + f" (options: {known})"
     )
+
+
+def divided(dataset: Dataset, divide: SplitRule, seed: int) -> tuple[Interactions, Split]:
+    """Return all interactions and their checked split, with check-ins where items have coordinates.
+
+    Here, not in the rules: whichever rule divides the items, the moves between them follow from the parts.
+    """
+    data = dataset.load(seed)
+    split = checked(divide(data, dataset, seed))
+    if data.coordinates is not None:
+        split = replace(split, check_ins=check_ins_of(data, split))
+    return data, split
 
 
 def checked(split: Split) -> Split:
@@ -80,4 +95,13 @@ def first_users(split: Split, count: int) -> Split:
     def cut(sets: ItemSets) -> ItemSets:
         return ItemSets(sets.offsets[: count + 1], sets.items[: sets.offsets[count]])
 
-    return Split(split.name, count, split.n_items, cut(split.train), cut(split.validation), cut(split.test))
+    known = split.check_ins
+    return replace(
+        split,
+        n_users=count,
+        train=cut(split.train),
+        validation=cut(split.validation),
+        test=cut(split.test),
+        check_ins=known
+        and replace(known, train=known.train.first_users(count), test=known.test.first_users(count)),
+    )

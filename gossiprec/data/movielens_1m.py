@@ -6,9 +6,10 @@ from pathlib import Path
 
 from gossiprec.data import DATASETS
 from gossiprec.data.base import Dataset
+from gossiprec.data.columns import Layout
 from gossiprec.data.sources import locate
 from gossiprec.data.split import Interactions
-from gossiprec.data.tables import Layout, interactions_from, read_table
+from gossiprec.data.tables import interactions_from, read_table
 from gossiprec.options import Options as OptionSet
 
 COLUMNS = ("user", "item", "rating", "time")

@@ -6,6 +6,7 @@ import gzip
 import hashlib
 import zipfile
 import zlib
+from codecs import BOM_UTF8
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -67,8 +68,8 @@ class Source:
                 digest.update(block)
         return digest.hexdigest()
 
-    def lines(self) -> Iterator[str]:
-        """Yield the lines of UTF-8 text, without their ends.
+    def lines(self, encoding: str = "utf-8") -> Iterator[str]:
+        """Yield the lines of text, without their ends.
 
         Raises
         ------
@@ -78,7 +79,7 @@ class Source:
         with self.open() as stream:
             for number, line in enumerate(stream, start=1):
                 try:
-                    text = line.decode("utf-8-sig" if number == 1 else "utf-8")
+                    text = (line.removeprefix(BOM_UTF8) if number == 1 else line).decode(encoding)
                 except UnicodeDecodeError as error:
                     raise self.error(number, "bytes that are no UTF-8 text", _TEXT) from error
                 if "\0" in text:

@@ -25,7 +25,9 @@ class Interactions:
         Sizes of the id spaces (an item nobody touched may exist).
     ratings : ndarray of float32 or None
     times : ndarray of int64 or None
-        Unix seconds.
+        Unix seconds, -1 where unknown.
+    coordinates : ndarray of float64, shape (n_items, 2), or None
+        Latitude and longitude of each item in degrees; with them the data are check-ins.
     """
 
     name: str
@@ -35,6 +37,7 @@ class Interactions:
     n_items: int
     ratings: npt.NDArray[np.float32] | None = None
     times: I64 | None = None
+    coordinates: npt.NDArray[np.float64] | None = None
 
 
 @dataclass(frozen=True)
@@ -94,6 +97,13 @@ class Transitions:
 
     def __len__(self) -> int:
         return len(self.offsets) - 1
+
+    def first_users(self, count: int) -> Transitions:
+        """Keep the moves of the users with ids below `count`."""
+        end = self.offsets[count]
+        return Transitions(
+            self.offsets[: count + 1], self.previous[:end], self.items[:end], self.gap_minutes[:end]
+        )
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,8 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
+from gossiprec.data.check_ins import Visits
+from gossiprec.data.distances import distances_km, steps_km
 from gossiprec.data.split import I64, Interactions, ItemSets, Split
 from gossiprec.metrics.gini import gini
 
@@ -50,6 +52,31 @@ def describe(data: Split | Interactions) -> dict[str, Any]:
         "median_per_user": float(np.median(users)),
         "max_per_user": int(users.max()),
         f"mean_top{NEIGHBOURS}_jaccard": float(top_jaccard(known, data.n_items).mean()),
+    }
+
+
+def describe_check_ins(data: Interactions, split: Split | None = None) -> dict[str, Any]:
+    """Return the statistics of check-ins, ready for JSON; of a split, its training moves are the transitions.
+
+    A median of nothing is None. `test_with_previous` is the share of test items whose previous place is known.
+    """
+    visits = Visits.of(data)
+    found = {"check_ins": len(data.users), "share_timed": float(visits.timed.mean())}
+    if split is not None and split.check_ins is not None:
+        train, test = split.check_ins.train, split.check_ins.test
+        gaps, steps = train.gap_minutes[train.previous >= 0], steps_km(split.check_ins)
+        more = {"test_with_previous": float((test.previous >= 0).mean())} if len(test.previous) else {}
+    else:
+        places = np.empty((data.n_items, 2)) if data.coordinates is None else data.coordinates
+        rows = np.flatnonzero(visits.follows)
+        gaps, more = visits.gap_minutes[rows], {}
+        steps = distances_km(places[visits.items[rows - 1]], places[visits.items[rows]])
+    return {
+        **found,
+        "transitions": len(gaps),
+        "median_gap_minutes": float(np.median(gaps)) if len(gaps) else None,
+        "median_step_km": float(np.median(steps)) if len(steps) else None,
+        **more,
     }
 
 

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from gossiprec.attacks.base import Ranking
+from gossiprec.attacks.base import Guesses, Ranking
 from gossiprec.data.split import Split
+from gossiprec.emulation.membership import MembershipRecord
 from gossiprec.errors import ScenarioError
 from gossiprec.eventlog.adversaries import attack_key
 from gossiprec.metrics.attack import aac, accuracy_of_scores, best_decile, random_bound, upper_bound
@@ -43,11 +44,13 @@ class AttackRecord:
     def __init__(self, split: Split, largest: int) -> None:
         self._n_users = split.n_users
         self._best: dict[str, _Best] = {}
+        self._membership: dict[str, dict[str, Any]] = {}
         if largest:
             train = split.train
             self._communities = jaccard_communities(
                 train.offsets, train.items, n_items=split.n_items, k=largest
             )
+            self._truth = MembershipRecord(train, split.n_items)
 
     def score(self, rankings: Sequence[Ranking], *, time: float, round: int) -> list[dict[str, Any]]:
         """Return one row of ``attacks.csv`` per ranking and community size.
@@ -67,6 +70,24 @@ class AttackRecord:
                         "members, momentum, relevance or community_size"
                     )
         return list(rows.values())
+
+    def judge(self, guesses: Iterable[Guesses], *, round: int) -> list[dict[str, Any]]:
+        """Return how right guesses at training items are; call it after :meth:`score` of the same report.
+
+        The summary keeps those of the report at which the ranking made of them was best.
+        """
+        rows = [row for guess in guesses for row in self._truth.score(guess)]
+        for row in rows:
+            about = {name: row[name] for name in ("observer", "relevance", "momentum")}
+            best = [best.row["round"] for best in self._best.values() if about.items() <= best.row.items()]
+            if best and best[0] == round:
+                kept = ("observer", "momentum", "threshold", "accuracy", "precision", "recall")
+                self._membership[str(about)] = {"round": round, **{name: row[name] for name in kept}}
+        return rows
+
+    def membership(self) -> list[dict[str, Any]]:
+        """Return the membership part of the summary."""
+        return list(self._membership.values())
 
     def _score(self, ranking: Ranking, size: int, *, time: float, round: int) -> dict[str, Any]:
         community = self._communities[ranking.adversaries, :size]

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,7 +14,7 @@ from gossiprec.attacks.base import Meetings
 from gossiprec.compute.tape import Event, Op, Segment, Tape
 from gossiprec.protocols import Protocol
 from gossiprec.scenario import Scenario
-from gossiprec.sim.engine import Engine
+from gossiprec.sim.engine import Control, Engine
 from gossiprec.sim.network import Network
 
 
@@ -33,8 +35,10 @@ class Tick:
     round: int
 
 
-def run_ahead(scenario: Scenario, protocol: Protocol) -> tuple[list[Tick], bool]:
-    """Run the whole control plane; return its tape cut at the report ticks, and whether deliveries are implied."""
+def make_engine(
+    scenario: Scenario, protocol: Protocol, *, control: Control, tape: Tape
+) -> tuple[Engine, bool]:
+    """Return an engine at time 0, and whether deliveries are implied: instant, certain, and answered by nobody."""
     latency = scenario.network.latency
     network = Network(
         protocol.n_nodes,
@@ -44,30 +48,38 @@ def run_ahead(scenario: Scenario, protocol: Protocol) -> tuple[list[Tick], bool]
         seed=scenario.seed,
     )
     inline = network.instant and not protocol.replies
-    tape = Tape()
     engine = Engine(
-        control=protocol,
+        control=control,
         clock=protocol.clock,
         network=network,
         recorder=tape,
         wakes=protocol.wakes,
         inline=inline,
     )
-    ticks: list[Tick] = []
+    return engine, inline
+
+
+def play_to_ticks(engine: Engine, tape: Tape, scenario: Scenario, protocol: Protocol) -> Iterator[Tick]:
+    """Let everything happen up to each report in turn; yield what is then on the tape."""
     n_waking = len(protocol.clock.node_ids)
-    while True:
-        due = (len(ticks) + 1) * scenario.evaluate.every * protocol.clock.mean
+    for number in itertools.count(1):
+        due = number * scenario.evaluate.every * protocol.clock.mean
         engine.run_until(math.nextafter(due, math.inf))
         segment, over = tape.cut(), engine.finished
-        time = float(segment.time[-1]) if over else due
-        ticks.append(Tick(segment, time, round(engine.n_wakes / n_waking)))
+        yield Tick(segment, float(segment.time[-1]) if over else due, round(engine.n_wakes / n_waking))
         if over:
-            return ticks, inline
+            return
 
 
-def meetings_in(ticks: list[Tick], inline: bool) -> Meetings:
-    """Return all deliveries of the run in order."""
-    segments = [tick.segment for tick in ticks]
+def run_ahead(scenario: Scenario, protocol: Protocol) -> tuple[list[Tick], bool]:
+    """Run the whole control plane; return its tape cut at the report ticks, and whether deliveries are implied."""
+    tape = Tape()
+    engine, inline = make_engine(scenario, protocol, control=protocol, tape=tape)
+    return list(play_to_ticks(engine, tape, scenario, protocol)), inline
+
+
+def meetings_in(segments: list[Segment], inline: bool) -> Meetings:
+    """Return all deliveries of a run, given its whole tape."""
     sender = np.concatenate([s.sender for s in segments])
     if inline:
         receiver = np.concatenate([s.receiver for s in segments])

@@ -11,18 +11,21 @@ import numpy as np
 import numpy.typing as npt
 
 from gossiprec.attacks import ATTACKS, Attack
-from gossiprec.attacks.base import Meetings, World
+from gossiprec.attacks.base import World
+from gossiprec.compute.appraisal import Candidates
 from gossiprec.compute.arena import Arena
 from gossiprec.compute.crew import Crew
 from gossiprec.compute.executors import EXECUTORS, Executor, Workload
 from gossiprec.compute.planner import Planner
-from gossiprec.compute.tape import Event
 from gossiprec.compute.training import LocalData, TrainingSettings
-from gossiprec.compute.treatment import Treatment
+from gossiprec.compute.treatment import Kind, Treatment
+from gossiprec.compute.waves import WaveRunner
 from gossiprec.data import load_split
 from gossiprec.data.split import Split
-from gossiprec.emulation.ahead import Tick, count_updates, meetings_in, run_ahead
+from gossiprec.emulation.carrier import Carrier
+from gossiprec.emulation.course import Course, Foreseen, Unforeseen
 from gossiprec.emulation.memory import check_fits
+from gossiprec.emulation.metering import Metered
 from gossiprec.emulation.places import on_its_data
 from gossiprec.emulation.progress import Progress, Silent, Stopwatch
 from gossiprec.models import MODELS, Layout, Model
@@ -34,6 +37,8 @@ from gossiprec.scenario.sections import NodeFraction, Nodes
 
 FEW_EPOCHS = 3_000
 """Local epochs below which ``executor: auto`` takes the reference: compiling would last longer."""
+FEW_PRIVATE_EPOCHS = 300
+"""The same under DP-SGD, where the reference takes one sample after the other."""
 SPARE_BYTES = 128 * 2**20
 """Memory for versions in waiting; with less than one spare row for four nodes, merging in time costs too much."""
 
@@ -44,14 +49,16 @@ class Prepared:
 
     Attributes
     ----------
-    ticks : list of Tick
-        The whole control plane, run ahead: no choice in it depends on a model's values.
+    course : Course
+        What will happen, as far as it can be known.
     epochs : int
         Local epochs of the whole run.
     needed : dict of str to int
         Bytes by part.
     seconds : dict of str to float
         Wall time of the preparations, by part.
+    meters : list of Metered
+        The attacks again, each with a meter of its cost.
     """
 
     scenario: Scenario
@@ -61,16 +68,29 @@ class Prepared:
     crew: Crew
     planner: Planner
     attacks: list[Attack]
+    meters: list[Metered]
     policies: list[Policy]
-    inline: bool
-    ticks: list[Tick]
+    course: Course
     epochs: int
     needed: dict[str, int]
     seconds: dict[str, float]
 
+    def carrier(self, watch: Stopwatch | None = None) -> Carrier:
+        """Return what carries out the tape."""
+        wave_size = self.scenario.executor.wave_size
+        runner = WaveRunner(
+            self.executor,
+            self.attacks,
+            crew=self.crew,
+            wave_size=None if wave_size == "unlimited" else wave_size,
+        )
+        return Carrier(
+            course=self.course, protocol=self.protocol, planner=self.planner, executor=self.executor,
+            attacks=self.attacks, runner=runner, watch=watch or Stopwatch(),
+        )  # fmt: skip
+
     def sizes(self) -> dict[str, Any]:
         """Return what the run is about, in numbers: for ``--dry-run`` and the summary."""
-        segments = [tick.segment for tick in self.ticks]
         return {
             "scenario": self.scenario.name,
             "seed": self.scenario.seed,
@@ -78,10 +98,10 @@ class Prepared:
             "nodes": self.protocol.n_nodes,
             "items": self.split.n_items,
             "interactions": int(sum(part.sizes.sum() for part in _parts(self.split))),
-            "wakes": sum(int((s.kind == Event.WAKE).sum()) for s in segments),
-            "messages": sum(len(s.receiver) for s in segments),
+            "wakes": self.course.n_wakes,
+            "messages": self.course.n_messages,
             "node_updates": self.epochs,
-            "virtual_time": self.ticks[-1].time,
+            "virtual_time": self.course.virtual_time,
             "executor": self.executor.name,
             "threads": self.crew.size,
         }
@@ -107,25 +127,29 @@ def prepare(scenario: Scenario, progress: Progress | None = None) -> Prepared:
         )
     say.phase("running events ahead")
     with watch("control"):
-        ticks, inline = run_ahead(scenario, protocol)
+        course = (Unforeseen if protocol.chooses_by_value else Foreseen)(scenario, protocol)
     training = _settings(scenario)
-    planned = np.sum([count_updates(tick.segment, protocol, inline) for tick in ticks], axis=0)
-    policies, treatment = _policies(scenario, protocol, training, planned)
-    epochs = training.local_epochs * int(np.minimum(planned, treatment.most_updates).sum())
     with watch("setup"):
         model, data = on_its_data(MODELS[scenario.model.name](scenario.model.options), split)
         layout = model.layout(split.n_items, split.n_users if protocol.whole_user_table else 1)
+        policies, treatment = _policies(scenario, protocol, model, layout, training, course.updates)
+        updates = course.n_updates
+        if course.updates is not None:
+            updates = int(np.minimum(course.updates, treatment.most_updates).sum())
+        epochs = training.local_epochs * updates
         row_bytes = layout.row_size * np.dtype(scenario.executor.storage).itemsize
         spare = _spare_rows(protocol.n_nodes, row_bytes)
         needed = _needed(layout, row_bytes, training, protocol.n_nodes, spare)
         check_fits(needed)
-        executor = _executor(scenario, protocol, model, data, layout, training, treatment, epochs)
+        candidates = None
+        if protocol.chooses_by_value:
+            candidates = Candidates.draw(split, protocol.n_nodes, scenario.seed)
+        executor = _executor(scenario, protocol, model, data, layout, training, treatment, candidates, epochs)
     crew = Crew(_threads(scenario) if executor.parallel else 1)
-    meetings = meetings_in(ticks, inline)
     with watch("setup"):
         attacks = _attacks(scenario, split, protocol, executor, crew, own_rows=lambda: planner.current)
         pools = [pool for attack in attacks for pool in attack.pools]
-        planner = _planner(protocol, split, executor.work, pools, inline, spare, meetings)
+        planner = _planner(protocol, split, executor.work, pools, course, spare)
         executor.work.arena.grow(planner.capacity)
     if executor.parallel:
         say.phase("compiling kernels (once on a machine)")
@@ -137,9 +161,10 @@ def prepare(scenario: Scenario, progress: Progress | None = None) -> Prepared:
     say.phase("setting up observers")
     with watch("setup"):
         first_pool = 0
-        for attack in attacks:
-            attack.foresee(meetings, first_pool)
-            first_pool += len(attack.pools)
+        meters = [Metered(attack) for attack in attacks]
+        for meter in meters:
+            meter.call(meter.attack.foresee, course.meetings, first_pool)
+            first_pool += len(meter.attack.pools)
     needed["observers"] = sum(attack.state_bytes for attack in attacks)
     check_fits({"observers": needed["observers"]})
     return Prepared(
@@ -150,9 +175,9 @@ def prepare(scenario: Scenario, progress: Progress | None = None) -> Prepared:
         crew,
         planner,
         attacks,
+        meters,
         policies,
-        inline,
-        ticks,
+        course,
         epochs,
         needed,
         watch.seconds,
@@ -183,7 +208,12 @@ def _attacks(
 
 
 def _policies(
-    scenario: Scenario, protocol: Protocol, training: TrainingSettings, updates: npt.NDArray[np.int64]
+    scenario: Scenario,
+    protocol: Protocol,
+    model: Model,
+    layout: Layout,
+    training: TrainingSettings,
+    updates: npt.NDArray[np.int64] | None,
 ) -> tuple[list[Policy], Treatment]:
     """Return the scenario's policies and what they do to the nodes."""
     treatment = Treatment.none(protocol.n_nodes)
@@ -191,6 +221,7 @@ def _policies(
     for choice in scenario.policies:
         nodes = _nodes(choice.nodes, protocol.n_users, scenario.seed)
         policy = POLICIES[choice.name](choice.options, nodes)
+        policy.check(model, layout)
         policy.treat(treatment, training=training, updates=updates)
         policies.append(policy)
     return policies, treatment
@@ -248,6 +279,7 @@ def _executor(
     layout: Layout,
     training: TrainingSettings,
     treatment: Treatment,
+    candidates: Candidates | None,
     epochs: int,
 ) -> Executor:
     """Make the arena with every node's first version, and the executor that works on it."""
@@ -262,19 +294,20 @@ def _executor(
     model.fill_rows(arena.rows[:n_users], layout, scenario.seed)
     if protocol.has_coordinator:
         arena.rows[n_users] = arena.rows[0]
-    work = Workload(model, layout, training, data, arena, scenario.seed, treatment)
+    work = Workload(model, layout, training, data, arena, scenario.seed, treatment, candidates)
     name: str = scenario.executor.name
     if name == "auto":
         lacks_kernels = EXECUTORS["fused"].lacks(model, training, storage, treatment) is not None
-        name = _choose(lacks_kernels, scenario.executor.device, epochs)
+        name = _choose(lacks_kernels, treatment, scenario.executor.device, epochs)
     return EXECUTORS[name](work, scenario.executor.device)
 
 
-def _choose(lacks_kernels: bool, device: str, epochs: int) -> str:
+def _choose(lacks_kernels: bool, treatment: Treatment, device: str, epochs: int) -> str:
     """Return the executor that ``auto`` stands for."""
     if device == "cuda":
         return "batched"
-    if epochs < FEW_EPOCHS:
+    private = (treatment.kinds == Kind.PRIVATE).any()
+    if epochs < (FEW_PRIVATE_EPOCHS if private else FEW_EPOCHS):
         return "reference"
     return "batched" if lacks_kernels else "fused"
 
@@ -294,9 +327,8 @@ def _planner(
     split: Split,
     work: Workload,
     pools: list[Any],
-    inline: bool,
+    course: Course,
     spare: int,
-    meetings: Meetings,
 ) -> Planner:
     n_positives = split.train.sizes
     pools_of = np.zeros((protocol.n_nodes, len(pools)), bool)
@@ -306,16 +338,19 @@ def _planner(
     samples = (
         np.append(work.data.n_samples(training.negatives), 0)[: protocol.n_nodes] * training.local_epochs
     )
+    per_epoch = samples // training.local_epochs
+    steps = training.local_epochs * -(-per_epoch // (training.batch_size or max(int(per_epoch.max()), 1)))
+    noise = np.where(work.treatment.kinds == Kind.PRIVATE, steps * work.layout.size / 450.0, 0.0)
     return Planner(
         roles=protocol.roles,
         behaviours=protocol.behaviours,
         weights=protocol.merge_weights(n_positives),
         most_updates=work.treatment.most_updates,
-        cost=2.0 + samples * _merges_per_sample(work),
+        cost=2.0 + samples * _merges_per_sample(work) + noise,
         pools_of=pools_of,
-        inline=inline,
+        inline=course.inline,
         spare_rows=spare,
-        expected_messages=meetings.n_messages,
+        expected_messages=course.n_messages,
     )
 
 

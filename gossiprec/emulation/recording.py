@@ -60,8 +60,8 @@ class Recording:
         self._sender = np.zeros(0, np.int32)
         self._sent_at = np.zeros(0, np.float64)
 
-    def write(self, segment: Segment) -> None:
-        """Append a stretch of tape."""
+    def write(self, segment: Segment, refused: I64) -> None:
+        """Append a stretch of tape; after the messages `refused` the receiver did not train."""
         wakes = segment.kind == Event.WAKE
         self._log.append("wake", {"time": segment.time[wakes], "node": segment.node[wakes]})
         if self._view is not None:
@@ -69,6 +69,7 @@ class Recording:
         sent_at = segment.sent_at
         if self._inline:
             time, receiver, sender = sent_at, segment.receiver, segment.sender
+            message = np.arange(segment.first_message, segment.first_message + len(sender))
         else:
             self._sender = np.concatenate([self._sender, segment.sender])
             self._sent_at = np.concatenate([self._sent_at, sent_at])
@@ -82,18 +83,27 @@ class Recording:
             "message",
             {"time": time, "sender": sender, "receiver": receiver, "sent_at": sent_at, "size_bytes": size},
         )
-        self._write_updates(segment, time, receiver)
+        self._write_updates(segment, time, receiver, ~np.isin(message, refused))
 
     def mark(self, kind: str, *, time: float, round: int) -> None:
         """Append a round or an evaluation."""
         self._log.append(kind, {"time": [time], "round": np.array([round], np.int32)})
 
+    def spend(self, nodes: I64, epsilon: npt.NDArray[np.float64], *, time: float) -> None:
+        """Append the privacy that nodes have spent."""
+        times = np.full(len(nodes), time)
+        self._log.append("privacy", {"time": times, "node": nodes.astype(np.int32), "epsilon": epsilon})
+
     def _write_updates(
-        self, segment: Segment, time: npt.NDArray[np.float64], receiver: npt.NDArray[np.int32]
+        self,
+        segment: Segment,
+        time: npt.NDArray[np.float64],
+        receiver: npt.NDArray[np.int32],
+        worthwhile: npt.NDArray[np.bool_],
     ) -> None:
         woke = segment.kind == Event.WAKE
         woke &= self._trains[self._roles[segment.node], 0]
-        on_receive = self._trains[self._roles[receiver], 1]
+        on_receive = self._trains[self._roles[receiver], 1] & worthwhile
         times = np.concatenate([segment.time[woke], time[on_receive]])
         nodes = np.concatenate([segment.node[woke], receiver[on_receive]])
         order = np.argsort(times, kind="stable")

@@ -10,11 +10,13 @@ from typing import Any
 
 import numpy as np
 
-from gossiprec.compute.waves import WaveRunner
 from gossiprec.data.split import Split
 from gossiprec.emulation.accuracy import AttackRecord
+from gossiprec.emulation.membership import metric_rows
 from gossiprec.emulation.memory import peak_rss_mib
+from gossiprec.emulation.metering import seconds_by_label
 from gossiprec.emulation.prepare import Prepared, prepare
+from gossiprec.emulation.privacy import Ledger
 from gossiprec.emulation.progress import Progress, Silent, Status, Stopwatch
 from gossiprec.emulation.recording import Recording
 from gossiprec.emulation.utility import Utility
@@ -106,6 +108,8 @@ class _Running:
         self._record = AttackRecord(split, max(sizes, default=0))
         self._utility = Utility(split, scenario.evaluate.metrics, prepared.executor, scenario.seed)
         self._utility_now: dict[str, float] = {}
+        self._ledger = Ledger(prepared.policies, prepared.protocol.n_nodes)
+        self._membership_now: list[dict[str, Any]] = []
         self._recording = self._new_recording(split)
 
     def _new_recording(self, split: Split) -> Recording:
@@ -123,7 +127,7 @@ class _Running:
             ),
             most_updates=treatment.most_updates,
             view_size=prepared.protocol.view_size,
-            inline=prepared.inline,
+            inline=prepared.course.inline,
         )
 
     def execute(self) -> None:
@@ -131,24 +135,18 @@ class _Running:
         prepared = self._prepared
         self._say.phase("simulating")
         begin = time.perf_counter()
-        executor = prepared.scenario.executor
-        wave_size = None if executor.wave_size == "unlimited" else executor.wave_size
-        runner = WaveRunner(prepared.executor, prepared.attacks, crew=prepared.crew, wave_size=wave_size)
+        carrier = prepared.carrier(self._timed)
+
         try:
-            for tick in prepared.ticks:
-                with self._timed("plan"):
-                    plan = prepared.planner.plan(tick.segment)
-                    prepared.executor.work.arena.grow(prepared.planner.capacity)
-                with self._timed("compute"):
-                    runner.run(plan)
+            for tick in prepared.course.play(carrier.carry_out):
                 with self._timed("log"):
-                    self._recording.write(tick.segment)
-                updates = int(prepared.planner.updates.sum())
+                    self._recording.write(*carrier.taken())
+                updates = int(prepared.planner.updates.sum()) - carrier.n_refused
                 self._done = updates * prepared.executor.work.training.local_epochs
                 self._reached = tick.time
                 self._report(tick.time, tick.round, time.perf_counter() - begin)
         finally:
-            self._timed.seconds["bookkeeping"] = runner.bookkeeping_seconds
+            self._timed.seconds["bookkeeping"] = carrier.bookkeeping_seconds
 
     def _report(self, at: float, round_: int, seconds: float) -> None:
         """Score the models and the attacks, and write what was found."""
@@ -156,9 +154,12 @@ class _Running:
         with self._timed("utility"):
             self._utility_now = self._utility.measure(prepared.planner.current)
         with self._timed("attacks"):
-            rankings = [ranking for attack in prepared.attacks for ranking in attack.rankings()]
+            rankings = [r for meter in prepared.meters for r in meter.call(meter.attack.rankings)]
             rows = self._record.score(rankings, time=at, round=round_)
+            guesses = (guess for attack in prepared.attacks for guess in attack.guesses())
+            self._membership_now = self._record.judge(guesses, round=round_)
         with self._timed("log"):
+            self._recording.spend(*self._ledger.changes(prepared.planner.updates), time=at)
             self._recording.mark("round", time=at, round=round_)
             self._recording.mark("evaluate", time=at, round=round_)
             self._directory.metrics.append(
@@ -184,11 +185,13 @@ class _Running:
         met = self._prepared.protocol.predicted_fraction_met(round_)
         if met is not None:
             yield "predicted_fraction_met", met
+        yield from metric_rows(self._membership_now)
 
     def close(self, status: str) -> None:
         """Write the summary and end the run."""
         seconds = time.perf_counter() - self._begin
         self._directory.write_adversaries(self._record.adversaries())
+        membership = self._record.membership()
         self._directory.write_summary(
             {
                 **self._prepared.sizes(),
@@ -202,6 +205,9 @@ class _Running:
                 "seconds": self._timed.seconds,
                 "utility": self._utility_now,
                 "attacks": self._record.summary(),
+                "privacy": self._ledger.summary(),
+                "attack_seconds": seconds_by_label(self._prepared.meters),
+                **({"membership": membership} if membership else {}),
             }
         )
         self._directory.finish(status)

@@ -186,7 +186,7 @@ _NODE = Column("node", "<i4")
 _ENDS = (Column("sender", "<i4"), Column("receiver", "<i4"), Column("sent_at", "<f8"))
 
 SCHEMA = Schema(
-    version=1,
+    version=2,
     kinds=(
         EventKind("wake", "a node's clock rang", (_TIME, _NODE)),
         EventKind(
@@ -211,6 +211,11 @@ SCHEMA = Schema(
         ),
         EventKind("round", "a round ended (coordinator, or report tick)", (_TIME, Column("round", "<i4"))),
         EventKind("evaluate", "the models were scored", (_TIME, Column("round", "<i4"))),
+        EventKind(
+            "privacy",
+            "a node had spent this much of its privacy by a report tick; only nodes that trained since the last",
+            (_TIME, _NODE, Column("epsilon", "<f8", "inf without noise")),
+        ),
     ),
 )
 """The schema of logs written by this version."""

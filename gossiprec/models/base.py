@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -79,6 +79,16 @@ class Layout:
         """Size of a message that carries the full model in float32."""
         return 4 * self.size
 
+    def part(self, row: npt.NDArray[np.floating], kept: npt.NDArray[np.integer], user: int) -> F32:
+        """Return the small model ``[one user's row | kept items | shared]`` out of a row, of the layout's own type."""
+        small = replace(self, n_items=len(kept), n_users=1)
+        at = 0 if self.n_users == 1 else user * self.user_width
+        vector = np.zeros(small.row_size, np.float32)
+        vector[small.users] = row[at : at + self.user_width]
+        vector[small.items] = row[self.items].reshape(self.n_items, -1)[kept].ravel()
+        vector[small.shared] = row[self.shared]
+        return vector
+
     def user_index(self, node: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
         """Return the row of each node's user in its own model: 0, or the node id if nodes hold the user table."""
         return np.zeros_like(node) if self.n_users == 1 else node
@@ -94,8 +104,14 @@ class Model(ABC):
 
     Options: ClassVar[type[Options]]
 
+    has_sample_gradients: ClassVar[bool] = True
+    """Whether the loss of a batch is the mean of its samples' own losses: DP-SGD clips each sample's gradient."""
+
     trains_on_moves: ClassVar[bool] = False
     """Whether samples are moves between places, (positive, negative, previous); else items with labels."""
+
+    places: F32 | None = None
+    """Where items are, shape (n_items, 3), for models that look at it: see :meth:`with_places`."""
 
     def __init__(self, options: Any) -> None:
         self.options = options

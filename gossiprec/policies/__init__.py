@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from gossiprec.policies.base import Policy
+from gossiprec.policies.base import Policy, Privacy
 from gossiprec.registry import Registry
 
 POLICIES: Registry[type[Policy]] = Registry("policy", __name__)
 
-__all__ = ["POLICIES", "Policy"]
+__all__ = ["POLICIES", "Policy", "Privacy"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -10,9 +11,30 @@ import numpy.typing as npt
 
 from gossiprec.compute.training import TrainingSettings
 from gossiprec.compute.treatment import Treatment
+from gossiprec.errors import ScenarioError
+from gossiprec.models.base import Layout, Model
 from gossiprec.options import Options
 
 I64 = npt.NDArray[np.int64]
+F64 = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Privacy:
+    """What nodes have spent of their privacy, and with how much noise.
+
+    Attributes
+    ----------
+    nodes : ndarray of int64, shape (n,)
+    epsilon, noise_multiplier : ndarray of float64, shape (n,)
+        inf and 0 without noise.
+    delta : float
+    """
+
+    nodes: I64
+    epsilon: F64
+    noise_multiplier: F64
+    delta: float
 
 
 class Policy(ABC):
@@ -32,8 +54,16 @@ class Policy(ABC):
         self.options = options
         self.nodes = nodes
 
+    def check(self, model: Model, layout: Layout) -> None:  # noqa: B027 (most policies fit every model)
+        """Refuse a model, or a layout that the protocol asks for, to which the policy cannot be applied.
+
+        Raises
+        ------
+        ScenarioError
+        """
+
     @abstractmethod
-    def treat(self, treatment: Treatment, *, training: TrainingSettings, updates: I64) -> None:
+    def treat(self, treatment: Treatment, *, training: TrainingSettings, updates: I64 | None) -> None:
         """Write into the treatment what the policy does to its nodes.
 
         Parameters
@@ -41,6 +71,29 @@ class Policy(ABC):
         treatment : Treatment
             What earlier policies of the scenario have written.
         training : TrainingSettings
-        updates : ndarray of int64, shape (n_nodes,)
-            Local updates that each node will run, known ahead (or at most, where that depends on values).
+        updates : ndarray of int64, shape (n_nodes,), or None
+            Local updates that each node will run; None where that depends on the models' values.
         """
+
+    def spent(self, updates: I64) -> Privacy | None:
+        """Return the privacy spent by the policy's nodes after so many local updates each; None: it accounts for none.
+
+        Parameters
+        ----------
+        updates : ndarray of int64, shape (n_nodes,)
+        """
+        return None
+
+    def refuse_overlap(self, used: npt.NDArray[np.bool_], name: str) -> None:
+        """Refuse nodes that already use a policy of the same name.
+
+        Raises
+        ------
+        ScenarioError
+        """
+        twice = self.nodes[used[self.nodes]]
+        if len(twice):
+            raise ScenarioError(
+                f"policies: {len(twice)} nodes, such as node {twice[0]}, would use {name} twice; "
+                "give the entries nodes of their own, or keep one of them"
+            )

@@ -71,6 +71,20 @@ class Protocol(ABC):
         """Wakes of each waking node."""
 
     @property
+    def messages_per_wake(self) -> int | None:
+        """Messages that every wake sends, where that is always the same."""
+        return None
+
+    @property
+    def chooses_by_value(self) -> bool:
+        """Whether peers are chosen by how well their models do: the protocol must then be told (:meth:`learn`)."""
+        return False
+
+    def learn(self, receiver: I64, sender: I64, found: npt.NDArray[np.float32]) -> None:
+        """Be told what appraised versions were worth to their receivers, in order of delivery."""
+        raise NotImplementedError(f"{type(self).__name__} appraises versions but learns nothing from it")
+
+    @property
     def whole_user_table(self) -> bool:
         """Whether every node holds, sends and merges the rows of all users."""
         return False

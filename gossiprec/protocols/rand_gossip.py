@@ -56,6 +56,13 @@ class ViewOptions(Options):
     refresh: ClockedRefresh | CountedRefresh = ClockedRefresh()
 
 
+def refresh_of(options: ClockedRefresh | CountedRefresh, clock: WakeClock, seed: int) -> Refresh:
+    """Return when the views of a clock's nodes are drawn anew."""
+    if isinstance(options, ClockedRefresh):
+        return PoissonRefresh(clock, mean=options.mean, seed=seed)
+    return PeriodicRefresh(len(clock.node_ids), every=options.every)
+
+
 def _kind_of_view(raw: Any) -> str:
     graph = raw.get("graph") if isinstance(raw, dict) else getattr(raw, "graph", None)
     return "ViewOptions" if graph is None else "StaticViewOptions"
@@ -120,11 +127,7 @@ class RandGossip(Protocol):
         if isinstance(view, StaticViewOptions):
             neighbors = neighbors_in(view.graph, self.n_users, seed=self.seed, key="protocol.view.graph")
             return StaticViews(neighbors, fanout=self.options.fanout, seed=self.seed)
-        refresh: Refresh
-        if isinstance(view.refresh, ClockedRefresh):
-            refresh = PoissonRefresh(self.clock, mean=view.refresh.mean, seed=self.seed)
-        else:
-            refresh = PeriodicRefresh(self.n_users, every=view.refresh.every)
+        refresh = refresh_of(view.refresh, self.clock, self.seed)
         return RandomViews(
             self.n_users, size=view.size, fanout=self.options.fanout, refresh=refresh, seed=self.seed
         )

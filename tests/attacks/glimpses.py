@@ -31,12 +31,16 @@ def make_world(*, seed=0, **others) -> AttackWorld:
     return world_of(targets, N_ITEMS, seed=seed, **others)
 
 
-def world_of(targets, n_items, *, compiled=False, user_table=False, coordinator=None, seed=0) -> AttackWorld:
-    """Return the world of some users' items, scored by GMF with d = 8."""
+def world_of(
+    targets, n_items, *, compiled=False, user_table=False, coordinator=None, hidden=(), seed=0
+) -> AttackWorld:
+    """Return the world of some users' items, scored by GMF with d = 8; the `hidden` keep their user rows."""
     model, n_users = make_model("gmf"), len(targets)
     layout = model.layout(n_items, n_users if user_table else 1)
-    arena = Arena(layout, n_nodes=n_users, capacity=n_users, moments=False)
+    arena = Arena(layout, n_nodes=n_users, capacity=n_users + 1, moments=False)
+    arena.rows[:, : layout.size] = np.random.default_rng([seed, 9]).normal(size=(n_users + 1, layout.size))
     data, treatment = LocalData(targets, n_items), Treatment.none(n_users + 1)
+    treatment.hides_user[list(hidden)] = True
     work = Workload(model, layout, TrainingSettings(), data, arena, seed, treatment)
     return AttackWorld(
         executor=make_executor("fused" if compiled else "reference", work),

@@ -84,6 +84,20 @@ def test_executor_agrees_with_the_reference(name, model):
     agrees()
 
 
+@pytest.mark.parametrize("model", list(MODELS))
+@pytest.mark.parametrize("name", FAST)
+def test_executor_agrees_with_the_reference_on_any_mix_of_treatments(name, model):
+    supporting(name, World(model=model, drift_penalty=(1.0,), clip_norm=(0.0, 1.0)))
+
+    @settings(max_examples=40, deadline=None, derandomize=True)
+    @given(worlds(model, treated=True))
+    def agrees(world):
+        expected = run_waves(make_executor("reference", world.workload()), world.waves())
+        assert_same_state(run_waves(make_executor(name, world.workload()), world.waves()), expected)
+
+    agrees()
+
+
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("name", FAST)
 def test_executor_agrees_with_the_reference_at_the_default_epsilon(name, seed):
@@ -243,6 +257,18 @@ def test_a_new_executor_continues_from_the_arena(name, training):
     make_executor(name, interrupted.work).run(waves.program, np.arange(5, 10))
 
     assert state_bytes(interrupted.work.arena) == state_bytes(straight)
+
+
+@pytest.mark.parametrize("model", list(MODELS))
+@pytest.mark.parametrize("name", EVERY)
+def test_a_node_that_refused_what_it_received_does_not_train(name, model):
+    executor = supporting(name, World(model=model))
+    waves, before = everyone_trains(5), executor.work.arena.rows.copy()
+    waves.program.refused[2] = True
+
+    rows = run_waves(executor, waves).rows
+
+    assert (rows[:5] == before[:5]).all(axis=1).tolist() == [False, False, True, False, False]
 
 
 @pytest.mark.parametrize("name", EVERY)

@@ -121,7 +121,7 @@ def test_fused_prme_with_adam_says_what_to_use():
         make_executor("fused", World(model="prme-g", training=TrainingSettings()).workload())
 
 
-@pytest.mark.parametrize("part", ["drift_penalty", "clip_norm", "hides_user"])
+@pytest.mark.parametrize("part", ["drift_penalty", "clip_norm"])
 def test_fused_prme_under_a_policy_that_it_has_no_kernels_for_is_refused(part):
     work = World(model="prme-g").workload()
     getattr(work.treatment, part)[2] = 1

@@ -39,6 +39,9 @@ class World:
     model: str = "gmf"
     training: TrainingSettings | None = None
     seed: int = 0
+    drift_penalty: tuple[float, ...] = ()
+    clip_norm: tuple[float, ...] = ()
+    noise_multiplier: tuple[float, ...] = ()
     storage: str = "float32"
 
     @property
@@ -90,8 +93,20 @@ class World:
         noise = np.random.default_rng([self.seed, 2]).normal(0.0, 0.3, (self.n_nodes, layout.size))
         arena.rows[: self.n_nodes, : layout.size] += noise.astype(np.float32)
         data = LocalData(self.positives(), self.n_items, self.moves() if model.trains_on_moves else None)
+        return Workload(model, layout, self.settings, data, arena, self.seed, self.treatment())
+
+    def treatment(self) -> Treatment:
+        """Return the treatment: what the world says of a policy is dealt out to the nodes in turn."""
         treatment = Treatment.none(self.n_nodes)
-        return Workload(model, layout, self.settings, data, arena, self.seed, treatment)
+        for values, array in [
+            (self.drift_penalty, treatment.drift_penalty),
+            (self.clip_norm, treatment.clip_norm),
+            (self.noise_multiplier, treatment.noise_multiplier),
+        ]:
+            if values:
+                array[:] = np.resize(values, self.n_nodes)
+        treatment.noise_multiplier[treatment.clip_norm == 0] = 0.0
+        return treatment
 
     def waves(self) -> Waves:
         """Return three waves in which random nodes merge up to three versions, train, or both."""
@@ -175,7 +190,7 @@ def run_waves(executor: Executor, waves: Waves, wave_size: int | None = None) ->
 
 
 @st.composite
-def worlds(draw, model="gmf"):
+def worlds(draw, model="gmf", treated=False):
     """Draw a world of 4-8 nodes and 10-20 items, with an Adam in which rounding stays small.
 
     Adam divides a gradient by its own size. Where samples cancel to a gradient of rounding noise, some 1e-8,
@@ -196,4 +211,19 @@ def worlds(draw, model="gmf"):
         model=model,
         training=training,
         seed=draw(st.integers(0, 2**32 - 1)),
+        **(draw(treatments()) if treated else {}),
     )
+
+
+@st.composite
+def treatments(draw):
+    """Draw any mix of nodes with and without a drift penalty, clipping and noise."""
+    options = {
+        "drift_penalty": [0.0, 0.5, 2.0],
+        "clip_norm": [0.0, 0.05, 2.0],
+        "noise_multiplier": [0.0, 0.3, 20.0],
+    }
+    return {
+        name: tuple(draw(st.lists(st.sampled_from(values), min_size=1, max_size=5)))
+        for name, values in options.items()
+    }

@@ -10,7 +10,7 @@ from gossiprec.protocols import PROTOCOLS
 from tests.properties.tapes import Naive, Plans, planner, protocol, record
 
 N_USERS = 6
-SHORT = {"rand-gossip": {"wakes": 5}, "fedavg": {"rounds": 5}}
+SHORT = {"rand-gossip": {"wakes": 5}, "pers-gossip": {"wakes": 5}, "fedavg": {"rounds": 5}}
 """Options that make a run short; a protocol that is not here runs with its defaults."""
 NETWORKS = [{}, {"latency": 0.3}, {"law": "exponential", "latency": 0.5, "loss": 0.3}]
 
@@ -37,7 +37,7 @@ def test_every_node_has_a_role_and_every_role_a_behaviour(made):
 
 def test_only_a_delivery_gives_something_to_merge_and_only_a_push_sends(made):
     control = made()
-    merging = {Op.BLEND, Op.ADOPT, Op.POOL}
+    merging = {Op.BLEND, Op.ADOPT, Op.POOL, Op.APPRAISE}
     for node, role in enumerate(control.roles):
         behaviour = control.behaviours[role]
         assert not merging & set(behaviour.on_wake)

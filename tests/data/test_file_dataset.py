@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 from small_data import dataset, pack
 
-from gossiprec.data import tables
+from gossiprec.data import columns
 from gossiprec.errors import DataError
 
 USER_ITEM = ("user", "item")
@@ -80,7 +80,7 @@ def test_a_blank_delimiter_means_any_run_of_blanks(tmp_path):
 def test_blocks_do_not_show(tmp_path, monkeypatch):
     path = pack(tmp_path / "a.tsv", "".join(f"u{n % 3}\ti{n}\t1\t{n}\n" for n in range(10)))
     whole = load(path)
-    monkeypatch.setattr(tables, "BLOCK", 3)
+    monkeypatch.setattr(columns, "BLOCK", 3)
     parts = load(path)
     for field in ("users", "items", "ratings", "times"):
         assert np.array_equal(getattr(whole, field), getattr(parts, field))
@@ -118,7 +118,7 @@ def test_column_names_on_the_first_line_are_met_with_a_hint(tmp_path):
 
 
 def test_a_bad_line_is_named_in_a_later_block_too(tmp_path, monkeypatch):
-    monkeypatch.setattr(tables, "BLOCK", 2)
+    monkeypatch.setattr(columns, "BLOCK", 2)
     assert "line 5: found 'x'" in refusal(pack(tmp_path / "a.tsv", "1\t2\t3\t4\n" * 4 + "1\t2\t3\tx\n"))
 
 

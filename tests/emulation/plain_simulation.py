@@ -74,10 +74,13 @@ class PlainNode:
         self.model.load_state_dict({**mixed, "user": own["user"]})
 
     def scores(self, state=None):
+        return torch.sigmoid(self.logits(state)).numpy()
+
+    def logits(self, state=None):
         model = Recommender(self.work.layout, self.model.flat())
         model.load_state_dict(state or self.model.state_dict())
         with torch.no_grad():
-            return torch.sigmoid(model(torch.arange(self.work.layout.n_items))).numpy()
+            return model(torch.arange(self.work.layout.n_items))
 
 
 def events_of(run):
@@ -192,3 +195,56 @@ class PlainFederation(PlainSimulation):
             receiver.merge(state, 0.0)
             receiver.train()
             self.push(time, receiver)
+
+
+class PlainPersonal(PlainSimulation):
+    """Pers-Gossip: receivers judge models by their validation items, and stay with the best sender of late."""
+
+    def __init__(self, prepared, run):
+        super().__init__(prepared, run)
+        self.candidates, self.heard = prepared.executor.work.candidates, [{} for _ in self.nodes]
+        self.wakes, self.exploited, self.refused, self.equal = [0] * len(self.nodes), 0, 0, 0
+        self.receivers = {}
+        for sent in (run.events("message"), run.events("drop")):
+            for ends in zip(*(sent[c] for c in ("sender", "sent_at", "receiver")), strict=True):
+                self.receivers.setdefault(ends[:2], set()).add(ends[2])
+
+    def wake(self, time, node):
+        super().wake(time, node)
+        heard, every = self.heard[node.number], self.protocol["view"]["refresh"]["every"]
+        if self.wakes[node.number] % every == 0:
+            if heard:
+                best = min(heard, key=lambda sender: (-heard[sender], sender))
+                assert best in self.receivers[node.number, time]
+                self.exploited += 1
+            heard.clear()
+        assert len(self.receivers[node.number, time]) == self.protocol["view"]["size"]
+        self.wakes[node.number] += 1
+
+    def receive(self, time, sender, receiver, state):
+        own, lists = receiver.model.state_dict(), self.candidates.of(receiver.number)
+        if len(self.split.validation[receiver.number]) < 2:
+            assert not len(lists)
+            self.equal += 1
+            receiver.merge(state, 0.5)
+        else:
+            mine, theirs = (worth(receiver.logits({**s, "user": own["user"]}), lists) for s in (own, state))
+            self.heard[receiver.number][sender.number] = theirs
+            if mine + theirs == 0:
+                self.refused += 1
+                receiver.updates += (
+                    self.protocol["train_on"] == "receive"
+                )  # an update not run keeps its number
+                return
+            receiver.merge(state, float(mine / (mine + theirs)))
+        if self.protocol["train_on"] == "receive":
+            receiver.train()
+
+
+def worth(scores, lists):
+    """Return HR@20 x NDCG@20 of each list's first item among the others."""
+    scores = scores.numpy()
+    ranks = [sum(scores[other] >= scores[item] for other in others) for item, *others in lists.tolist()]
+    hits = [rank < 20 for rank in ranks]
+    gains = [hit / np.log2(rank + 2) for rank, hit in zip(ranks, hits, strict=True)]
+    return np.float32(np.mean(hits) * np.mean(gains))

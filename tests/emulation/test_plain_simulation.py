@@ -4,10 +4,19 @@ import numpy as np
 import pytest
 
 from gossiprec.emulation import simulate
-from tests.emulation.plain_simulation import PlainFederation, PlainSimulation
+from tests.emulation.plain_simulation import PlainFederation, PlainPersonal, PlainSimulation
 from tests.emulation.tiny_runs import carried_out, final_models, tiny
 
 GOSSIP = {"name": "rand-gossip", "fanout": 3, "view": {"size": 3}, "wakes": 6}
+PERSONAL = {"name": "pers-gossip", "view": {"size": 3, "refresh": {"every": 2}}, "wakes": 6}
+MANY_ITEMS = {
+    **tiny()["dataset"],
+    "items": 150,
+    "interactions": 170,
+    "split": {"name": "random", "test": 0.15, "validation": 0.12},
+}
+JUDGED = {"protocol": PERSONAL, "dataset": MANY_ITEMS, "model": {"name": "gmf", "dim": 8, "init_std": 1.0}}
+"""Scores far apart: a hundred thousand comparisons must not turn on rounding."""
 SLOW = {"latency": {"law": "constant", "value": 0.7}, "loss": 0.2}
 UNEVEN = {"latency": {"law": "exponential", "mean": 3.0}}
 WORLDS = {
@@ -24,6 +33,9 @@ WORLDS = {
         "protocol": {"name": "fedavg", "rounds": 7, "participation": 0.5},
     },
     "overtaken": {"network": UNEVEN},
+    "personal": JUDGED,
+    "personal-on-receive": {**JUDGED, "protocol": {**PERSONAL, "train_on": "receive", "wakes": 4}},
+    "personal-slow-and-lossy": {**JUDGED, "network": SLOW},
     "sgd": {"training": {"optimizer": "sgd", "learning_rate": 0.1, "batch_size": 16}},
 }
 BETAS = [0.0, 0.7]
@@ -34,6 +46,12 @@ DAMPED = {"batch_size": 16, "eps": 1e-3}
 
 def federated(world):
     return world.startswith("fedavg")
+
+
+def simulation_of(world):
+    if world.startswith("personal"):
+        return PlainPersonal
+    return PlainFederation if federated(world) else PlainSimulation
 
 
 def scenario(world):
@@ -62,7 +80,7 @@ def informants(observer):
 def test_the_emulator_agrees_with_a_plain_simulation_at_every_tick(world, tmp_path):
     run = simulate(scenario(world), out=tmp_path / "run")
     prepared = carried_out(scenario(world))
-    plain = (PlainFederation if federated(world) else PlainSimulation)(prepared, run)
+    plain = simulation_of(world)(prepared, run)
     ticks = sorted(set(run.metrics["time"].tolist()))
     assert len(ticks) >= 3
 
@@ -85,3 +103,15 @@ def test_the_emulator_agrees_with_a_plain_simulation_at_every_tick(world, tmp_pa
     assert len(plain.received) > 30
     parameters = np.stack([node.model.flat() for node in plain.nodes])
     np.testing.assert_allclose(final_models(prepared)[:12], parameters, rtol=1e-3, atol=1e-4)
+
+
+def test_personal_worlds_show_every_edge_case(tmp_path):
+    for world in ("personal", "personal-on-receive"):
+        run = simulate(scenario(world), out=tmp_path / world)
+        plain = PlainPersonal(carried_out(scenario(world)), run)
+        plain.advance(np.inf)
+        assert plain.exploited > 5
+        assert plain.refused > 3
+        assert plain.equal > 3
+    assert len(run.events("update")["time"]) == len(plain.received) - plain.refused
+    assert run.summary["node_updates"] == len(plain.received) - plain.refused

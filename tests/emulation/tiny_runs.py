@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from gossiprec.compute.waves import WaveRunner
+import itertools
+
 from gossiprec.emulation import prepare
 from gossiprec.scenario import load_scenario
 
@@ -35,11 +36,8 @@ def tiny(**sections):
 def carried_out(scenario, upto=None):
     """Return the prepared run after its last tick, or after its first `upto` ones."""
     prepared = prepare(load_scenario(scenario))
-    runner = WaveRunner(prepared.executor, prepared.attacks, crew=prepared.crew, wave_size=None)
-    for tick in prepared.ticks[:upto]:
-        plan = prepared.planner.plan(tick.segment)
-        prepared.executor.work.arena.grow(prepared.planner.capacity)
-        runner.run(plan)
+    for _ in itertools.islice(prepared.course.play(prepared.carrier().carry_out), upto):
+        pass
     return prepared
 
 

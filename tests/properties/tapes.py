@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from gossiprec.compute.planner import Planner
+from gossiprec.compute.tables import APPRAISED
 from gossiprec.compute.tape import Event, Op, Tape
 from gossiprec.compute.treatment import NO_LIMIT
 from gossiprec.protocols import PROTOCOLS
@@ -69,7 +70,9 @@ def trained(node, update, value):
 
 
 def merged(keep, value, theirs):
-    """Return the model after merging a received one."""
+    """Return the model after merging a received one; a negative weight stands for one that the values decide."""
+    if keep < 0:
+        keep = abs(value[1]) / (abs(value[1]) + abs(theirs[1]))
     if keep == 0:
         return np.array([value[0], theirs[1]])
     return np.array([value[0], keep * value[1] + (1 - keep) * theirs[1]])
@@ -139,6 +142,8 @@ class Naive:
                 self.values[node] = merged(self._keep(op, node, sender), self.values[node], model)
 
     def _keep(self, op, node, sender):
+        if op == Op.APPRAISE:
+            return APPRAISED
         own = {Op.BLEND: self._weights[node], Op.ADOPT: 0.0, Op.POOL: self._mass[node]}[op]
         theirs = self._weights[sender]
         if op == Op.POOL:

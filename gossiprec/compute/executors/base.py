@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
+from gossiprec.compute.appraisal import Candidates, performance, weight_kept
 from gossiprec.compute.arena import Arena
 from gossiprec.compute.program import Program
 from gossiprec.compute.training import LocalData, TrainingSettings
@@ -31,6 +32,8 @@ class Workload:
     arena: Arena
     seed: int
     treatment: Treatment
+    candidates: Candidates | None = None
+    """For merging by performance; None: the protocol never asks for it."""
 
 
 class Executor(ABC):
@@ -66,6 +69,43 @@ class Executor(ABC):
     @abstractmethod
     def run(self, program: Program, tasks: I64) -> None:
         """Run `tasks` (indices into the program) of one wave, in the given order."""
+
+    def appraise(self, program: Program, tasks: I64) -> None:
+        """Find the weights of merges by performance, and note what was found: then they are merges like others.
+
+        Only the items of the receiver's lists are looked at, in small models ``[own user | items | shared]``.
+        """
+        keep, offsets = program.merge_keep, program.merge_offsets
+        for task in tasks[(np.diff(offsets) > 0)[tasks]].tolist():
+            if keep[offsets[task]] < 0:
+                self._appraise_one(program, task)
+
+    def _appraise_one(self, program: Program, task: int) -> None:
+        work, node = self.work, int(program.node[task])
+        assert work.candidates is not None
+        lists = work.candidates.of(node)
+        entries = range(program.merge_offsets[task], program.merge_offsets[task + 1])
+        if not len(lists):
+            program.merge_keep[entries.start : entries.stop] = 0.5
+            return
+        kept, places = np.unique(lists, return_inverse=True)
+        small = replace(work.layout, n_items=len(kept), n_users=1)
+        where = None if work.model.places is None else work.model.places[kept]
+        asked = np.tile(places.astype(np.int32).ravel(), 2)
+        own = work.layout.part(work.arena.rows[program.source[task]], kept, node)
+        for entry in entries:
+            received = work.layout.part(work.arena.rows[program.merge_row[entry]], kept, node)
+            if work.layout.n_users == 1:
+                received[small.users] = own[small.users]
+            scores = self.scores(
+                small, np.stack([own, received]), np.arange(2), np.zeros(2, np.int64),
+                np.array([0, lists.size, 2 * lists.size]), asked, places=where,
+            )  # fmt: skip
+            mine, theirs = (performance(part) for part in scores.reshape(2, *lists.shape))
+            keep = weight_kept(mine, theirs)
+            own = received if keep == 0 else keep * own + (1 - keep) * received
+            program.merge_keep[entry], program.found[entry] = keep, theirs
+            program.refused[task] = mine + theirs == 0
 
     @abstractmethod
     def scores(

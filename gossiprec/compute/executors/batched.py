@@ -25,9 +25,11 @@ from torch.optim.adam import adam
 
 from gossiprec.compute.executors import EXECUTORS
 from gossiprec.compute.executors.base import F32, I32, I64, Executor, Workload
-from gossiprec.compute.executors.reference import local_batches, one_torch_thread
+from gossiprec.compute.executors.reference import hold_items, local_batches, one_torch_thread
+from gossiprec.compute.noise import noise_row
 from gossiprec.compute.program import Program
 from gossiprec.compute.rounding import U32, merge_keys, update_keys
+from gossiprec.compute.treatment import Kind
 from gossiprec.errors import ResourceError
 from gossiprec.models.base import Layout
 
@@ -68,14 +70,17 @@ class BatchedExecutor(Executor):
         self._device = _choose_device(device)
         self._module = work.model.module(work.layout).to(self._device)
         self._gradient = vmap(grad(self._loss))
+        self._clipped = vmap(self._clipped_sum)
+        self._kinds = work.treatment.kinds
         self._stack_rows = max(1, _STACK_BYTES[self._device.type] // (4 * work.layout.row_size))
 
     def run(self, program: Program, tasks: I64) -> None:
         """Run `tasks` of one wave: first all merges, then all local updates."""
+        self.appraise(program, tasks)
         for some in _pieces(tasks, self._stack_rows):
             self._merge(program, some)
         with one_torch_thread():
-            for stack in self._stacks(program, tasks[program.update[tasks] >= 0]):
+            for stack in self._stacks(program, tasks[(program.update[tasks] >= 0) & ~program.refused[tasks]]):
                 self._train(stack)
 
     def scores(
@@ -97,7 +102,7 @@ class BatchedExecutor(Executor):
         asked_of = [items, contexts] if contexts is not None and model.trains_on_moves else [items]
         lengths = np.diff(offsets)
         with torch.no_grad(), one_torch_thread():
-            for width, queries in self._alike(_padded_width(lengths)):
+            for width, queries in self._alike(_padded_width(lengths), self._stack_rows):
                 place = np.arange(width)
                 real = place < lengths[queries, None]
                 asked = offsets[queries, None] + np.where(real, place, 0)
@@ -131,16 +136,21 @@ class BatchedExecutor(Executor):
         ]
         lessons.sort(key=lambda lesson: -len(lesson[1]))
         widths = [len(batches[0][0]) if batches else 0 for _, batches in lessons]
-        for width, chosen in self._alike(_padded_width(widths)):
-            some = np.array([lessons[c][0] for c in chosen])
-            batches = [lessons[c][1] for c in chosen]
-            keys = update_keys(program, some, self.work.seed) if self.work.arena.is_half else None
-            yield _Stack.pad(program.node[some], program.target[some], keys, batches, width)
+        padded = _padded_width(widths)
+        kinds = self._kinds[program.node[np.array([task for task, _ in lessons], np.int64)]]
+        for kind in np.unique(kinds).tolist():
+            alike = np.where(kinds == kind, padded, 0)
+            samples = int(alike.max()) if kind == Kind.PRIVATE else 1  # each has a gradient of its own
+            for width, chosen in self._alike(alike, max(1, self._stack_rows // max(samples, 1))):
+                some = np.array([lessons[c][0] for c in chosen])
+                batches = [lessons[c][1] for c in chosen]
+                keys = update_keys(program, some, self.work.seed) if self.work.arena.is_half else None
+                yield _Stack.pad(program.node[some], program.target[some], keys, batches, width, Kind(kind))
 
-    def _alike(self, widths: I64) -> Iterator[tuple[int, I64]]:
+    def _alike(self, widths: I64, stack_rows: int) -> Iterator[tuple[int, I64]]:
         """Yield each width but 0 with the places that have it, a stack at a time, a lone place twice."""
         for width in np.unique(widths[widths > 0]).tolist():
-            for places in _pieces(np.flatnonzero(widths == width), self._stack_rows):
+            for places in _pieces(np.flatnonzero(widths == width), stack_rows):
                 yield width, places if len(places) > 1 else places.repeat(2)
 
     def _train(self, stack: _Stack) -> None:
@@ -154,12 +164,21 @@ class BatchedExecutor(Executor):
         user = self._put(self.work.layout.user_index(stack.node)[:, None])
         lessons = [self._put(part) for part in (stack.items, stack.labels, stack.weights)]
         gradient = torch.empty_like(parameters)
+        start = parameters.clone() if stack.kind != Kind.PLAIN else parameters
         for k in range(stack.items.shape[1]):
             n = int(np.count_nonzero(stack.n_steps > k))
             some = slice(max(n, 2))
             batch = [part[some, k] for part in lessons]
-            parts = self._gradient(_named(self._module, parameters[some]), user[some], *batch)
+            if stack.kind == Kind.PRIVATE:
+                clip = self._put(self.work.treatment.clip_norm[stack.node[some]])
+                parts = self._clipped(_named(self._module, parameters[some]), user[some], *[*batch, clip])
+            else:
+                parts = self._gradient(_named(self._module, parameters[some]), user[some], *batch)
             torch.cat([part.flatten(1) for part in parts.values()], dim=1, out=gradient[some])
+            if stack.kind == Kind.PRIVATE:
+                self._make_private(gradient[some], stack.node[some], k, batch[2])
+            if stack.kind != Kind.PLAIN:
+                self._draw_back(gradient[some], parameters[some], start[some], stack, some, batch)
             self._descend(parameters[:n], gradient[:n], [m[:n] for m in moments], steps[:n])
         rows[:, :size] = parameters.cpu().numpy()
         arena.store(stack.target, rows, stack.keys)
@@ -179,6 +198,59 @@ class BatchedExecutor(Executor):
             [], list(steps.unbind()), lr=training.learning_rate, beta1=training.beta1, beta2=training.beta2,
             eps=training.epsilon, weight_decay=0.0, amsgrad=False, maximize=False, fused=True,
         )  # fmt: skip
+
+    def _clipped_sum(
+        self,
+        parameters: Parameters,
+        user: Tensor,
+        items: Tensor,
+        labels: Tensor,
+        weights: Tensor,
+        clip: Tensor,
+    ) -> Parameters:
+        """Return the sum of one node's clipped sample gradients; padding has weight 0."""
+        columns = [part[:, None] for part in (items, labels, torch.ones_like(weights))]
+        parts = vmap(grad(self._loss), in_dims=(None, None, 0, 0, 0))(parameters, user, *columns)
+        norm = torch.stack([part.flatten(1).square().sum(1) for part in parts.values()]).sum(0).sqrt()
+        factor = weights * (clip / (norm + 1e-6)).clamp(max=1.0)
+        return {
+            name: (factor.view(-1, *[1] * (part.dim() - 1)) * part).sum(0) for name, part in parts.items()
+        }
+
+    def _make_private(self, gradient: Tensor, nodes: I64, step: int, weights: Tensor) -> None:
+        """Add noise to sums of clipped gradients and divide them by the batch sizes, in place."""
+        work, treatment = self.work, self.work.treatment
+        scale = treatment.noise_multiplier[nodes] * treatment.clip_norm[nodes]
+        taken = work.arena.steps[nodes] + step
+        for place in np.flatnonzero(scale).tolist():
+            noise = noise_row(work.layout, work.seed, int(nodes[place]), int(taken[place]))
+            gradient[place] += self._put(scale[place] * noise)
+        gradient /= weights.sum(1, keepdim=True).clamp(
+            min=1.0
+        )  # a node kept for company may have no batch left
+
+    def _draw_back(
+        self, gradient: Tensor, now: Tensor, start: Tensor, stack: _Stack, some: slice, batch: list[Tensor]
+    ) -> None:
+        """Add the gradient of the drift penalty, in place: items of the batch, or under DP-SGD all items."""
+        layout = self.work.layout
+        pull = self._put(2 * self.work.treatment.drift_penalty[stack.node[some]])[:, None]
+        touched = torch.ones(len(now), layout.n_items, dtype=torch.bool, device=now.device)
+        if stack.kind == Kind.ANCHORED:
+            items, weights = batch[0].long(), batch[2]
+            weights = weights.view(*weights.shape, *[1] * (items.dim() - 2)) * (items >= 0)  # -1: no item
+            touched = torch.zeros(len(now), layout.n_items, device=now.device)
+            touched = touched.scatter_add(1, items.clamp(min=0).flatten(1), weights.flatten(1)) > 0
+        own = hold_items(self._module, layout)
+        sizes = [parameter.numel() for parameter in self._module.parameters()]
+        begins = np.cumsum([0, *sizes[:-1]]).tolist()
+        for begin, size in [
+            pair for pair, item in zip(zip(begins, sizes, strict=True), own, strict=True) if item
+        ]:
+            table = slice(begin, begin + size)
+            wanted = touched.repeat_interleave(size // layout.n_items, dim=1) & (pull > 0)
+            drawn = gradient[:, table] + pull * (now[:, table] - start[:, table])
+            gradient[:, table] = torch.where(wanted, drawn, gradient[:, table])
 
     def _loss(
         self, parameters: Parameters, user: Tensor, items: Tensor, labels: Tensor, weights: Tensor
@@ -204,6 +276,8 @@ class _Stack:
         Batches of each task, all epochs together.
     items, labels, weights : ndarray, shape (n_tasks, n_steps[0], width)
         Samples; weight 0 is padding. Items of moves have one more axis of length 3.
+    kind : Kind
+        How all of them train.
     """
 
     node: I64
@@ -213,16 +287,19 @@ class _Stack:
     items: I32
     labels: F32
     weights: F32
+    kind: Kind
 
     @classmethod
-    def pad(cls, node: I32, target: I32, keys: U32 | None, lessons: list[list[Batch]], width: int) -> _Stack:
+    def pad(
+        cls, node: I32, target: I32, keys: U32 | None, lessons: list[list[Batch]], width: int, kind: Kind
+    ) -> _Stack:
         """Pad each task's batches to `width`."""
         n_steps = np.array([len(batches) for batches in lessons], np.int64)
         shape = (len(lessons), int(n_steps.max()), width)
         samples = (*shape, *lessons[0][0][0].shape[1:])
         stack = cls(
             node.astype(np.int64), target.astype(np.int64), keys, n_steps,
-            np.zeros(samples, np.int32), np.zeros(shape, np.float32), np.zeros(shape, np.float32),
+            np.zeros(samples, np.int32), np.zeros(shape, np.float32), np.zeros(shape, np.float32), kind,
         )  # fmt: skip
         for t, batches in enumerate(lessons):
             for k, (items, labels) in enumerate(batches):

@@ -10,6 +10,7 @@ import torch
 
 from gossiprec.compute.executors import EXECUTORS
 from gossiprec.compute.executors.base import F32, I32, I64, Executor, Workload
+from gossiprec.compute.noise import noise_row
 from gossiprec.compute.program import Program
 from gossiprec.compute.rounding import merge_keys, update_keys
 from gossiprec.compute.training import draw_order, draw_samples
@@ -36,6 +37,7 @@ class ReferenceExecutor(Executor):
     def run(self, program: Program, tasks: I64) -> None:
         """Run `tasks` of one wave, one after the other."""
         arena, seed = self.work.arena, self.work.seed
+        self.appraise(program, tasks)
         with one_torch_thread():
             for task in tasks.tolist():
                 only = np.array([task])
@@ -43,7 +45,7 @@ class ReferenceExecutor(Executor):
                 row = arena.load(program.source[only])
                 self._merge(row[0], program, task)
                 arena.store(target, row, merge_keys(program, only, seed) if arena.is_half else None)
-                if program.update[task] >= 0:
+                if program.update[task] >= 0 and not program.refused[task]:
                     row = arena.load(target)
                     self._learner(int(program.node[task])).train(row[0], int(program.update[task]))
                     arena.store(target, row, update_keys(program, only, seed) if arena.is_half else None)
@@ -95,21 +97,58 @@ class _Learner:
         self._work = work
         self._node = node
         self._module = work.model.module(work.layout)
+        self._parameters = list(self._module.parameters())
+        self._tables = [
+            p for p, own in zip(self._parameters, hold_items(self._module, work.layout), strict=True) if own
+        ]
         self._user = torch.from_numpy(work.layout.user_index(np.array([node])))
         self._optimizer = self._make_optimizer()
+        treatment = work.treatment
+        self._drift_penalty = float(treatment.drift_penalty[node])
+        self._clip_norm = float(treatment.clip_norm[node])
+        self._noise_multiplier = float(treatment.noise_multiplier[node])
 
     def train(self, row: F32, update: int) -> None:
         """Run one local update on `row`, in place."""
         _load(self._module, row)
+        start = [table.detach().clone() for table in self._tables] if self._drift_penalty else []
         for items, labels in local_batches(self._work, self._node, update):
-            self._step(torch.from_numpy(items).long(), torch.from_numpy(labels))
+            self._step(torch.from_numpy(items).long(), torch.from_numpy(labels), start)
 
-    def _step(self, items: torch.Tensor, labels: torch.Tensor) -> None:
+    def _step(self, items: torch.Tensor, labels: torch.Tensor, start: list[torch.Tensor]) -> None:
         self._optimizer.zero_grad()
-        loss = self._work.model.batch_loss(self._module, self._user, items, labels, torch.ones_like(labels))
-        torch.autograd.backward(loss)
+        if self._clip_norm:
+            self._noisy_gradient(items, labels)
+            touched = torch.arange(self._work.layout.n_items)
+        else:
+            torch.autograd.backward(self._loss(items, labels))
+            touched = items[items >= 0].flatten()  # -1: no item
+            touched = torch.from_numpy(np.unique(touched.numpy()))
+        for table, before in zip(self._tables, start, strict=False):
+            drift = (table[touched] - before[touched]).square().sum()
+            torch.autograd.backward(self._drift_penalty * drift)
         self._optimizer.step()
         self._work.arena.steps[self._node] += 1
+
+    def _loss(self, items: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+        return self._work.model.batch_loss(self._module, self._user, items, labels, torch.ones_like(labels))
+
+    def _noisy_gradient(self, items: torch.Tensor, labels: torch.Tensor) -> None:
+        """Set the gradient of DP-SGD: one sample after the other, clipped; then noise; then the mean."""
+        work, parameters = self._work, self._parameters
+        total = torch.zeros(work.layout.size)
+        for sample in range(len(items)):
+            alone = slice(sample, sample + 1)
+            parts = torch.autograd.grad(self._loss(items[alone], labels[alone]), parameters)
+            gradient = torch.cat([part.flatten() for part in parts])
+            total += gradient * min(1.0, self._clip_norm / (float(gradient.norm()) + 1e-6))
+        if self._noise_multiplier:
+            noise = noise_row(work.layout, work.seed, self._node, int(work.arena.steps[self._node]))
+            total += self._noise_multiplier * self._clip_norm * torch.from_numpy(noise)
+        total /= len(items)
+        sizes = [parameter.numel() for parameter in parameters]
+        for parameter, part in zip(parameters, torch.split(total, sizes), strict=True):
+            parameter.grad = part.view_as(parameter).clone()
 
     def _make_optimizer(self) -> torch.optim.Optimizer:
         training, arena = self._work.training, self._work.arena
@@ -150,6 +189,13 @@ def local_batches(work: Workload, node: int, update: int) -> Iterator[tuple[I32,
         for start in range(0, len(items), size):
             batch = order[start : start + size]
             yield items[batch], labels[batch]
+
+
+def hold_items(module: torch.nn.Module, layout: Layout) -> list[bool]:
+    """Say of each parameter of a model's module whether it is an item table."""
+    sizes = [parameter.numel() for parameter in module.parameters()]
+    begins = np.cumsum([0, *sizes[:-1]])
+    return [layout.items.start <= begin < layout.items.stop for begin in begins.tolist()]
 
 
 @contextmanager

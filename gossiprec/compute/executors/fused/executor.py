@@ -6,18 +6,23 @@ from types import ModuleType
 
 import numpy as np
 
+from gossiprec.compute.appraisal import Candidates
 from gossiprec.compute.executors import EXECUTORS
 from gossiprec.compute.executors.base import F32, I32, I64, Executor, Workload
-from gossiprec.compute.executors.fused import gmf, prme_calls
+from gossiprec.compute.executors.fused import gmf, gmf_anchored, gmf_private, prme_calls
 from gossiprec.compute.program import Program
 from gossiprec.compute.training import TrainingSettings
-from gossiprec.compute.treatment import Treatment
+from gossiprec.compute.treatment import Kind, Treatment
 from gossiprec.errors import ScenarioError
 from gossiprec.models.base import Layout, Model
 from gossiprec.models.gmf import GMF
 from gossiprec.models.prme_g import PRMEG
 
 KERNELS: dict[type[Model], ModuleType] = {GMF: gmf, PRMEG: prme_calls}
+TREATED: dict[type[Model], dict[Kind, ModuleType]] = {
+    GMF: {Kind.ANCHORED: gmf_anchored, Kind.PRIVATE: gmf_private}
+}
+"""Kernels for the nodes that policies treat."""
 
 
 @EXECUTORS.register("fused")
@@ -34,10 +39,16 @@ class FusedExecutor(Executor):
             raise ScenarioError(
                 f"executor.name: 'fused' has no kernels for {lacking}; use 'batched' or 'auto'"
             )
+        self._kinds = work.treatment.kinds
+        self._treated = [kind for kind in (Kind.ANCHORED, Kind.PRIVATE) if (self._kinds == kind).any()]
         if device == "cuda":
             raise ScenarioError("executor.device: 'fused' computes on the CPU; use 'batched' for cuda")
         self._kernels = KERNELS[type(work.model)]
         self._dims = (0,) * work.layout.user_width
+        none = Candidates(np.zeros(work.arena.n_nodes + 1, np.int64), np.zeros((0, 1), np.int32))
+        candidates = work.candidates or none
+        self._lists = (candidates.offsets, candidates.items)
+        self._masked: tuple[Program, I32] = (Program.empty(), np.zeros(0, np.int32))
 
     @classmethod
     def lacks(
@@ -51,9 +62,8 @@ class FusedExecutor(Executor):
             return f"{name} in {storage} (executor.storage)"
         if isinstance(model, PRMEG) and training.optimizer != "sgd":
             return f"{name} under {training.optimizer!r} (training.optimizer; there are for 'sgd')"
-        touched = (treatment.drift_penalty, treatment.clip_norm, treatment.hides_user)
-        if isinstance(model, PRMEG) and any(part.any() for part in touched):
-            return f"{name} under policies that change its training or its messages"
+        if type(model) not in TREATED and (treatment.kinds != Kind.PLAIN).any():
+            return f"{name} under policies that change its training"
         return None
 
     def warm_up(self) -> None:
@@ -65,20 +75,43 @@ class FusedExecutor(Executor):
         )
 
     def run(self, program: Program, tasks: I64) -> None:
-        """Run `tasks` of one wave."""
+        """Run `tasks` of one wave: all merges and plain local updates, then those of treated nodes."""
         work, training, arena = self.work, self.work.training, self.work.arena
         if isinstance(work.model, PRMEG):
+            self.appraise(program, tasks)
             return prme_calls.run(work, program, tasks)
         positives = work.data.positives
-        self._kernels.run_tasks(
-            tasks, program.node, program.source, program.target, program.update, program.merge_offsets,
-            program.merge_row, program.merge_keep, arena.rows, arena.first, arena.second, arena.steps,
+        data = (
+            arena.rows, arena.first, arena.second, arena.steps,
             positives.offsets, positives.items, work.data.member, work.layout.n_items, work.layout.n_users,
             training.negatives, training.batch_size or 0, training.local_epochs, training.optimizer == "adam",
             training.learning_rate, training.beta1, training.beta2, training.epsilon,
             np.uint64(work.seed), self._dims,
         )  # fmt: skip
+        self._kernels.run_tasks(
+            tasks, program.node, program.source, program.target, self._plain_updates(program),
+            program.merge_offsets, program.merge_row, program.merge_keep, *data,
+            *self._lists, program.found, program.refused,
+        )  # fmt: skip
+        treatment = work.treatment
+        for kind in self._treated:
+            trains = (program.update[tasks] >= 0) & ~program.refused[tasks]
+            some = tasks[trains & (self._kinds[program.node[tasks]] == kind)]
+            private = (treatment.clip_norm, treatment.noise_multiplier) if kind == Kind.PRIVATE else ()
+            TREATED[type(work.model)][kind].train_tasks(
+                some, program.node, program.target, program.update, *data, treatment.drift_penalty, *private
+            )
         return None
+
+    def _plain_updates(self, program: Program) -> I32:
+        """Return the program's updates with those of treated nodes left out; threads may compute them twice."""
+        if not self._treated:
+            return program.update
+        known, updates = self._masked
+        if known is not program:
+            updates = np.where(self._kinds[program.node] == Kind.PLAIN, program.update, np.int32(-1))
+            self._masked = (program, updates)
+        return updates
 
     def scores(
         self,

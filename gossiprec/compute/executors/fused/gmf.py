@@ -3,6 +3,9 @@
 The loops are those of :class:`gossiprec.models.gmf.GMF` under torch's optimizers; tests hold them to the reference
 executor. A touched item is held as one *record* ``[theta | m | v | gradient]`` in a small
 working set while its node trains.
+
+Nodes whose items are drawn back to where they started (`anchor`) train in :mod:`.gmf_anchored`, those with noise in
+:mod:`.gmf_private`. Where `anchor` is None the compiler drops what concerns it: plain nodes run plain machine code.
 """
 
 from __future__ import annotations
@@ -21,6 +24,7 @@ from gossiprec.compute.executors.fused.adam import (
     parts,
     step_record,
 )
+from gossiprec.compute.executors.fused.gmf_appraisal import merge_by_performance
 from gossiprec.compute.executors.fused.jit import NO_DENORMALS, copy_floats, inline, kernel, swap_float_mode
 from gossiprec.compute.executors.fused.merge import merge_into
 from gossiprec.compute.executors.fused.sampling import sample_negatives, shuffle
@@ -163,12 +167,48 @@ def step_sgd(touched, records, slope, core, mixed, dim, rate):
 
 
 @inline
-def run_epoch(
-    n, size, done, count, theta, m, v, space, tables, moves, dim, negatives, adam, rate, beta1, beta2, epsilon
+def draw_back(touched, records, slope, mixed, anchor, pull, dim):
+    """Fill the gradients of the touched records, with ``pull * (theta - anchor)``; leave a slope of one."""
+    for c in touched:
+        theta, gradient, e = parts(c, dim)[0], parts(c, dim)[3], slope[c]
+        start = U64(c) * U64(dim)
+        for k in range(dim):
+            drift = records[theta + U64(k)] - anchor[start + U64(k)]
+            records[gradient + U64(k)] = e * mixed[k] + pull * drift
+
+
+@inline
+def step_anchored(
+    step, touched, records, slope, core, mixed, anchor, pull, dim, adam, rate, beta1, beta2, epsilon
 ):
+    """Take one optimizer step of the touched records, drawn back to `anchor`, and the core."""
+    span = 2 * dim + 1
+    draw_back(touched, records, slope, mixed, anchor, pull, dim)
+    if adam:
+        betas = (F32(beta1), F32(1.0 - beta1), F32(beta2), F32(1.0 - beta2))
+        now = F32(rate / (1.0 - beta1**step))
+        correction = F32(1.0 / math.sqrt(1.0 - beta2**step))
+        for c in touched:
+            step_record(records, c, dim, F32(1.0), now, correction, betas, epsilon)
+        step_record(core, 0, span, F32(1.0), now, correction, betas, epsilon)
+    else:
+        for c in touched:
+            theta, gradient = parts(c, dim)[0], parts(c, dim)[3]
+            for k in range(dim):
+                records[theta + U64(k)] -= F32(rate) * records[gradient + U64(k)]
+        for k in range(span):
+            core[k] -= F32(rate) * core[3 * span + k]
+
+
+@inline
+def run_epoch(
+    n, size, done, count, theta, m, v, space, tables, moves, dim, negatives, adam, rate, beta1, beta2, epsilon,
+    anchor, pull,
+):  # fmt: skip
     """Pass once over the samples in their order; return the number of optimizer steps.
 
     `theta`, `m`, `v` are the item table and its moments: rows that no sample touches move here, all steps at once.
+    `anchor` is None, or the records' values to which `pull` draws them back.
     """
     items, order, record_of, _, listed, at_step, records, slope, core, mixed, error = space
     n_steps = (n + size - 1) // size
@@ -198,7 +238,12 @@ def run_epoch(
         touched = listed[:n_touched]
         total = errors_of_batch(batch, negatives, items, record_of, records, slope, core, mixed, error, dim)
         core_gradient(core, core[3 * (2 * dim + 1) :], dim, touched, slope, records, total)
-        if adam:
+        if anchor is not None:
+            step_anchored(
+                done + b + 1, touched, records, slope, core, mixed, anchor, pull, dim, adam, rate, beta1, beta2,
+                epsilon,
+            )  # fmt: skip
+        elif adam:
             step_adam(done + b + 1, touched, records, slope, core, mixed, dim, rate, beta1, beta2, epsilon)
         else:
             step_sgd(touched, records, slope, core, mixed, dim, F32(rate))
@@ -218,9 +263,12 @@ def run_epoch(
 @inline
 def train(
     i, update, theta, m, v, positives, member, steps, places, space, tables, moves, dim, negatives, batch_size,
-    epochs, adam, rate, beta1, beta2, epsilon, seed,
+    epochs, adam, rate, beta1, beta2, epsilon, seed, anchor, pull,
 ):  # fmt: skip
-    """Run local update number `update` of node i on its row `theta` and moments `m`, `v`."""
+    """Run local update number `update` of node i on its row `theta` and moments `m`, `v`.
+
+    `anchor` is None, or room for the items' first values.
+    """
     items, order, record_of, held, _, _, records, _, core, _, _ = space
     user, begin, shared = places
     n, span = len(positives) * (1 + negatives), 2 * dim + 1
@@ -230,11 +278,14 @@ def train(
         at = user + k if k < dim else shared + k - dim
         core[k], core[span + k], core[2 * span + k] = theta[at], m[at], v[at]
     count = gather(items, n, begin, dim, theta, m, v, records, record_of, held)
+    if anchor is not None:
+        for c in range(count):
+            copy_floats(anchor, c * dim, records, c * 4 * dim, dim)
     for epoch in range(epochs):
         shuffle(order, n, i, update * epochs + epoch, seed, n > size)
         steps[i] += run_epoch(
             n, size, steps[i], count, theta[begin:shared], m[begin:shared], v[begin:shared], space, tables, moves,
-            dim, negatives, adam, rate, beta1, beta2, epsilon,
+            dim, negatives, adam, rate, beta1, beta2, epsilon, anchor, pull,
         )  # fmt: skip
     scatter(count, begin, dim, theta, m, v, records, record_of, held)
     for k in range(span):
@@ -242,11 +293,22 @@ def train(
         theta[at], m[at], v[at] = core[k], core[span + k], core[2 * span + k]
 
 
+@inline
+def most_samples(tasks, node, update, offsets, negatives, batch_size):
+    """Return the samples of the largest local update among the tasks, and of its largest batch."""
+    longest = 0
+    for index in tasks:
+        if update[index] >= 0:
+            longest = max(longest, offsets[node[index] + 1] - offsets[node[index]])
+    n = longest * (1 + negatives)
+    return n, n if batch_size == 0 else min(batch_size, n)
+
+
 @kernel
 def run_tasks(
     tasks, node, source, target, update, merge_offsets, merge_row, merge_keep, rows, first, second, steps,
     offsets, positives, member, n_items, n_users, negatives, batch_size, epochs, adam, rate, beta1, beta2, epsilon,
-    seed, dims,
+    seed, dims, list_offsets, lists, found, refused,
 ):  # fmt: skip
     """Run tasks one after the other (see :class:`gossiprec.compute.program.Program`).
 
@@ -256,31 +318,34 @@ def run_tasks(
     dim = len(dims)
     begin = n_users * dim
     shared = begin + n_items * dim
-    longest = 0
-    for index in tasks:
-        if update[index] >= 0:
-            longest = max(longest, offsets[node[index] + 1] - offsets[node[index]])
-    n = longest * (1 + negatives)
-    size = n if batch_size == 0 else min(batch_size, n)
+    n, size = most_samples(tasks, node, update, offsets, negatives, batch_size)
     space = new_space(n, size, n_items, dim)
     tables = new_tables(0 if size == 0 else (n + size - 1) // size)
     moves = np.empty((len(tables[0]), 16), F32)
     no_moments = np.zeros(0 if adam else rows.shape[1], F32)
     for index in tasks:
         i, theta = node[index], rows[target[index]]
-        merge_into(
-            rows, source[index], target[index], begin if n_users == 1 else 0, shared + dim + 1,
-            merge_row, merge_keep, merge_offsets[index], merge_offsets[index + 1],
-        )  # fmt: skip
+        low, high, user = merge_offsets[index], merge_offsets[index + 1], 0 if n_users == 1 else i * dim
+        own = begin if n_users == 1 else 0
+        if low < high and merge_keep[low] < F32(0.0):
+            judged = lists[list_offsets[i] : list_offsets[i + 1]]
+            refused[index] = merge_by_performance(
+                rows, source[index], target[index], own, (user, begin, shared), merge_row, low, high, judged, dim, found
+            )  # fmt: skip
+        else:
+            merge_into(
+                rows, source[index], target[index], own, shared + dim + 1, merge_row, merge_keep, low, high
+            )  # fmt: skip
         if n_users == 1 and target[index] != source[index]:
             copy_floats(rows, target[index] * rows.shape[1], rows, source[index] * rows.shape[1], dim)
-        mine = positives[offsets[i] : offsets[i + 1]] if update[index] >= 0 else positives[:0]
+        trains = update[index] >= 0 and not refused[index]
+        mine = positives[offsets[i] : offsets[i + 1]] if trains else positives[:0]
         if len(mine):
             m, v = (first[i], second[i]) if adam else (no_moments, no_moments)
-            places = (0 if n_users == 1 else i * dim, begin, shared)
+            places = (user, begin, shared)
             train(
                 i, update[index], theta, m, v, mine, member[i], steps, places, space, tables, moves, dim, negatives,
-                batch_size, epochs, adam, rate, beta1, beta2, F32(epsilon), seed,
+                batch_size, epochs, adam, rate, beta1, beta2, F32(epsilon), seed, None, F32(0.0),
             )  # fmt: skip
     swap_float_mode(mode)
 

@@ -223,7 +223,7 @@ def new_space(n_moves, negatives, n_items, dim):
 def run_tasks(
     tasks, node, source, target, update, merge_offsets, merge_row, merge_keep, merge_message, rows, width, steps,
     offsets, positives, previous, member, places, n_items, n_users, negatives, batch_size, epochs, rate, alpha, l2,
-    mean, seed, dims,
+    mean, seed, dims, refused,
 ):  # fmt: skip
     """Run tasks one after the other (see :class:`gossiprec.compute.program.Program`).
 
@@ -251,7 +251,7 @@ def run_tasks(
         if n_users == 1 and place != origin:
             for k in range(dim):
                 rows[place * width + k] = rows[origin * width + k]
-        if update[index] >= 0 and offsets[i + 1] > offsets[i]:
+        if update[index] >= 0 and not refused[index] and offsets[i + 1] > offsets[i]:
             mine = slice(offsets[i], offsets[i + 1])
             steps[i] += train(
                 i, update[index], place * width, 0 if n_users == 1 else i * dim, begin, positives[mine],

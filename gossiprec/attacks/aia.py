@@ -1,0 +1,173 @@
+"""Gradient-based attribute inference as a community proxy: whose update looks like one on my items?
+
+The coordinator trains models of its own on samples of the adversary's items and on samples of other items, and a
+classifier to tell their updates apart. It then ranks the clients by how sure the classifier is of their updates.
+
+References
+----------
+arXiv 2306.08929, Algorithm 6.
+
+Notes
+-----
+The paper is silent on all numbers. Here: 100 models of each kind, on samples of 50-100 % of the size of the target
+set; the clients' own recipe, from the coordinator's model of the first round seen; the feature is the item part of
+``(theta - theta_global) / learning rate`` at Euclidean norm 1 (so the rate cancels, and the amount of training does
+not count); a network 256-64-1 with ReLU, trained for 50 epochs by Adam at 1e-3 in batches of 32. There is no
+momentum: a gradient is of one round.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated, Any
+
+import numpy as np
+from pydantic import Field
+
+from gossiprec.attacks import ATTACKS
+from gossiprec.attacks.base import F32, I64, Attack, Meetings, Ranking, World
+from gossiprec.attacks.scoring import Ids, Size, Sizes, listed
+from gossiprec.attacks.shadows import classifier, confidence, shadow_features, unit_rows
+from gossiprec.compute.planner import Sightings
+from gossiprec.compute.program import Program
+from gossiprec.errors import ScenarioError
+from gossiprec.options import Options
+from gossiprec.rng import generator
+
+if TYPE_CHECKING:
+    import torch
+
+
+class AIAOptions(Options):
+    """Options of the attack."""
+
+    adversaries: Annotated[int, Field(ge=1)] | Ids = Field(
+        default=1, description="how many users' communities are looked for, drawn at random; or their ids"
+    )
+    community_size: Size | Sizes = Field(default=50, description="K")
+    models: Annotated[int, Field(ge=2)] = Field(
+        default=100, description="models trained on samples of the target items, and as many on other items"
+    )
+    epochs: Annotated[int, Field(ge=1)] = Field(
+        default=50, description="passes of the classifier over the models"
+    )
+
+
+@ATTACKS.register("aia")
+class AIA(Attack):
+    """The attack, by the coordinator of a federated run.
+
+    Notes
+    -----
+    A round begins when the coordinator pools its first answer: that replaces what it held, the model it had sent. An
+    answer that comes later, when the next model is out, is compared with that one.
+    """
+
+    Options = AIAOptions
+    options: AIAOptions
+
+    def __init__(self, options: AIAOptions, world: World) -> None:
+        super().__init__(options, world)
+        if world.coordinator is None:
+            raise ScenarioError("observers: aia needs a protocol with a coordinator, such as fedavg")
+        self._adversaries = self._chosen()
+        self._check_targets()
+        self._sent: F32 | None = None
+        self._networks: list[torch.nn.Module] = []
+        layout = world.executor.work.layout
+        self._seen = np.zeros(world.n_users, np.bool_)
+        self._changed = np.zeros(world.n_users, np.bool_)
+        self._features = np.zeros((world.n_users, layout.n_items * layout.item_width), np.float32)
+        self._latest = np.full((len(self._adversaries), world.n_users), np.nan, np.float32)
+
+    def _chosen(self) -> I64:
+        """Return the adversaries' ids; more of them contain the fewer."""
+        chosen, n_users = self.options.adversaries, self.world.n_users
+        if not isinstance(chosen, int):
+            ids = np.unique(chosen)
+            if ids[-1] >= n_users:
+                raise ScenarioError(
+                    f"observers: aia: adversaries names user {ids[-1]}, but the last is {n_users - 1}"
+                )
+            return ids.astype(np.int64)
+        if chosen > n_users:
+            raise ScenarioError(
+                f"observers: aia: adversaries is {chosen}, but there are only {n_users} users"
+            )
+        order = generator(self.world.seed, "aia-adversaries").permutation(n_users)
+        return np.sort(order[:chosen])
+
+    def _check_targets(self) -> None:
+        n_items = self.world.executor.work.layout.n_items
+        for user in self._adversaries.tolist():
+            n = len(self.world.targets[user])
+            if not 1 < n < n_items - 1:
+                raise ScenarioError(
+                    f"observers: aia: user {user} has {n} of {n_items} items; models need at least two items of its "
+                    "own and two others to be trained on; choose other adversaries"
+                )
+
+    @property
+    def label(self) -> str:
+        """The attack and who observes."""
+        return "aia-coordinator"
+
+    @property
+    def pools(self) -> Sequence[I64]:
+        """None: the coordinator sees what it merges."""
+        return []
+
+    def foresee(self, meetings: Meetings, first_pool: int) -> None:
+        """Note who sends what."""
+        self._sender_of = np.zeros(meetings.n_messages, np.int32)
+        self._sender_of[meetings.message] = meetings.sender
+
+    @property
+    def state_bytes(self) -> int:
+        """Memory of the clients' latest gradients and of the classifiers with their optimizers' state."""
+        network = 4 * 256 * self._features.shape[1]
+        return self._features.nbytes + self._latest.nbytes + 4 * network * len(self._adversaries)
+
+    def observe(self, rows: F32, program: Program, tasks: I64) -> None:
+        """See the clients' answers, and before the first of a round the model that was sent."""
+        items = self.world.executor.work.layout.items
+        for task in tasks[program.node[tasks] == self.world.coordinator].tolist():
+            for merge in range(program.merge_offsets[task], program.merge_offsets[task + 1]):
+                if program.merge_keep[merge] == 0:
+                    self._begin_round(rows[program.source[task]])
+                victim = self._sender_of[program.merge_message[merge]]
+                if self._sent is None:
+                    continue  # a client without data, before all others: it weighs nothing and begins no round
+                self._features[victim] = rows[program.merge_row[merge], items] - self._sent
+                self._seen[victim] = self._changed[victim] = True
+
+    def _begin_round(self, sent: F32) -> None:
+        layout, first = self.world.executor.work.layout, self._sent is None
+        self._sent = sent[layout.items].copy()
+        if not first:
+            return
+        work, kind, options = self.world.executor.work, type(self.world.executor), self.options
+        common = sent[layout.items.start : layout.size]
+        for node in self._adversaries.tolist():
+            own = self.world.targets[node]
+            others = np.setdiff1d(np.arange(layout.n_items, dtype=np.int32), own, assume_unique=True)
+            draw = generator(self.world.seed, "aia", node)
+            features, labels = shadow_features(
+                work, kind, common, own, others, models=options.models, draw=draw
+            )
+            self._networks.append(classifier(features, labels, epochs=options.epochs, draw=draw))
+
+    def sight(self, rows: F32, sightings: Sightings, first: int, last: int) -> None:
+        """See nothing: there are no pools."""
+
+    def rankings(self) -> list[Ranking]:
+        """Rank the clients by the latest gradient of each."""
+        changed = np.flatnonzero(self._changed)
+        for a, network in enumerate(self._networks):
+            for low in range(0, len(changed), 64):
+                some = changed[low : low + 64]
+                self._latest[a, some] = confidence(network, unit_rows(self._features[some]))
+        self._changed[:] = False
+        self._latest[np.arange(len(self._adversaries)), self._adversaries] = np.nan
+        sizes: tuple[Any, ...] = tuple(listed(self.options.community_size))
+        return [Ranking("coordinator", "aia", 0.0, sizes, self._adversaries, self._latest)]

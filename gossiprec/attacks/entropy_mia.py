@@ -1,0 +1,78 @@
+"""Entropy-based membership inference as a community proxy: whose model was trained on most of my items?
+
+An item is taken for a member of a victim's training set if the victim's model is not surprised by it. The victims with
+most members among the adversary's items are taken for its community.
+
+References
+----------
+arXiv 2306.08929, eq. 11 and 12; after Song and Mittal, "Systematic evaluation of privacy risks of machine learning
+models", USENIX Security 2021.
+
+Notes
+-----
+The paper mentions neither momentum nor ties: the attack keeps the same momentum models as CDA, and of two
+victims with equally many members the one whose model is less surprised on average comes first.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator
+from typing import Annotated
+
+import numpy as np
+from pydantic import Field
+
+from gossiprec.attacks import ATTACKS
+from gossiprec.attacks.base import Guesses, World
+from gossiprec.attacks.relevance import MEMBERS, entropy
+from gossiprec.attacks.scoring import ObserverOptions, ScoringAttack, exact, listed
+
+Threshold = Annotated[float, Field(gt=0)]
+Thresholds = Annotated[tuple[Threshold, ...], Field(min_length=1)]
+
+
+class EntropyMIAOptions(ObserverOptions):
+    """Options of the attack. A list stands for one observer per combination; all are served by one run."""
+
+    threshold: Threshold | Thresholds = Field(
+        default=(0.2, 0.4, 0.6, 0.8, 1.0), description="rho: below this entropy an item is taken for a member"
+    )
+
+
+@ATTACKS.register("entropy-mia")
+class EntropyMIA(ScoringAttack):
+    """The attack by single nodes, by coalitions or by the coordinator."""
+
+    name = "entropy-mia"
+    Options = EntropyMIAOptions
+    options: EntropyMIAOptions
+
+    def __init__(self, options: EntropyMIAOptions, world: World) -> None:
+        self._thresholds: list[float] = listed(options.threshold)
+        super().__init__(
+            options, world, rules=[f"{MEMBERS}{rho:g}" for rho in self._thresholds], n_references=0
+        )
+
+    def guesses(self) -> Iterator[Guesses]:
+        """Yield what pools take for members; single adversaries keep too little of a model to tell at a report."""
+        if self._pooled is None:
+            return
+        for p, name in enumerate(self._names):
+            targets, victims, hidden = (
+                self._pooled.targets[p], self._pooled.open_met(p), self._pooled.hidden_met(p)
+            )  # fmt: skip
+            for b, momentum in enumerate(listed(self.options.momentum)):
+                surprise = entropy(self._pooled.scores_of(p, b, victims)).astype(np.float32)
+                yield Guesses(
+                    observer=name,
+                    momentum=exact(np.float32(momentum)),
+                    thresholds=tuple(self._thresholds),
+                    adversaries=targets.adversaries,
+                    offsets=targets.offsets,
+                    items=targets.items,
+                    victims=victims,
+                    surprise=surprise,
+                    hidden=hidden,
+                    surprise_apart=functools.partial(self._pooled.entropies_apart, p, b, hidden),
+                )

@@ -1,0 +1,208 @@
+"""Ranking the victims of a pool with fictive users, compiled, for GMF.
+
+Every adversary looks at every victim with a user row of its own: n_victims x n_adversaries models to score. Compared
+with all other items, ``standardized`` needs only moments of the item rows, and ``ndcg`` only the best few references.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from gossiprec.attacks.cda_kernels import FLAT, GAINS, relevance_of
+from gossiprec.attacks.entropy_kernels import entropy
+from gossiprec.attacks.relevance import CUTOFF
+from gossiprec.compute.executors.fused.jit import NO_DENORMALS, inline, kernel, swap_float_mode
+
+F32 = np.float32
+STANDARDIZED, NDCG, MEMBERS = 2, 1, 3
+"""Codes of rules (:func:`gossiprec.attacks.relevance.rule_code`)."""
+
+
+@inline
+def spread_of_all(theta, begin, shared, dim, centre, second):
+    """Fill `centre` and `second` with the mean of the item rows and the sum of their centred outer products."""
+    n_items = (shared - begin) // dim
+    for k in range(dim):
+        centre[k] = 0.0
+        for other in range(dim):
+            second[k, other] = 0.0
+    for item in range(n_items):
+        for k in range(dim):
+            centre[k] += theta[begin + item * dim + k]
+    for k in range(dim):
+        centre[k] /= n_items
+    for item in range(n_items):
+        low = begin + item * dim
+        for k in range(dim):
+            away = theta[low + k] - centre[k]
+            for other in range(k + 1):
+                second[k, other] += away * (theta[low + other] - centre[other])
+    for k in range(dim):
+        for other in range(k):
+            second[other, k] = second[k, other]
+
+
+@inline
+def standard_gap_to_all(scores, bias, mixed, n_items, dim, centre, second):
+    """Return ``standardized`` of target scores against all other items, of which only the moments are needed.
+
+    Scores are linear in the item rows: with y the scores less their mean over all items, the references' sums of y
+    and y^2 are those of all items, 0 and ``mixed' second mixed``, less those of the targets.
+    """
+    middle, squares = 0.0, 0.0
+    for k in range(dim):
+        middle += mixed[k] * centre[k]
+        for other in range(dim):
+            squares += mixed[k] * second[k, other] * mixed[other]
+    own, own_squares = 0.0, 0.0
+    for score in scores:
+        y = (score - bias) - middle
+        own += y
+        own_squares += y * y
+    n_references = n_items - len(scores)
+    rest = -own / n_references
+    spread = squares - own_squares - n_references * rest * rest
+    if np.isnan(squares):
+        return squares
+    if spread <= max(1e-12 * squares, FLAT * (middle + rest + bias) ** 2):
+        return 0.0
+    return (own / len(scores) - rest) / math.sqrt(spread / n_references)
+
+
+@inline
+def fill_table(theta, begin, dim, users, weights, table, place):
+    """Fill `table` with the item rows as columns, those first that an average of the user rows scores best.
+
+    `place` is each item's column. The best references then come early, and most later ones are passed over unseen.
+    """
+    n_items = table.shape[1]
+    mean, worth = np.zeros(dim, F32), np.empty(n_items, F32)
+    for a in range(len(users)):
+        for k in range(dim):
+            mean[k] += users[a, k] * weights[k]
+    for item in range(n_items):
+        worth[item] = F32(0.0)
+        for k in range(dim):
+            worth[item] -= mean[k] * theta[begin + item * dim + k]
+    order = np.argsort(worth)
+    for column in range(n_items):
+        place[order[column]] = column
+        for k in range(dim):
+            table[k, column] = theta[begin + order[column] * dim + k]
+
+
+@inline
+def gain_among_all(targets, table, place, mixed, bias, own, scores, best):
+    """Return ``ndcg`` of the targets against all other items; `own`, all False, marks their columns meanwhile."""
+    for item in targets:
+        own[place[item]] = True
+    for j in range(len(scores)):
+        scores[j] = bias
+    for k in range(len(mixed)):
+        weight, column = mixed[k], table[k]
+        for j in range(len(scores)):
+            scores[j] += weight * column[j]
+    count, least = 0, F32(-np.inf)
+    for j in range(len(scores)):
+        score = scores[j]
+        if (score > least or count < CUTOFF) and not own[j]:
+            rank = count if count < CUTOFF else CUTOFF - 1
+            while rank > 0 and best[rank - 1] < score:
+                best[rank] = best[rank - 1]
+                rank -= 1
+            best[rank] = score
+            count = min(count + 1, CUTOFF)
+            if count == CUTOFF:
+                least = best[CUTOFF - 1]
+    total = 0.0
+    for item in targets:
+        own[place[item]] = False
+        score = scores[place[item]]
+        if count < CUTOFF or score > best[CUTOFF - 1]:
+            rank = 0
+            while rank < count and not best[rank] < score:
+                rank += 1
+            if rank < CUTOFF:
+                total += GAINS[rank]
+    return total / len(targets)
+
+
+@kernel
+def rank_apart(
+    memory, victims, users, shared_of, offsets, items, n_targets, rules, thresholds, latest, n_items, n_users, dims
+):  # fmt: skip
+    """Fill ``latest[rule, target set, victim]`` with what the victims' items are worth to each adversary's user row.
+
+    `shared_of`, (n_adversaries, dim + 1): the adversaries' own shared weights, to look with; empty: the victim's.
+    """
+    mode = swap_float_mode(NO_DENORMALS)
+    dim = len(dims)
+    begin = n_users * dim
+    shared = begin + n_items * dim
+    centre, second = np.empty(dim), np.empty((dim, dim))
+    table, mixed, best = np.empty((dim, n_items), F32), np.empty(dim, F32), np.empty(CUTOFF, F32)
+    picked, scores = np.empty(n_items, F32), np.empty(n_items, F32)
+    place, marks = np.empty(n_items, np.int64), np.zeros(n_items, np.bool_)
+    for victim in victims:
+        theta = memory[victim]
+        spread_of_all(theta, begin, shared, dim, centre, second)
+        sound = True
+        for value in theta[begin:shared]:
+            sound &= np.isfinite(value)
+        if (rules == NDCG).any():
+            fill_table(theta, begin, dim, users, theta[shared : shared + dim], table, place)
+        for a in range(len(n_targets)):
+            bias = theta[shared + dim]
+            if len(shared_of):
+                bias = shared_of[a, dim]
+            for k in range(dim):
+                mixed[k] = users[a, k] * (shared_of[a, k] if len(shared_of) else theta[shared + k])
+            kept, n_own = items[offsets[a] : offsets[a + 1]], n_targets[a]
+            brief = len(kept) == n_items and sound
+            n = n_own if brief else len(kept)
+            for j in range(n):
+                low = begin + kept[j] * dim
+                z = bias
+                for k in range(dim):
+                    z += mixed[k] * theta[low + k]
+                picked[j] = z
+            if rules[0] == MEMBERS:
+                for j in range(n_own):
+                    picked[j] = entropy(picked[j])
+            own = picked[:n_own]
+            for r in range(len(rules)):
+                if brief and rules[r] == STANDARDIZED:
+                    value = standard_gap_to_all(own, bias, mixed, n_items, dim, centre, second)
+                    latest[r, a, victim] = -np.inf if np.isnan(value) else value
+                elif brief and rules[r] == NDCG:
+                    latest[r, a, victim] = gain_among_all(
+                        kept[:n_own], table, place, mixed, bias, marks, scores, best
+                    )
+                else:
+                    latest[r, a, victim] = relevance_of(rules[r], thresholds[r], own, picked[n_own:n], best)
+    swap_float_mode(mode)
+
+
+@kernel
+def entropies_apart(memory, victims, user, shared_of, kept, n_items, n_users, dims, out):
+    """Fill `out`, (n_victims, n_kept), with the entropies of some items by the victims' items and one user row.
+
+    `shared_of`, (1, dim + 1): shared weights to look with; empty: the victim's.
+    """
+    dim = len(dims)
+    begin = n_users * dim
+    shared = begin + n_items * dim
+    mixed = np.empty(dim, F32)
+    for v in range(len(victims)):
+        theta = memory[victims[v]]
+        bias = shared_of[0, dim] if len(shared_of) else theta[shared + dim]
+        for k in range(dim):
+            mixed[k] = user[k] * (shared_of[0, k] if len(shared_of) else theta[shared + k])
+        for j in range(len(kept)):
+            low = begin + kept[j] * dim
+            z = bias
+            for k in range(dim):
+                z += mixed[k] * theta[low + k]
+            out[v, j] = entropy(z)

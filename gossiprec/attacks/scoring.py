@@ -1,0 +1,218 @@
+"""Attacks that rank victims by how their models score the adversary's items: who observes, and the machinery.
+
+Momentum makes the models of several receptions one; a rule turns a model's scores into one number.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated, Any, ClassVar, Literal
+
+import numpy as np
+from pydantic import Field, model_validator
+
+from gossiprec.attacks.alone import ObserversAlone
+from gossiprec.attacks.base import F32, I64, Attack, Meetings, Ranking, World
+from gossiprec.attacks.fictive import FictiveUsers
+from gossiprec.attacks.pooled import ObserverPools
+from gossiprec.attacks.targets import TargetItems
+from gossiprec.compute.planner import Sightings
+from gossiprec.compute.program import Program
+from gossiprec.errors import ScenarioError
+from gossiprec.options import Options
+from gossiprec.rng import generator
+
+Fraction = Annotated[float, Field(gt=0, le=1)]
+Size = Annotated[int, Field(ge=1)]
+Momentum = Annotated[float, Field(ge=0, lt=1)]
+Ids = Annotated[tuple[Annotated[int, Field(ge=0)], ...], Field(min_length=1)]
+Fractions = Annotated[tuple[Fraction, ...], Field(min_length=1)]
+Sizes = Annotated[tuple[Size, ...], Field(min_length=1)]
+Momenta = Annotated[tuple[Momentum, ...], Field(min_length=1)]
+
+
+class SomeNodes(Options):
+    """A random part of the nodes."""
+
+    fraction: Fraction
+
+
+class ObserverOptions(Options):
+    """Who observes, and what every rule needs. A list stands for one observer per combination."""
+
+    who: Literal["single", "coalition", "coordinator"] = Field(
+        description="every node alone; nodes that share what they receive; the coordinator of a federated run"
+    )
+    nodes: Literal["all"] | SomeNodes | Ids = Field(
+        default="all", description="single: which nodes observe: all, {fraction: f}, or ids"
+    )
+    fraction: Fraction | Fractions | None = Field(
+        default=None, description="coalition: share of the nodes that collude, drawn at random"
+    )
+    members: Ids | None = Field(
+        default=None, description="coalition: ids of the colluders, instead of fraction"
+    )
+    community_size: Size | Sizes = Field(default=50, description="K")
+    momentum: Momentum | Momenta = Field(default=0.99, description="beta; 0: the latest model alone")
+    fictive_user: Literal["fitted", "own_embedding", "paper"] = Field(
+        default="fitted",
+        description="what to look with at victims that keep their user row: a row fitted to the targets, the "
+        "attacker's own row and shared weights, or the row of a model trained once on the targets",
+    )
+    refit_every: float = Field(
+        default=10.0, gt=0, description="fitted: virtual time (rounds) after which the row is fitted anew"
+    )
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> ObserverOptions:
+        named = (self.fraction is not None) + (self.members is not None)
+        if self.who == "coalition" and named != 1:
+            raise ValueError("a coalition needs either fraction or members")
+        if self.who != "coalition" and named:
+            raise ValueError(f"fraction and members belong to who: coalition, found who: {self.who}")
+        if self.who != "single" and self.nodes != "all":
+            raise ValueError(f"nodes belongs to who: single, found who: {self.who}")
+        if self.who == "coordinator" and self.fictive_user == "own_embedding":
+            raise ValueError(
+                "fictive_user: own_embedding needs a user; a coordinator has none: fitted or paper"
+            )
+        if "refit_every" in self.model_fields_set and self.fictive_user != "fitted":
+            raise ValueError(
+                f"refit_every belongs to fictive_user: fitted, found fictive_user: {self.fictive_user}"
+            )
+        return self
+
+
+class ScoringAttack(Attack):
+    """An attack by single nodes, by coalitions or by the coordinator.
+
+    Parameters
+    ----------
+    options : ObserverOptions
+    world : World
+    rules : sequence of str
+        Names of relevance rules.
+    n_references : int or "all"
+        Items outside its targets that each adversary compares with.
+    """
+
+    name: ClassVar[str]
+    """The name it is registered under."""
+
+    options: ObserverOptions
+
+    def __init__(
+        self, options: Any, world: World, *, rules: Sequence[str], n_references: int | Literal["all"]
+    ) -> None:
+        super().__init__(options, world)
+        if options.who == "coordinator" and world.coordinator is None:
+            raise ScenarioError(
+                "observers: who: coordinator needs a protocol with a coordinator, such as fedavg"
+            )
+        self._names, self._groups, adversaries = self._who()
+        momenta = np.array(listed(options.momentum), np.float32)
+        targets = [
+            TargetItems.of(world.targets, ids, n_references=n_references, world=world) for ids in adversaries
+        ]
+        fictive = [FictiveUsers(world, t, options.fictive_user, options.refit_every) for t in targets]
+        self._fictive = fictive
+        self._alone = None
+        self._pooled = None
+        if options.who == "single":
+            self._alone = ObserversAlone(world, targets[0], momenta, rules, fictive[0])
+        else:
+            hosts = [
+                ids if options.who == "coalition" else np.full(len(ids), world.coordinator)
+                for ids in adversaries
+            ]
+            self._pooled = ObserverPools(world, targets, momenta, rules, fictive, hosts)
+
+    def _who(self) -> tuple[list[str], list[I64], list[I64]]:
+        """Return observer names, the nodes whose receptions each pool shares, and whose items are the targets."""
+        options, world = self.options, self.world
+        everyone = np.arange(world.n_users)
+        if options.who == "coordinator":
+            return ["coordinator"], [np.array([world.coordinator])], [everyone]
+        if options.who == "single":
+            if options.nodes == "all":
+                return ["single"], [], [everyone]
+            if isinstance(options.nodes, SomeNodes):
+                fraction = options.nodes.fraction
+                return [f"single-{100 * fraction:g}%"], [], [self._drawn(fraction)]
+            ids = np.unique(options.nodes)
+            return [f"single-{len(ids)}-nodes"], [], [ids]
+        if options.members is not None:
+            members = [np.unique(options.members)]
+            return [f"coalition-{len(members[0])}-nodes"], members, members
+        fractions = listed(options.fraction)
+        members = [self._drawn(fraction) for fraction in fractions]
+        return [f"coalition-{100 * fraction:g}%" for fraction in fractions], members, members
+
+    def _drawn(self, fraction: float) -> I64:
+        """Return a random part of the nodes; a larger part contains a smaller one."""
+        order = generator(self.world.seed, "observers").permutation(self.world.n_users)
+        return np.sort(order[: max(1, round(fraction * self.world.n_users))])
+
+    @property
+    def label(self) -> str:
+        """The attack and who observes."""
+        return f"{self.name}-{self.options.who}"
+
+    @property
+    def pools(self) -> Sequence[I64]:
+        """Coalitions, or the coordinator."""
+        return self._groups
+
+    def foresee(self, meetings: Meetings, first_pool: int) -> None:
+        """Take the memory for what will be received, and train the fictive users that are trained once."""
+        if self._alone:
+            self._alone.foresee(meetings)
+        if self._pooled:
+            self._pooled.foresee(meetings, first_pool)
+        if meetings.n_messages:
+            for fictive in self._fictive:
+                fictive.prepare()
+
+    def announce(self, meetings: Meetings) -> None:
+        """Tell the observers what they are about to receive."""
+        (self._alone or self._pooled).announce(meetings)  # type: ignore[union-attr]
+
+    def warm_up(self) -> None:
+        """Compile what will be needed."""
+        super().warm_up()
+        if self._pooled:
+            self._pooled.warm_up()
+
+    @property
+    def state_bytes(self) -> int:
+        """Memory of the kept rows."""
+        return (self._alone or self._pooled).state_bytes  # type: ignore[union-attr]
+
+    def observe(self, rows: F32, program: Program, tasks: I64) -> None:
+        """Single nodes see what they merge."""
+        if self._alone:
+            self._alone.observe(rows, program, tasks)
+
+    def sight(self, rows: F32, sightings: Sightings, first: int, last: int) -> None:
+        """Pools see what their members receive."""
+        if self._pooled:
+            self._pooled.sight(rows, sightings, first, last)
+
+    def rankings(self) -> list[Ranking]:
+        """Return the present rankings."""
+        sizes = tuple(listed(self.options.community_size))
+        found = self._alone.rankings() if self._alone else self._pooled.rankings()  # type: ignore[union-attr]
+        return [
+            Ranking(self._names[pool], rule, exact(beta), sizes, ids, scores)
+            for pool, rule, beta, ids, scores in found
+        ]
+
+
+def listed(value: Any) -> list[Any]:
+    """Return the values of an option that holds one or several, each once."""
+    return list(dict.fromkeys(value if isinstance(value, tuple) else (value,)))
+
+
+def exact(value: np.float32) -> float:
+    """Return a float32 as the number it was written as."""
+    return float(np.format_float_positional(value))

@@ -1,0 +1,110 @@
+"""Shadow models and the classifier of their updates, for attribute inference (arXiv 2306.08929, Algorithm 6)."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from gossiprec.attacks.base import F32
+from gossiprec.attacks.private import private_model
+from gossiprec.compute.executors.base import Executor, Workload
+
+if TYPE_CHECKING:
+    import torch
+
+WIDTHS = (256, 64)
+BATCH = 32
+RATE = 1e-3
+
+
+def shadow_features(
+    work: Workload,
+    kind: type[Executor],
+    common: F32,
+    own: npt.NDArray[np.int32],
+    others: npt.NDArray[np.int32],
+    *,
+    models: int,
+    draw: np.random.Generator,
+) -> tuple[F32, F32]:
+    """Train models on samples of the own items and on samples of the others, and return their updates.
+
+    Parameters
+    ----------
+    common : ndarray of float32
+        Item tables and shared weights to start from; each model has a fresh user row, as a client has.
+    own, others : ndarray of int32
+    models : int
+        Of each kind.
+
+    Returns
+    -------
+    features : ndarray of float32, shape (2 * models, n_items * item_width)
+        Item gradients at norm 1.
+    labels : ndarray of float32, shape (2 * models,)
+        1 for samples of the own items.
+    """
+    layout = replace(work.layout, n_users=1)
+    features = np.zeros((2 * models, layout.n_items * layout.item_width), np.float32)
+    for place in range(2 * models):
+        size = max(1, round(draw.uniform(0.5, 1.0) * len(own)))
+        source = own if place < models else others
+        sample = draw.choice(source, min(size, len(source)), replace=False)
+        start = np.concatenate([work.model.initial_user(draw), common])
+        trained = private_model(work, sample, start, updates=1, seed=int(draw.integers(2**62)), kind=kind)
+        features[place] = trained[layout.items] - start[layout.items]
+    labels = np.repeat(np.array([1.0, 0.0], np.float32), models)
+    return unit_rows(features), labels
+
+
+def unit_rows(rows: F32) -> F32:
+    """Return rows of Euclidean norm 1; a row of zeros stays."""
+    norms = np.linalg.norm(rows, axis=1, keepdims=True)
+    return np.asarray(np.divide(rows, norms, out=np.zeros_like(rows), where=norms > 0))
+
+
+def classifier(features: F32, labels: F32, *, epochs: int, draw: np.random.Generator) -> torch.nn.Module:
+    """Train a classifier of updates, on one torch thread; its first weights and its batches come from `draw`."""
+    import torch
+
+    from gossiprec.compute.executors.reference import one_torch_thread
+
+    widths = (features.shape[1], *WIDTHS, 1)
+    layers: list[torch.nn.Module] = []
+    for inputs, outputs in itertools.pairwise(widths):
+        linear = torch.nn.Linear(inputs, outputs)
+        bound = 1.0 / np.sqrt(
+            inputs
+        )  # torch's own law, from our draws: torch's generator belongs to the process
+        for parameter in linear.parameters():
+            values = draw.uniform(-bound, bound, tuple(parameter.shape)).astype(np.float32)
+            parameter.data = torch.from_numpy(values)
+        layers += [linear, torch.nn.ReLU()]
+    network = torch.nn.Sequential(*layers[:-1])
+    inputs_, wanted = torch.from_numpy(features), torch.from_numpy(labels)
+    with one_torch_thread():
+        adam = torch.optim.Adam(network.parameters(), lr=RATE, foreach=False)
+        for _ in range(epochs):
+            for batch in torch.split(torch.from_numpy(draw.permutation(len(labels))), BATCH):
+                adam.zero_grad()
+                loss = torch.nn.functional.binary_cross_entropy_with_logits(
+                    network(inputs_[batch])[:, 0], wanted[batch]
+                )
+                torch.autograd.backward(loss)
+                adam.step()
+    return network
+
+
+def confidence(network: torch.nn.Module, features: F32) -> F32:
+    """Return the classifier's logits; an update of numbers that are none comes last."""
+    import torch
+
+    from gossiprec.compute.executors.reference import one_torch_thread
+
+    with torch.no_grad(), one_torch_thread():
+        logits: F32 = network(torch.from_numpy(features))[:, 0].numpy()
+    return np.where(np.isnan(logits), -np.inf, logits).astype(np.float32)

@@ -1,0 +1,126 @@
+"""From dated visits and a split to moves between places: what a model of the next place learns from.
+
+References
+----------
+S. Feng et al., "Personalized Ranking Metric Embedding for Next New POI Recommendation", IJCAI 2015.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from gossiprec.data.split import I64, CheckIns, Interactions, ItemSets, Split, Transitions
+from gossiprec.errors import DataError
+
+Bools = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class Visits:
+    """All check-ins by user, then time (unknown times first), then item.
+
+    Attributes
+    ----------
+    users, items : ndarray of int64, shape (n_check_ins,)
+    timed : ndarray of bool, shape (n_check_ins,)
+        Whether the time is known.
+    follows : ndarray of bool, shape (n_check_ins,)
+        Whether the row before is the user's check-in just before: same user, both times known.
+    gap_minutes : ndarray of float32, shape (n_check_ins,)
+        Time since then; NaN where it does not follow.
+    """
+
+    users: I64
+    items: I64
+    timed: Bools
+    follows: Bools
+    gap_minutes: npt.NDArray[np.float32]
+
+    @classmethod
+    def of(cls, data: Interactions) -> Visits:
+        """Sort the check-ins of a data set; without times, none is known."""
+        times = np.full(len(data.users), -1) if data.times is None else data.times
+        order = np.lexsort((data.items, times, data.users))
+        users, times = data.users[order], times[order]
+        timed = times >= 0
+        follows = np.zeros(len(order), bool)
+        follows[1:] = (users[1:] == users[:-1]) & timed[1:] & timed[:-1]
+        gaps = np.full(len(order), np.nan, np.float32)
+        gaps[follows] = ((times - np.roll(times, 1))[follows] / 60).astype(np.float32)
+        return cls(users, data.items[order], timed, follows, gaps)
+
+
+def check_ins_of(data: Interactions, split: Split) -> CheckIns:
+    """Return the moves that the parts of a split allow to know.
+
+    Notes
+    -----
+    In training, a check-in right after another one of the same user is a move if both places are training items,
+    so no held-out place is ever the previous one; a check-in without a known time counts, without a previous
+    place, and so does the first check-in at a training item that has no move otherwise. A test item comes after
+    the check-in just before the user's first dated visit to it, where that is at a training item.
+
+    Raises
+    ------
+    DataError
+        If the items have no coordinates.
+    """
+    if data.coordinates is None:
+        raise DataError(f"{data.name}: has no coordinates; allowed: check-in data, such as foursquare-nyc")
+    visits = Visits.of(data)
+    keys = visits.users * data.n_items + visits.items
+    known = _contains(_keys(split.train, data.n_items), keys)
+    from_known = visits.follows & np.roll(known, 1)
+    return CheckIns(
+        data.coordinates,
+        _training_moves(visits, keys, known, from_known, len(split.train)),
+        _test_moves(visits, keys, from_known, split.test, data.n_items),
+    )
+
+
+def _training_moves(visits: Visits, keys: I64, known: Bools, from_known: Bools, n_users: int) -> Transitions:
+    kept = known & (from_known | ~visits.timed)
+    pairs, first = np.unique(np.where(known, keys, -1), return_index=True)
+    kept[first[(pairs >= 0) & ~_contains(np.unique(keys[kept]), pairs)]] = True
+    offsets = np.zeros(n_users + 1, np.int64)
+    np.cumsum(np.bincount(visits.users[kept], minlength=n_users), out=offsets[1:])
+    return _moves(visits, np.flatnonzero(kept), from_known, offsets, visits.items[kept])
+
+
+def _test_moves(visits: Visits, keys: I64, from_known: Bools, test: ItemSets, n_items: int) -> Transitions:
+    dated = np.flatnonzero(visits.timed)
+    visited, first = np.unique(keys[dated], return_index=True)
+    wanted = _keys(test, n_items)
+    rows = np.full(len(wanted), -1)
+    found = _contains(visited, wanted)
+    rows[found] = dated[first[np.searchsorted(visited, wanted[found])]]
+    return _moves(visits, rows, from_known, test.offsets, test.items)
+
+
+def _moves(
+    visits: Visits, rows: I64, from_known: Bools, offsets: I64, items: npt.NDArray[np.integer]
+) -> Transitions:
+    """Return a move for each row of `visits`, row -1 being a visit of which nothing is known."""
+    real = rows >= 0
+    real[real] = from_known[rows[real]]
+    previous = np.full(len(rows), -1, np.int32)
+    previous[real] = visits.items[rows[real] - 1]
+    gaps = np.full(len(rows), np.nan, np.float32)
+    gaps[real] = visits.gap_minutes[rows[real]]
+    return Transitions(offsets, previous, items.astype(np.int32), gaps)
+
+
+def _keys(sets: ItemSets, n_items: int) -> I64:
+    """Return user * n_items + item of each pair, ascending."""
+    return np.repeat(np.arange(len(sets)), sets.sizes) * n_items + sets.items
+
+
+def _contains(ascending: I64, wanted: I64) -> Bools:
+    if not len(ascending):
+        return np.zeros(len(wanted), bool)
+    places = np.minimum(np.searchsorted(ascending, wanted), len(ascending) - 1)
+    held: Bools = ascending[places] == wanted
+    return held

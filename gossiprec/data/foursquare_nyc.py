@@ -1,0 +1,181 @@
+"""Data set `foursquare-nyc`: a user's own copy of the New York check-ins of TSMC 2014.
+
+References
+----------
+D. Yang, D. Zhang, V. W. Zheng, Z. Yu, "Modeling User Activity Preference by Leveraging User Spatial Temporal
+Characteristics in LBSNs", IEEE Trans. SMC: Systems 45(1), 2015.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+from pathlib import Path, PurePosixPath
+
+import numpy as np
+from pydantic import Field
+
+from gossiprec.data import DATASETS
+from gossiprec.data.base import Dataset
+from gossiprec.data.check_in_columns import LATITUDE, LONGITUDE, whole, worded_times
+from gossiprec.data.check_in_users import places, published_split, with_enough
+from gossiprec.data.columns import F64, Codes, Convert, Layout, read_columns
+from gossiprec.data.sources import Source, find, locate
+from gossiprec.data.split import I64, Interactions, Split
+from gossiprec.data.tables import ranks
+from gossiprec.errors import DataError
+from gossiprec.options import Options as OptionSet
+
+ORIGINAL, JOINED, VENUES = "dataset_TSMC2014_NYC.txt", "nyc_checkins.tsv", "nyc_venues.tsv"
+ORIGINAL_LAYOUT = Layout(
+    ("user", "venue", "category_id", "category", "latitude", "longitude", "offset", "time"),
+    encoding="latin-1",
+)
+JOINED_LAYOUT = Layout(("user_id", "venue_idx", "minute", "flag"), header=True)
+VENUE_LAYOUT = Layout(("venue_idx", "foursquare_venue_id", "lat", "lon", "stan_poi_id"), header=True)
+
+MINUTE_0 = 1_333_476_000
+"""2012-04-03 18:00 UTC, from which the joined files count minutes: the first check-in of the original."""
+
+MOST = 2**31
+
+
+@DATASETS.register("foursquare-nyc")
+class FoursquareNYC(Dataset):
+    """Foursquare check-ins in New York, the original TSMC2014 file or the joined files: 1,083 users.
+
+    Notes
+    -----
+    Times are UTC; the original's offset to local time plays no part in gaps. Dense ids follow the order of the
+    original ids. In the joined form every venue of the venue file is an item, visited or not, so that the item
+    space does not depend on `flags`.
+    """
+
+    class Options(OptionSet):
+        """Where the data are, and which rows and users to keep."""
+
+        path: Path
+        flags: int = Field(1, ge=0, le=2, description="joined form: keep rows with a flag up to this")
+        min_items: int = Field(3, ge=3, description="leave out users with fewer different venues")
+
+    def __init__(self, options: Options) -> None:
+        self._options = options
+
+    @cached_property
+    def _source(self) -> Source:
+        return locate(self._options.path, [ORIGINAL, JOINED])
+
+    @property
+    def _is_joined(self) -> bool:
+        return PurePosixPath(self._source.member or self._source.path.name).name.startswith(JOINED)
+
+    @cached_property
+    def _everyone(self) -> Interactions:
+        return self._read_joined() if self._is_joined else self._read_original()
+
+    def load(self, seed: int) -> Interactions:
+        """Read the check-ins of all users with enough venues."""
+        least = self._options.min_items
+        return with_enough(self._everyone, check_ins=least, items=least)
+
+    def published_split(self, interactions: Interactions) -> Split:
+        """Take 80 / 10 / 10 % of each user's shuffled venues."""
+        return published_split(interactions)
+
+    def provenance(self) -> dict[str, str]:
+        """Tell the file, the rows taken and the users left out."""
+        rows = f"flag <= {self._options.flags}" if self._is_joined else "all (the original has no flags)"
+        left_out = self._everyone.n_users - self.load(0).n_users
+        return {"source": str(self._source), "rows": rows, "users_left_out": str(left_out)}
+
+    def _read_original(self) -> Interactions:
+        users, venues = Codes(), Codes()
+        table = read_columns(
+            self._source,
+            ORIGINAL_LAYOUT,
+            {
+                "user": users.reader("user"),
+                "venue": venues.reader("venue"),
+                "latitude": LATITUDE,
+                "longitude": LONGITUDE,
+                "time": worded_times,
+            },
+        )
+        items = ranks(tuple(venues.ids))[table["venue"]]
+        return Interactions(
+            name="foursquare-nyc",
+            users=ranks(tuple(users.ids))[table["user"]],
+            items=items,
+            n_users=len(users.ids),
+            n_items=len(venues.ids),
+            times=table["time"],
+            coordinates=places(items, table["latitude"], table["longitude"], len(venues.ids)),
+        )
+
+    def _read_joined(self) -> Interactions:
+        venues, where = self._venues()
+        users = Codes()
+        most = self._options.flags
+        _require_header(self._source, JOINED_LAYOUT)
+        table = read_columns(
+            self._source,
+            JOINED_LAYOUT,
+            {
+                "user_id": users.reader("user_id"),
+                "venue_idx": _place_among(venues),
+                "minute": whole("minute", -1, MOST),
+                "flag": whole("flag", 0, 2),
+            },
+            keep=lambda block: block["flag"] <= most,
+        )
+        minutes = table["minute"]
+        return Interactions(
+            name="foursquare-nyc",
+            users=ranks(tuple(users.ids))[table["user_id"]],
+            items=table["venue_idx"],
+            n_users=len(users.ids),
+            n_items=len(venues),
+            times=np.where(minutes < 0, -1, MINUTE_0 + 60 * minutes),
+            coordinates=where,
+        )
+
+    def _venues(self) -> tuple[I64, F64]:
+        """Return the ids of the venue file, ascending, and where each is."""
+        path = self._options.path
+        source = find(path if path.is_dir() or path.suffix == ".zip" else path.parent, [VENUES])
+        if source is None:
+            raise DataError(
+                f"{path}: no venue file; allowed: {VENUES} or {VENUES}.gz beside {JOINED}, "
+                "with the coordinates of every venue"
+            )
+        _require_header(source, VENUE_LAYOUT)
+        readers = {"venue_idx": whole("venue_idx", 0, MOST), "lat": LATITUDE, "lon": LONGITUDE}
+        table = read_columns(source, VENUE_LAYOUT, readers)
+        venues, first = np.unique(table["venue_idx"], return_index=True)
+        if len(venues) < len(table["venue_idx"]):
+            twice = int(venues[np.argmax(np.bincount(np.searchsorted(venues, table["venue_idx"])))])
+            raise DataError(f"{source}: venue_idx {twice} comes more than once; allowed: each venue once")
+        return venues, np.stack([table["lat"][first], table["lon"][first]], axis=1)
+
+
+def _require_header(source: Source, layout: Layout) -> None:
+    """Refuse a file that does not begin with its header: the first row would be lost without a word."""
+    first = next((line for line in source.lines() if line.strip()), "")
+    if tuple(layout.cells(first)) != layout.columns:
+        raise source.error(1, repr(first), f"the header {layout.delimiter.join(layout.columns)!r}")
+
+
+def _place_among(venues: I64) -> Convert:
+    """Return the reader of venue ids: the place of each in the venue file."""
+
+    def read(source: Source, cells: Sequence[str], numbers: Sequence[int]) -> I64:
+        ids = whole("venue_idx", 0, MOST)(source, cells, numbers)
+        found: I64 = np.minimum(np.searchsorted(venues, ids), len(venues) - 1)
+        if (venues[found] != ids).any():
+            bad = int(np.argmax(venues[found] != ids))
+            raise source.error(
+                numbers[bad], f"venue_idx {ids[bad]}", f"the {len(venues)} venues that {VENUES} holds"
+            )
+        return found
+
+    return read

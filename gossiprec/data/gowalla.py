@@ -1,0 +1,129 @@
+"""Data set `gowalla`: a user's own copy of the check-ins that SNAP keeps.
+
+References
+----------
+E. Cho, S. A. Myers, J. Leskovec, "Friendship and Mobility: User Movement in Location-Based Social Networks",
+KDD 2011.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from pydantic import Field, field_validator
+
+from gossiprec.data import DATASETS
+from gossiprec.data.base import Dataset
+from gossiprec.data.check_in_columns import LATITUDE, LONGITUDE, iso_times
+from gossiprec.data.check_in_users import only_visited, places, published_split, with_enough
+from gossiprec.data.columns import Codes, Layout, read_columns
+from gossiprec.data.sources import Source, locate
+from gossiprec.data.split import Interactions, Split
+from gossiprec.data.tables import ranks
+from gossiprec.errors import DataError
+from gossiprec.options import Options as OptionSet
+
+FILE = "loc-gowalla_totalCheckins.txt"
+LAYOUT = Layout(("user", "time", "latitude", "longitude", "location"))
+Box = tuple[float, float, float, float]
+
+
+@DATASETS.register("gowalla")
+class Gowalla(Dataset):
+    """Gowalla check-ins as SNAP publishes them, all or those within a box of latitudes and longitudes.
+
+    Notes
+    -----
+    The box comes first, then users with too few check-ins or places inside it go, then places without a check-in.
+    Dense ids follow the order of the original ids.
+    """
+
+    class Options(OptionSet):
+        """Where the data are, and which part of them to keep."""
+
+        path: Path
+        bounding_box: Box | None = Field(None, description="south, west, north, east in degrees; null: all")
+        min_checkins: int = Field(10, ge=1, description="leave out users with fewer check-ins in the box")
+        min_items: int = Field(3, ge=3, description="leave out users with fewer different places in the box")
+
+        @field_validator("bounding_box")
+        @classmethod
+        def _lie_on_the_globe(cls, box: Box | None) -> Box | None:
+            if box is not None and not (-90 <= box[0] < box[2] <= 90 and -180 <= box[1] < box[3] <= 180):
+                raise ValueError(
+                    f"found {list(box)}; allowed: [south, west, north, east] in degrees with south below north "
+                    "(-90 to 90) and west below east (-180 to 180), as [40.5, -74.3, 41.0, -73.6] for New York"
+                )
+            return box
+
+    def __init__(self, options: Options) -> None:
+        self._options = options
+
+    @cached_property
+    def _source(self) -> Source:
+        return locate(self._options.path, [FILE])
+
+    @cached_property
+    def _everyone(self) -> Interactions:
+        users, locations = Codes(), Codes()
+        table = read_columns(
+            self._source,
+            LAYOUT,
+            {
+                "user": users.reader("user"),
+                "time": iso_times,
+                "latitude": LATITUDE,
+                "longitude": LONGITUDE,
+                "location": locations.reader("location"),
+            },
+            keep=self._in_box,
+        )
+        if not len(table["user"]):
+            raise DataError(
+                f"{self._source}: no check-in lies in bounding_box {list(self._options.bounding_box or ())}; "
+                "allowed: a box [south, west, north, east] around some"
+            )
+        inside, people = np.unique(ranks(tuple(users.ids))[table["user"]], return_inverse=True)
+        visited, items = np.unique(ranks(tuple(locations.ids))[table["location"]], return_inverse=True)
+        return Interactions(
+            name="gowalla",
+            users=people,
+            items=items,
+            n_users=len(inside),
+            n_items=len(visited),
+            times=table["time"],
+            coordinates=places(items, table["latitude"], table["longitude"], len(visited)),
+        )
+
+    def load(self, seed: int) -> Interactions:
+        """Read the check-ins in the box of all users with enough of them."""
+        options = self._options
+        return only_visited(
+            with_enough(self._everyone, check_ins=options.min_checkins, items=options.min_items)
+        )
+
+    def published_split(self, interactions: Interactions) -> Split:
+        """Take 80 / 10 / 10 % of each user's shuffled places."""
+        return published_split(interactions)
+
+    def provenance(self) -> dict[str, str]:
+        """Tell the file, the box and the users left out."""
+        box = self._options.bounding_box
+        left_out = self._everyone.n_users - self.load(0).n_users
+        return {
+            "source": str(self._source),
+            "bounding_box": "all" if box is None else str(list(box)),
+            "users_left_out": str(left_out),
+        }
+
+    def _in_box(self, block: dict[str, npt.NDArray[Any]]) -> npt.NDArray[np.bool_]:
+        south, west, north, east = self._options.bounding_box or (-90.0, -180.0, 90.0, 180.0)
+        latitude, longitude = block["latitude"], block["longitude"]
+        inside: npt.NDArray[np.bool_] = (
+            (latitude >= south) & (latitude <= north) & (longitude >= west) & (longitude <= east)
+        )
+        return inside

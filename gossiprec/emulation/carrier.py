@@ -1,0 +1,104 @@
+"""Carrying out stretches of tape: plan, compute, and tell the protocol what it has to know."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from gossiprec.attacks.base import I64, Attack, Meetings
+from gossiprec.compute.executors import Executor
+from gossiprec.compute.planner import Plan, Planner
+from gossiprec.compute.tape import Event, Segment, joined
+from gossiprec.compute.waves import WaveRunner
+from gossiprec.emulation.course import Course
+from gossiprec.emulation.progress import Stopwatch
+from gossiprec.protocols import Protocol
+
+
+class Carrier:
+    """Turns tape into trained models.
+
+    Attributes
+    ----------
+    n_refused : int
+        Messages so far after which a node did not train, because nothing was worth merging.
+    """
+
+    def __init__(
+        self,
+        *,
+        course: Course,
+        protocol: Protocol,
+        planner: Planner,
+        executor: Executor,
+        attacks: list[Attack],
+        runner: WaveRunner,
+        watch: Stopwatch,
+    ) -> None:
+        self._course = course
+        self._protocol = protocol
+        self._planner = planner
+        self._executor = executor
+        self._attacks = attacks
+        self._runner = runner
+        self._watch = watch
+        self._sender = np.zeros(0 if course.meetings.complete else course.n_messages, np.int32)
+        self._stretches: list[Segment] = []
+        self._refused: list[I64] = []
+        self.n_refused = 0
+
+    @property
+    def bookkeeping_seconds(self) -> float:
+        """Time in which the calling thread neither computed nor waited for computations."""
+        return self._runner.bookkeeping_seconds
+
+    def carry_out(self, segment: Segment) -> None:
+        """Plan and compute a stretch of tape; afterwards every node's row is its current model."""
+        self._stretches.append(segment)
+        with self._watch("plan"):
+            if not self._course.meetings.complete:
+                self._announce(segment)
+            plan = self._planner.plan(segment)
+            self._executor.work.arena.grow(self._planner.capacity)
+        with self._watch("compute"):
+            self._runner.run(plan)
+        if self._protocol.chooses_by_value:
+            with self._watch("learn"):
+                self._learn(plan)
+
+    def _announce(self, segment: Segment) -> None:
+        """Tell the observers of deliveries that nobody could foresee."""
+        first = segment.first_message
+        self._sender[first : first + len(segment.sender)] = segment.sender
+        if self._course.inline:
+            message = np.arange(first, first + len(segment.sender), dtype=np.int32)
+            receiver, time = segment.receiver, segment.sent_at
+        else:
+            arrived = segment.kind == Event.DELIVER
+            message, receiver, time = segment.message[arrived], segment.node[arrived], segment.time[arrived]
+        meetings = Meetings(message, self._sender[message], receiver, time, len(self._sender), complete=False)
+        for attack in self._attacks:
+            attack.announce(meetings)
+
+    def _learn(self, plan: Plan) -> None:
+        program = plan.program
+        appraised = np.flatnonzero(~np.isnan(program.found))
+        receiver = np.repeat(program.node, np.diff(program.merge_offsets))[appraised]
+        sender = self._sender[program.merge_message[appraised]]
+        self._protocol.learn(_wide(receiver), _wide(sender), program.found[appraised])
+        last = program.merge_offsets[1:][program.refused & (program.update >= 0)] - 1
+        self._refused.append(_wide(program.merge_message[last]))
+        self.n_refused += len(last)
+
+    def taken(self) -> tuple[Segment, I64]:
+        """Return the tape carried out since this was last asked, and after which of its messages nobody trained."""
+        segment, refused = joined(self._stretches), np.concatenate([NONE, *self._refused])
+        self._stretches, self._refused = [], []
+        return segment, refused
+
+
+NONE = np.zeros(0, np.int64)
+
+
+def _wide(ids: npt.NDArray[np.int32]) -> I64:
+    return ids.astype(np.int64)

@@ -1,0 +1,123 @@
+"""The course of a run: its events, stretch by stretch, with reports between."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Sequence
+
+import numpy as np
+
+from gossiprec.attacks.base import I64, Meetings
+from gossiprec.compute.tape import Event, Op, Segment, Tape
+from gossiprec.emulation.ahead import (
+    Tick,
+    count_updates,
+    make_engine,
+    meetings_in,
+    play_to_ticks,
+    run_ahead,
+)
+from gossiprec.protocols import Protocol
+from gossiprec.scenario import Scenario
+
+CarryOut = Callable[[Segment], None]
+
+
+class Course(ABC):
+    """What will happen, and as much of it as is known before the run.
+
+    Attributes
+    ----------
+    inline : bool
+        Deliveries are implied by the wakes.
+    n_wakes, n_messages : int
+    virtual_time : float
+    updates : ndarray of int64, shape (n_nodes,), or None
+        Local updates of every node; None where they depend on the models' values.
+    n_updates : int
+        Of all nodes together, at most.
+    meetings : Meetings
+    """
+
+    inline: bool
+    n_wakes: int
+    n_messages: int
+    virtual_time: float
+    updates: I64 | None
+    n_updates: int
+    meetings: Meetings
+
+    @abstractmethod
+    def play(self, carry_out: CarryOut) -> Iterator[Tick]:
+        """Hand every stretch of tape to `carry_out` in turn; yield at each report."""
+
+
+class Foreseen(Course):
+    """No choice depends on a model's values, so that everything is known before the first local update."""
+
+    def __init__(self, scenario: Scenario, protocol: Protocol) -> None:
+        self.ticks, self.inline = run_ahead(scenario, protocol)
+        segments = [tick.segment for tick in self.ticks]
+        self.updates = np.sum([count_updates(s, protocol, self.inline) for s in segments], axis=0)
+        self.n_updates = int(self.updates.sum())
+        self.n_wakes = sum(int((s.kind == Event.WAKE).sum()) for s in segments)
+        self.n_messages = sum(len(s.receiver) for s in segments)
+        self.virtual_time = self.ticks[-1].time
+        self.meetings = meetings_in(segments, self.inline)
+
+    def play(self, carry_out: CarryOut) -> Iterator[Tick]:
+        """Replay the tape."""
+        for tick in self.ticks:
+            carry_out(tick.segment)
+            yield tick
+
+
+class Unforeseen(Course):
+    """A wake's choice of peers depends on how well the received models do: events are played as they are computed.
+
+    A node that wakes needs to know only what its own latest receptions are worth. The tape is therefore carried out
+    (a *barrier*) when a node wakes that has been sent something since the last barrier; with 943 nodes that is after
+    some twenty wakes, wide enough to compute them side by side.
+    """
+
+    def __init__(self, scenario: Scenario, protocol: Protocol) -> None:
+        self._scenario = scenario
+        self._protocol = protocol
+        self._tape = Tape()
+        self._waiting: set[int] = set()
+        self._carry_out: CarryOut | None = None
+        self._engine, self.inline = make_engine(scenario, protocol, control=self, tape=self._tape)
+        wakers = len(protocol.clock.node_ids)
+        self.n_wakes = wakers * protocol.wakes
+        assert protocol.messages_per_wake is not None
+        self.n_messages = self.n_wakes * protocol.messages_per_wake
+        self.virtual_time = float(protocol.clock.intervals(0, protocol.wakes).sum(axis=1).max())
+        trains_on_wake = any(Op.TRAIN in behaviour.on_wake for behaviour in protocol.behaviours)
+        self.updates = np.full(protocol.n_nodes, protocol.wakes) if trains_on_wake else None
+        self.n_updates = self.n_wakes if trains_on_wake else self.n_messages
+        none = np.zeros(0, np.int32)
+        self.meetings = Meetings(none, none, none, np.zeros(0), self.n_messages, complete=False)
+
+    def play(self, carry_out: CarryOut) -> Iterator[Tick]:
+        """Play the events; wakes at which nobody waits for a value are computed together."""
+        self._carry_out = carry_out
+        for tick in play_to_ticks(self._engine, self._tape, self._scenario, self._protocol):
+            carry_out(tick.segment)
+            self._waiting.clear()
+            yield tick
+
+    def on_wake(self, node: int) -> Sequence[int]:
+        """Ask the protocol, after a barrier if the node has received what is not computed yet."""
+        if node in self._waiting:
+            assert self._carry_out is not None
+            self._carry_out(self._tape.cut())
+            self._waiting.clear()
+        receivers = self._protocol.on_wake(node)
+        if self.inline:
+            self._waiting.update(receivers)
+        return receivers
+
+    def on_receive(self, node: int) -> Sequence[int]:
+        """Note that the node has something to appraise."""
+        self._waiting.add(node)
+        return self._protocol.on_receive(node)

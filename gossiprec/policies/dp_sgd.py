@@ -1,0 +1,160 @@
+"""DP-SGD: every sample's gradient is clipped, and noise hides what is left of it.
+
+References
+----------
+M. Abadi et al., "Deep learning with differential privacy", CCS 2016, algorithm 1; CDA paper (arXiv 2306.08929),
+section 7.6. Semantics are those of Opacus, not of the paper's code: see ``docs/policies.md``.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Annotated, Any, Literal
+
+import numpy as np
+from pydantic import Field
+
+from gossiprec.compute.training import TrainingSettings
+from gossiprec.compute.treatment import NO_LIMIT, Treatment
+from gossiprec.errors import ScenarioError
+from gossiprec.models.base import Layout, Model
+from gossiprec.options import Options
+from gossiprec.policies import POLICIES
+from gossiprec.policies.accounting import (
+    epsilon_of,
+    epsilons,
+    least_epsilon,
+    most_epochs,
+    noise_for,
+    rounded_up,
+)
+from gossiprec.policies.base import F64, I64, Policy, Privacy
+
+LEAST_NOISE = 1e-6
+"""Noise multipliers below are no noise: sums in float32 are off by as much."""
+
+
+class DPSGDOptions(Options):
+    """Options of DP-SGD."""
+
+    epsilon: Annotated[float, Field(gt=0)] | Literal["inf"] = Field(
+        description="budget of each node; inf: none, and without a noise_multiplier samples are clipped only"
+    )
+    delta: float = Field(default=1e-6, gt=0, lt=1, description="probability with which epsilon may not hold")
+    clip_norm: float = Field(
+        default=2.0, gt=0, description="C: largest Euclidean norm of a sample's gradient"
+    )
+    noise_multiplier: Literal["auto"] | Annotated[float, Field(gt=0)] = Field(
+        default="auto",
+        description="sigma: noise of standard deviation sigma C; auto: the least that keeps epsilon to the end",
+    )
+    steps: Annotated[int, Field(ge=1)] | None = Field(
+        default=None,
+        description="local epochs that auto provides for; a node then stops; not given: all of its own",
+    )
+
+
+@POLICIES.register("dp-sgd")
+class DPSGD(Policy):
+    """Per-sample clipping to C, Gaussian noise of deviation sigma C on every parameter, division by the batch size.
+
+    With ``noise_multiplier: auto`` a node gets the noise with which its own number of local epochs spends exactly
+    epsilon. With a given one it trains until one more local update would spend more.
+    """
+
+    Options = DPSGDOptions
+    options: DPSGDOptions
+
+    def __init__(self, options: Any, nodes: I64) -> None:
+        super().__init__(options, nodes)
+        self._noise: F64 = np.zeros(len(nodes))
+        self._epochs = 1
+
+    def check(self, model: Model, layout: Layout) -> None:
+        """Refuse models whose loss does not fall apart into samples."""
+        if not model.has_sample_gradients:
+            raise ScenarioError(
+                f"policies: dp-sgd clips each sample's gradient, but the loss of {type(model).__name__} "
+                "is no mean over samples; leave the policy out or take another model"
+            )
+
+    def treat(self, treatment: Treatment, *, training: TrainingSettings, updates: I64 | None) -> None:
+        """Set clipping and noise, and when training stops."""
+        self.refuse_overlap(treatment.clip_norm > 0, "dp-sgd")
+        self._epochs = training.local_epochs
+        limit = self._most_updates()
+        treatment.most_updates[self.nodes] = np.minimum(treatment.most_updates[self.nodes], limit)
+        if updates is None and (limit == NO_LIMIT and self.options.noise_multiplier == "auto"):
+            raise ScenarioError(
+                "policies: dp-sgd: with this protocol and train_on: receive the models' values decide how often a node "
+                "trains; give steps or noise_multiplier, or use train_on: wake"
+            )
+        known = treatment.most_updates if updates is None else np.minimum(updates, treatment.most_updates)
+        planned = known[self.nodes]
+        treatment.clip_norm[self.nodes] = np.float32(self.options.clip_norm)
+        treatment.noise_multiplier[self.nodes] = self._noise_multipliers(np.maximum(planned, 1))
+        self._noise = treatment.noise_multiplier[self.nodes].astype(np.float64)
+
+    def spent(self, updates: I64) -> Privacy:
+        """Return epsilon of each node."""
+        epochs = (updates[self.nodes] * self._epochs).astype(np.float64)
+        delta = self.options.delta
+        return Privacy(self.nodes, epsilons(self._noise, epochs, delta), self._noise, delta)
+
+    def _most_updates(self) -> int:
+        """Return after how many local updates a node must stop."""
+        options, epochs = self.options, self._epochs
+        if options.noise_multiplier == "auto":
+            if options.steps is not None and options.steps < epochs:
+                raise ScenarioError(
+                    f"policies: dp-sgd: steps: found {options.steps}, but a local update takes {epochs} local epochs "
+                    "(training.local_epochs); raise steps"
+                )
+            return NO_LIMIT if options.steps is None else options.steps // epochs
+        noise = float(rounded_up(options.noise_multiplier))
+        first = epsilon_of(noise, epochs, options.delta)
+        if not math.isfinite(first) or noise < LEAST_NOISE:
+            raise ScenarioError(
+                f"policies: dp-sgd: noise_multiplier: found {options.noise_multiplier:g}, too small for the accountant "
+                f"(below {LEAST_NOISE:g} noise drowns in rounding); raise it"
+            )
+        if options.steps is not None:
+            raise ScenarioError(
+                "policies: dp-sgd: steps belongs to noise_multiplier 'auto'; with a given one the budget says "
+                "when to stop"
+            )
+        if options.epsilon == "inf":
+            return NO_LIMIT
+        most = most_epochs(noise, self._budget(), options.delta) // epochs
+        if most == 0:
+            raise ScenarioError(
+                f"policies: dp-sgd: noise_multiplier: found {options.noise_multiplier:g}, with which the first local "
+                f"update spends epsilon {first:.4g} of {options.epsilon:g}; raise noise_multiplier or epsilon"
+            )
+        return min(most, NO_LIMIT)
+
+    def _noise_multipliers(self, planned: I64) -> Any:
+        """Return the noise multiplier of each node, whose local updates are known."""
+        options = self.options
+        if options.noise_multiplier != "auto":
+            return rounded_up(options.noise_multiplier)
+        if options.epsilon == "inf":
+            return np.float32(0.0)
+        one = noise_for(self._budget(), options.delta)
+        if one < LEAST_NOISE:
+            raise ScenarioError(
+                f"policies: dp-sgd: epsilon: found {options.epsilon:g}, for which noise would drown in rounding; "
+                "write 'inf'"
+            )
+        if options.steps is not None:
+            planned = np.full_like(planned, options.steps // self._epochs)
+        return np.array([rounded_up(one * math.sqrt(count * self._epochs)) for count in planned.tolist()])
+
+    def _budget(self) -> float:
+        epsilon, least = float(self.options.epsilon), least_epsilon(self.options.delta)
+        if epsilon <= least:
+            raise ScenarioError(
+                f"policies: dp-sgd: epsilon: found {epsilon:g}, but the accountant proves nothing below {least:.3g} at "
+                f"delta {self.options.delta:g}, however large the noise; raise epsilon or delta"
+            )
+        return epsilon

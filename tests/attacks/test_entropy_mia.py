@@ -1,0 +1,174 @@
+"""Entropy-based membership inference: what is taken for a member, who is ranked first, and what is exposed."""
+
+import math
+
+import numpy as np
+import pytest
+from pydantic import ValidationError
+
+from gossiprec.attacks.entropy_mia import EntropyMIA, EntropyMIAOptions
+from gossiprec.attacks.relevance import entropy, members, rule_code, rule_named
+from gossiprec.data.split import ItemSets
+from gossiprec.emulation.membership import MembershipRecord, metric_rows
+from tests.attacks.glimpses import N_USERS, Receptions, closed_form, make_world, predicted
+
+THRESHOLDS = (0.2, 0.6, 1.0)
+BETAS = (0.0, 0.9)
+PAIRS = [(1, 0), (2, 0), (3, 1), (2, 0), (0, 1), (3, 0), (4, 1), (5, 0), (2, 1)]
+both_forms = pytest.mark.parametrize("compiled", [False, True], ids=["plain", "compiled"])
+
+
+def logit(p):
+    return math.log(p / (1 - p))
+
+
+def attack_on(world, received, **options):
+    made = EntropyMIA(
+        EntropyMIAOptions(**{"threshold": THRESHOLDS, "momentum": BETAS, "community_size": 2, **options}),
+        world,
+    )
+    made.foresee(received.meetings, 0)
+    return made
+
+
+def test_the_entropy_of_a_probability_is_that_of_the_paper():
+    for p in (0.01, 0.3, 0.5, 0.9, 0.999):
+        assert entropy(np.array([logit(p)]))[0] == pytest.approx(-(1 - p) * math.log(p))
+    assert entropy(np.array([-800.0, 800.0])).tolist() == [800.0, 0.0]
+
+
+def test_members_are_counted_and_ties_go_to_the_less_surprised():
+    # Entropies: p = 0.5: 0.347, 0.8: 0.0446, 0.9: 0.0105, 0.2: 1.288.
+    scores = np.array(
+        [[logit(p) for p in row] for row in [(0.5, 0.8, 0.2), (0.5, 0.9, 0.2), (0.5, 0.5, 0.5)]]
+    )
+    none = np.zeros((3, 0), np.float32)
+    at_02, at_04, at_2 = (members(scores.astype(np.float32), none, threshold=rho) for rho in (0.2, 0.4, 2.0))
+    assert np.floor(at_02).tolist() == [1, 1, 0]
+    assert np.floor(at_04).tolist() == [2, 2, 3]
+    assert np.floor(at_2).tolist() == [3, 3, 3]
+    assert at_02[1] > at_02[0]
+    assert at_2[2] > at_2[1] > at_2[0]
+
+
+def test_a_model_of_no_numbers_comes_last():
+    scores = np.array([[np.nan, 1.0], [-50.0, -50.0]], np.float32)
+    assert members(scores, scores[:, :0], threshold=0.5).tolist()[0] == -np.inf
+
+
+def test_rules_are_named_after_their_threshold():
+    assert rule_code("mia-0.4") == (3, 0.4)
+    scores = np.array([[0.0, 3.0]], np.float32)
+    assert rule_named("mia-0.4")(scores, scores) == members(scores, scores, threshold=0.4)
+
+
+@both_forms
+def test_single_nodes_and_pools_count_members_of_momentum_models(compiled):
+    world = make_world(compiled=compiled, coordinator=N_USERS)
+    received = Receptions.drawn(PAIRS, world)
+    single = attack_on(world, received, who="single")
+    pool = attack_on(world, received, who="coalition", members=(0, 1))
+    single.observe(received.rows, received.program, np.arange(len(PAIRS)))
+    pool.sight(received.rows, received.sightings([(0, 1)]), 0, len(received.sightings([(0, 1)]).row))
+    for attack, share in ((single, False), (pool, True)):
+        rankings = attack.rankings()
+        assert [r.relevance for r in rankings] == ["mia-0.2", "mia-0.6", "mia-1"] * 2
+        for ranking in rankings:
+            rule = rule_named(ranking.relevance)
+            for a, adversary in enumerate(ranking.adversaries.tolist()):
+                for victim in set(range(N_USERS)) - {adversary}:
+                    versions = received.versions(victim, (0, 1) if share else (adversary,), len(PAIRS))
+                    assert np.isnan(ranking.scores[a, victim]) == (len(versions) == 0)
+                    if len(versions):
+                        scores = predicted(world, closed_form(versions, ranking.momentum), victim)
+                        expected = rule(scores[:, world.targets[adversary]], scores[:, :0])[0]
+                        assert ranking.scores[a, victim] == pytest.approx(expected, abs=1e-4)
+
+
+@both_forms
+@pytest.mark.parametrize("hidden", [(), (2, 3)])
+def test_rates_are_those_of_all_pairs_of_a_victim_and_an_adversarys_item(compiled, hidden):
+    world = make_world(compiled=compiled, hidden=hidden)
+    received = Receptions.drawn(PAIRS, world)
+    pool = attack_on(world, received, who="coalition", members=(0, 1), fictive_user="own_embedding")
+    pool.sight(received.rows, received.sightings([(0, 1)]), 0, len(received.sightings([(0, 1)]).row))
+    pool.rankings()
+    layout, arena = world.executor.work.layout, world.executor.work.arena
+    shown = list(pool.guesses())
+    assert [guess.momentum for guess in shown] == list(BETAS)
+    for guesses in shown:
+        rows = MembershipRecord(world.targets, layout.n_items).score(guesses)
+        for row, rho in zip(rows, THRESHOLDS, strict=True):
+            table = np.zeros((2, 2), int)  # guessed, true
+            for adversary in (0, 1):
+                for victim in set(range(N_USERS)) - {adversary}:
+                    model = closed_form(received.versions(victim, (0, 1), len(PAIRS)), guesses.momentum)
+                    if victim in hidden:
+                        model[layout.users], model[layout.shared] = (
+                            arena.rows[adversary, part] for part in (layout.users, layout.shared)
+                        )
+                    surprise = entropy(predicted(world, model, victim))[0]
+                    for item in world.targets[adversary]:
+                        table[int(surprise[item] < rho), int(item in world.targets[victim])] += 1
+            assert row["threshold"] == rho
+            assert row["relevance"] == f"mia-{rho:g}"
+            assert row["accuracy"] == pytest.approx((table[0, 0] + table[1, 1]) / table.sum())
+            assert row["precision"] == pytest.approx(table[1, 1] / table[1].sum())
+            assert row["recall"] == pytest.approx(table[1, 1] / table[:, 1].sum())
+
+
+def test_rates_of_a_hand_worked_example():
+    """Adversary 0 has items 0, 1, 2; victim 1 has items 1, 2, 3; victim 2 has item 0.
+
+    Guessed below 0.5: of victim 1 items 0 and 1, of victim 2 items 0 and 2. Four guesses, two right; three true
+    pairs, (1, 1), (1, 2) and (2, 0), of which two are guessed; of six pairs, (1, 1), (2, 0) and (2, 1) are right.
+    """
+    from gossiprec.attacks.base import Guesses
+
+    train = ItemSets.from_pairs(np.array([0, 0, 0, 1, 1, 1, 2]), np.array([0, 1, 2, 1, 2, 3, 0]), 3)
+    guesses = Guesses(
+        observer="coordinator",
+        momentum=0.99,
+        thresholds=(0.5, 0.01),
+        adversaries=np.array([0]),
+        offsets=np.array([0, 3]),
+        items=np.array([0, 1, 2], np.int32),
+        victims=np.array([0, 1, 2]),
+        surprise=np.array([[0.1, 0.1, 0.1, 0.1], [0.1, 0.2, 0.9, 0.1], [0.1, 0.9, 0.1, 0.1]], np.float32),
+        hidden=np.zeros(0, np.int64),
+        surprise_apart=lambda a: np.zeros((0, 3), np.float32),
+    )
+    high, low = MembershipRecord(train, 4).score(guesses)
+    assert (high["accuracy"], high["precision"], high["recall"]) == (3 / 6, 2 / 4, 2 / 3)
+    assert (low["accuracy"], low["precision"], low["recall"]) == (3 / 6, None, 0.0)
+    assert dict(metric_rows([high, low])) == {
+        "mia_accuracy[coordinator,b0.99,0.5]": 3 / 6,
+        "mia_precision[coordinator,b0.99,0.5]": 2 / 4,
+        "mia_recall[coordinator,b0.99,0.5]": 2 / 3,
+        "mia_accuracy[coordinator,b0.99,0.01]": 3 / 6,
+        "mia_recall[coordinator,b0.99,0.01]": 0.0,
+    }
+
+
+def test_single_adversaries_expose_no_guesses():
+    world = make_world()
+    received = Receptions.drawn(PAIRS, world)
+    single = attack_on(world, received, who="single")
+    single.observe(received.rows, received.program, np.arange(len(PAIRS)))
+    assert list(single.guesses()) == []
+
+
+@pytest.mark.parametrize(
+    ("message", "options"),
+    [
+        ("greater than 0", {"who": "single", "threshold": 0}),
+        ("greater than 0", {"who": "single", "threshold": (0.2, -0.4)}),
+        ("at least 1 item", {"who": "single", "threshold": ()}),
+        ("Extra inputs are not permitted", {"who": "single", "relevance": "ndcg"}),
+        ("less than 1", {"who": "single", "momentum": 1.0}),
+        ("a coalition needs either fraction or members", {"who": "coalition"}),
+    ],
+)
+def test_what_does_not_fit_is_refused(message, options):
+    with pytest.raises(ValidationError, match=message):
+        EntropyMIAOptions(**options)

@@ -1,0 +1,106 @@
+"""Merging by performance: every executor finds the same worth and takes the same model."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+from gossiprec.compute.appraisal import Candidates, performance, weight_kept
+from gossiprec.compute.executors import EXECUTORS
+from gossiprec.data.split import ItemSets, Split
+from gossiprec.errors import DataError
+from tests.compute.worlds import World, make_executor, run_waves
+
+N_ITEMS = 60
+
+
+def judged(world, n_lists=2, width=N_ITEMS):
+    """Return a workload in which all nodes but node 0 can judge."""
+    rng = np.random.default_rng(7)
+    offsets = np.concatenate([[0, 0], np.arange(1, world.n_nodes) * n_lists])
+    lists = np.stack([rng.choice(N_ITEMS, width, replace=False) for _ in range(offsets[-1])])
+    return dataclasses.replace(world.workload(), candidates=Candidates(offsets, lists.astype(np.int32)))
+
+
+def appraised(waves):
+    """Return the waves with every merge by performance; tasks that merge two versions or more do not train."""
+    waves.program.merge_keep[:] = -1.0
+    waves.program.update[np.diff(waves.program.merge_offsets) > 1] = -1
+    return waves
+
+
+@pytest.mark.parametrize("name", [name for name in EXECUTORS if name != "reference"])
+@pytest.mark.parametrize("user_table", [False, True])
+@pytest.mark.parametrize("seed", range(4))
+def test_executors_agree_on_worth_refusal_and_model(name, user_table, seed):
+    world = World(n_nodes=6, n_items=N_ITEMS, user_table=user_table, seed=seed)
+    plain, fast = appraised(world.waves()), appraised(world.waves())
+
+    expected = run_waves(make_executor("reference", judged(world)), plain)
+    found = run_waves(make_executor(name, judged(world)), fast)
+
+    np.testing.assert_allclose(fast.program.found, plain.program.found, rtol=1e-6)
+    assert fast.program.refused.tolist() == plain.program.refused.tolist()
+    np.testing.assert_allclose(found.rows, expected.rows, rtol=1e-4, atol=1e-5)
+
+
+def test_the_worlds_hold_what_the_agreement_is_about():
+    programs = []
+    for seed in range(4):
+        world = World(n_nodes=6, n_items=N_ITEMS, seed=seed)
+        waves = appraised(world.waves())
+        run_waves(make_executor("reference", judged(world)), waves)
+        programs.append(waves.program)
+    found = np.concatenate([program.found for program in programs])
+
+    assert (found > 0).sum() > 10
+    assert (found == 0).sum() > 3
+    assert np.isnan(found).sum() > 3
+    assert sum((program.refused & (program.update >= 0)).sum() for program in programs) > 1
+
+
+def test_worth_is_hit_ratio_times_ndcg():
+    scores = np.zeros((2, 31), np.float32)
+    scores[0, 0] = 1.0  # on top of its list: hit 1, gain 1
+    scores[1, 1:] = 1.0  # below 30 others
+
+    assert performance(scores) == pytest.approx(0.5 * 0.5)
+
+
+def test_equal_scores_are_worth_nothing():
+    assert performance(np.zeros((3, 31), np.float32)) == 0.0
+
+
+def test_weights_follow_worth_and_the_own_version_stays_if_neither_has_any():
+    assert weight_kept(np.float32(0.1), np.float32(0.3)) == pytest.approx(0.25)
+    assert weight_kept(np.float32(0.0), np.float32(0.0)) == 1.0
+
+
+def split_of(train, validation, n_items=40):
+    def sets(items):
+        users = np.repeat(np.arange(len(items)), [len(part) for part in items])
+        return ItemSets.from_pairs(users, np.concatenate([[], *items]).astype(np.int64), len(items))
+
+    none = sets([[] for _ in train])
+    return Split("mine", len(train), n_items, sets(train), sets(validation), none)
+
+
+def test_candidates_are_unknown_items_and_fixed():
+    split = split_of([[0, 1], [2], [3]], [[5, 6, 7], [8], [9, 10]])
+    drawn, again = (Candidates.draw(split, 4, seed=3) for _ in range(2))
+
+    assert drawn.items.tobytes() == again.items.tobytes()
+    assert [len(drawn.of(node)) for node in range(4)] == [3, 0, 2, 0]
+    assert drawn.of(0)[:, 0].tolist() == [5, 6, 7]
+    assert not set(drawn.of(0)[:, 1:].ravel().tolist()) & {0, 1, 5, 6, 7}
+    assert all(len(set(row)) == len(row) for row in drawn.items.tolist())
+
+
+def test_a_split_in_which_nobody_can_judge_is_refused():
+    with pytest.raises(DataError, match=r"no user has 2 validation items.*rand-gossip"):
+        Candidates.draw(split_of([[0], [1]], [[2], [3]]), 2, seed=1)
+
+
+def test_a_user_with_everything_is_refused():
+    with pytest.raises(DataError, match="user 0 has all 4 items"):
+        Candidates.draw(split_of([[0, 1], [1]], [[2, 3], []], n_items=4), 2, seed=1)

@@ -1,0 +1,172 @@
+"""What policies write into the treatment, and what they refuse."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from gossiprec.compute.training import TrainingSettings
+from gossiprec.compute.treatment import NO_LIMIT, Treatment
+from gossiprec.errors import ScenarioError
+from gossiprec.models import MODELS
+from gossiprec.models.base import Layout
+from gossiprec.policies import POLICIES
+from gossiprec.policies.accounting import epsilon_of, most_epochs
+from gossiprec.scenario import load_scenario
+from tests.emulation.tiny_runs import tiny
+
+N = 6
+UPDATES = np.array([10, 20, 0, 40, 50, 60])
+
+
+def policy(name, nodes=(1, 3, 4), **options):
+    cls = POLICIES[name]
+    return cls(cls.Options(**options), np.array(nodes))
+
+
+def treated(*policies, local_epochs=2):
+    treatment = Treatment.none(N)
+    for one in policies:
+        one.treat(treatment, training=TrainingSettings(local_epochs=local_epochs), updates=UPDATES)
+    return treatment
+
+
+def test_share_less_withholds_the_user_row_and_penalises_drift_on_its_nodes_only():
+    treatment = treated(policy("share-less", tau=0.5))
+
+    assert treatment.hides_user.tolist() == [False, True, False, True, True, False]
+    assert treatment.drift_penalty.tolist() == [0, 0.5, 0, 0.5, 0.5, 0]
+    assert not treatment.clip_norm.any()
+
+
+def test_noise_is_calibrated_to_each_nodes_own_number_of_local_epochs():
+    treatment = treated(policy("dp-sgd", epsilon=10, clip_norm=3.0))
+
+    assert treatment.clip_norm.tolist() == [0, 3, 0, 3, 3, 0]
+    for node, updates in ((1, 20), (3, 40), (4, 50)):
+        noise = float(treatment.noise_multiplier[node])
+        assert 9.9999 < epsilon_of(noise, 2 * updates, 1e-6) <= 10
+    assert (treatment.most_updates == NO_LIMIT).all()
+
+
+def test_a_node_that_never_trains_is_given_noise_all_the_same():
+    assert treated(policy("dp-sgd", nodes=[2], epsilon=10)).noise_multiplier[2] > 0
+
+
+def test_infinite_epsilon_clips_only():
+    treatment = treated(policy("dp-sgd", epsilon="inf"))
+
+    assert treatment.clip_norm[1] == 2.0
+    assert not treatment.noise_multiplier.any()
+
+
+def test_given_noise_stops_training_when_the_budget_is_spent():
+    treatment = treated(policy("dp-sgd", epsilon=10, noise_multiplier=5.0))
+
+    most = most_epochs(5.0, 10.0, 1e-6) // 2
+    assert 0 < most < 40
+    assert treatment.most_updates.tolist() == [NO_LIMIT, most, NO_LIMIT, most, most, NO_LIMIT]
+    assert treatment.noise_multiplier[1] == 5.0
+
+
+def test_given_noise_without_a_budget_never_stops_training():
+    treatment = treated(policy("dp-sgd", epsilon="inf", noise_multiplier=0.5))
+
+    assert (treatment.most_updates == NO_LIMIT).all()
+    assert treatment.noise_multiplier[3] == 0.5
+
+
+def test_steps_give_all_nodes_the_same_noise_and_the_same_end():
+    one = policy("dp-sgd", epsilon=10, steps=61)
+    treatment = treated(one)
+
+    assert treatment.most_updates[[1, 3, 4]].tolist() == [30, 30, 30]
+    assert len(set(treatment.noise_multiplier[[1, 3, 4]].tolist())) == 1
+    assert one.spent(np.minimum(UPDATES, 30)).epsilon[1] == pytest.approx(10, rel=1e-5)
+
+
+def test_spent_privacy_grows_with_the_updates_of_each_node():
+    one = policy("dp-sgd", epsilon=10)
+    treatment = treated(one)
+
+    half, whole = one.spent(UPDATES // 2), one.spent(UPDATES)
+
+    assert whole.nodes.tolist() == [1, 3, 4]
+    assert whole.epsilon == pytest.approx([10, 10, 10], rel=1e-5)
+    expected = [epsilon_of(float(treatment.noise_multiplier[n]), int(UPDATES[n]), 1e-6) for n in (1, 3, 4)]
+    assert half.epsilon == pytest.approx(expected)
+
+
+def test_both_policies_can_be_used_together():
+    treatment = treated(policy("share-less", nodes=[0, 1]), policy("dp-sgd", nodes=[1, 2], epsilon=10))
+
+    assert treatment.hides_user.tolist() == [True, True, False, False, False, False]
+    assert treatment.kinds.tolist() == [1, 2, 2, 0, 0, 0]
+
+
+@pytest.mark.parametrize("name", ["share-less", "dp-sgd"])
+def test_a_node_uses_a_policy_once(name):
+    options = {"epsilon": 10} if name == "dp-sgd" else {}
+    with pytest.raises(ScenarioError, match=f"2 nodes, such as node 3, would use {name} twice"):
+        treated(policy(name, **options), policy(name, nodes=[3, 4, 5], **options))
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (
+            {"epsilon": 0.1},
+            r"epsilon: found 0.1, but the accountant proves nothing below 0\.1\d+ at delta 1e-06",
+        ),
+        ({"epsilon": 1e14}, r"epsilon: found 1e\+14, for which noise would drown in rounding; write 'inf'"),
+        ({"epsilon": 10, "noise_multiplier": 1e-170}, "found 1e-170, too small for the accountant"),
+        ({"epsilon": "inf", "noise_multiplier": 1e-170}, "found 1e-170, too small for the accountant"),
+        ({"epsilon": 10, "noise_multiplier": 0.1}, "first local update spends epsilon 172.4 of 10; raise"),
+        ({"epsilon": 10, "steps": 1}, "steps: found 1, but a local update takes 2 local epochs"),
+        ({"epsilon": 10, "steps": 9, "noise_multiplier": 1.0}, "steps belongs to noise_multiplier 'auto'"),
+    ],
+)
+def test_a_budget_that_cannot_be_kept_is_refused(options, message):
+    with pytest.raises(ScenarioError, match=message):
+        treated(policy("dp-sgd", **options))
+
+
+@pytest.mark.parametrize(
+    ("entry", "message"),
+    [
+        ({"name": "dp-sgd"}, "policies.0.epsilon: is missing"),
+        ({"name": "dp-sgd", "epsilon": 0}, "policies.0.epsilon"),
+        ({"name": "dp-sgd", "epsilon": -1}, "policies.0.epsilon"),
+        ({"name": "dp-sgd", "epsilon": "infinite"}, "policies.0.epsilon"),
+        ({"name": "dp-sgd", "epsilon": 1, "delta": 0}, "policies.0.delta: found 0"),
+        ({"name": "dp-sgd", "epsilon": 1, "delta": 1}, "policies.0.delta: found 1"),
+        ({"name": "dp-sgd", "epsilon": 1, "clip_norm": 0}, "policies.0.clip_norm: found 0"),
+        ({"name": "dp-sgd", "epsilon": 1, "noise_multiplier": 0}, "policies.0.noise_multiplier"),
+        ({"name": "dp-sgd", "epsilon": 1, "steps": 0}, "policies.0.steps: found 0"),
+        ({"name": "share-less", "tau": -0.1}, "policies.0.tau: found -0.1"),
+    ],
+)
+def test_bad_options_are_named(entry, message):
+    with pytest.raises(ScenarioError) as caught:
+        load_scenario(tiny(policies=[entry]))
+    assert message in str(caught.value)
+
+
+def test_share_less_refuses_a_model_without_user_rows_and_nodes_with_all_rows():
+    model = MODELS["gmf"](MODELS["gmf"].Options())
+    one = policy("share-less")
+
+    one.check(model, model.layout(5))
+    with pytest.raises(ScenarioError, match=r"under protocol\.user_table 'averaged' every node"):
+        one.check(model, model.layout(5, 6))
+    with pytest.raises(ScenarioError, match="GMF has none"):
+        one.check(model, Layout(user_width=0, item_width=2, n_shared=1, n_items=3))
+
+
+def test_dp_sgd_refuses_a_model_whose_loss_has_no_samples():
+    class Whole(MODELS["gmf"]):
+        has_sample_gradients = False
+
+    model = Whole(Whole.Options())
+    with pytest.raises(ScenarioError, match="the loss of Whole is no mean over samples"):
+        policy("dp-sgd", epsilon=1).check(model, model.layout(5))
