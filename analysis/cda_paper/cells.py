@@ -156,8 +156,8 @@ def _sizes(number: Printed) -> Compared:
 
 
 def membership_attack(threshold: str) -> Attack:
-    """Return the entropy MIA of a threshold, read as a community attack."""
-    return Attack(ex.ML_FEDAVG, "coordinator", relevance=f"mia-{threshold}")
+    """Return the entropy MIA of a threshold, read as a community attack; on the latest models, without momentum."""
+    return Attack(ex.ML_FEDAVG, "coordinator", momentum=0.0, relevance=f"mia-{threshold}")
 
 
 def _membership(number: Printed) -> Compared:

@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 
-from gossiprec.data.split import Split
 from gossiprec.emulation.accuracy import AttackRecord
 from gossiprec.emulation.membership import metric_rows
 from gossiprec.emulation.memory import peak_rss_mib
@@ -110,9 +109,9 @@ class _Running:
         self._utility_now: dict[str, float] = {}
         self._ledger = Ledger(prepared.policies, prepared.protocol.n_nodes)
         self._membership_now: list[dict[str, Any]] = []
-        self._recording = self._new_recording(split)
+        self._recording = self._new_recording()
 
-    def _new_recording(self, split: Split) -> Recording:
+    def _new_recording(self) -> Recording:
         prepared = self._prepared
         work = prepared.executor.work
         training, layout, treatment = work.training, work.layout, work.treatment
@@ -120,7 +119,7 @@ class _Running:
             self._directory.log,
             behaviours=prepared.protocol.behaviours,
             roles=prepared.protocol.roles,
-            samples=split.train.sizes * (1 + training.negatives) * training.local_epochs,
+            samples=work.data.n_samples(training.negatives) * training.local_epochs,
             epochs=training.local_epochs,
             message_bytes=np.where(
                 treatment.hides_user, layout.message_bytes - 4 * layout.user_width, layout.message_bytes

@@ -50,7 +50,7 @@ def test_a_printed_number_meets_the_attack_that_the_table_describes():
     assert cell.attack == Attack(EXPERIMENTS["table9-ml100k-fedavg-share-less"], "coordinator", k=20)
     assert cell.printed.value == 32
     (cell,) = cells_of("table10", "entropy mia 1", "max_aac")
-    assert cell.attack == Attack(EXPERIMENTS["table4-ml100k-fedavg"], "coordinator", relevance="mia-1")
+    assert cell.attack == Attack(EXPERIMENTS["table4-ml100k-fedavg"], "coordinator", 0.0, relevance="mia-1")
 
 
 def test_check_ins_are_compared_at_full_size_and_at_the_size_of_the_published_data_files():
