@@ -117,7 +117,10 @@ def test_one_point_of_dp_is_too_few(tmp_path):
 
 @pytest.mark.parametrize(("best", "expected"), [(0.36, HELD), (0.58, NOT_HELD)])
 def test_cda_is_compared_with_the_best_threshold_of_membership_inference(tmp_path, best, expected):
-    proxies = [line("coordinator", 0.2, relevance="mia-0.2"), line("coordinator", best, relevance="mia-0.8")]
+    proxies = [
+        line("coordinator", aac, momentum=0.0, relevance=rule)
+        for rule, aac in (("mia-0.2", 0.2), ("mia-0.8", best))
+    ]
     lines = [*every_rule("coordinator", 0.57), *proxies]
     runs = one_run(tmp_path, ex.ML_FEDAVG, lines)
     found = verdict(runs, "CDA beats membership")
