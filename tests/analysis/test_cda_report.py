@@ -73,13 +73,13 @@ def test_a_printed_random_guess_of_its_own_scales_the_printed_value(tmp_path):
 def test_membership_is_in_fractions_as_printed(tmp_path):
     about = {
         "observer": "coordinator",
-        "momentum": 0.99,
+        "momentum": 0.0,
         "round": 8,
         "accuracy": 0.8,
         "precision": 0.3,
         "recall": 0.6,
     }
-    lines = [line("coordinator", 0.3, relevance="mia-0.4")]
+    lines = [line("coordinator", 0.3, momentum=0.0, relevance="mia-0.4")]
     runs = one_run(tmp_path, ex.ML_FEDAVG, lines, membership=[{**about, "threshold": 0.4}])
     assert row(runs, "table10", "entropy mia 0.4", "MIA recall")["measured"] == "0.60"
     assert row(runs, "table10", "entropy mia 0.4", "Max AAC %")["measured"] == "30.0"
