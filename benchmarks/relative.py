@@ -1,0 +1,92 @@
+"""What do protocols, defences and observers cost beside plain Rand-Gossip?
+
+    python benchmarks/relative.py [--wakes 60] [--rounds 3] [--data ../shared/data/ml-100k]
+
+One JSON line: local epochs per second of each variant over those of plain Rand-Gossip without observers (medians of
+ratios taken within a round, in which each variant runs once), and what 943 single adversaries add to a run's time.
+Times are those of the events and of the arithmetic: loading, compiling and evaluating the models are left out.
+"""
+
+from __future__ import annotations
+
+import argparse
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from common import emit, median, say
+
+from gossiprec import simulate
+from gossiprec.scenario import Scenario, load_scenario
+
+PERS = "protocol={name: pers-gossip, wakes: 1, view: {size: 3, refresh: {every: 1}}}"
+ALL_SINGLE = "{name: cda, who: single, nodes: all, community_size: 50, momentum: 0.99, relevance: standardized}"
+FULL = "training.batch_size=full"
+VARIANTS: dict[str, list[str]] = {
+    "rand": [],
+    "rand_full_batch": [FULL],
+    "pers": [PERS],
+    "share_less": ["policies=[{name: share-less}]"],
+    "dp_full_batch": [FULL, "policies=[{name: dp-sgd, epsilon: 100}]"],
+    "dp_batch_64": ["policies=[{name: dp-sgd, epsilon: 100}]"],
+    "rand_all_single": [f"observers=[{ALL_SINGLE}]"],
+}
+
+
+def scenario(changes: list[str], *, wakes: int, data: str | None) -> Scenario:
+    """Return the published setting, changed."""
+    source: dict[str, Any] = {
+        "name": "relative",
+        "preset": "full943",
+        "dataset": {"name": "synthetic", "split": {"name": "leave_last_k", "test": 10, "validation": 8}},
+        "observers": [],
+    }
+    if data:
+        source["dataset"] = {"name": "movielens-100k", "path": data, "split": {"name": "published"}}
+    ends = [f"protocol.wakes={wakes}", f"evaluate.every={wakes}", "executor.name=fused", "plots=false"]
+    return load_scenario(source, [*changes, *ends])
+
+
+def timed(run: Scenario, folder: Path) -> tuple[float, float]:
+    """Return local epochs per second, and the seconds of events, arithmetic and attacks."""
+    summary = simulate(run, out=folder / "run", overwrite=True).summary
+    assert summary is not None
+    parts = ("control", "plan", "compute", "learn", "log", "attacks")
+    seconds = sum(summary["seconds"].get(part, 0.0) for part in parts)
+    return summary["node_updates"] / seconds, seconds
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--wakes", type=int, default=60)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--data", help="folder or zip of MovieLens-100k; without it, synthetic data")
+    options = parser.parse_args()
+    runs = {
+        name: scenario(changes, wakes=options.wakes, data=options.data) for name, changes in VARIANTS.items()
+    }
+    ratios: dict[str, list[float]] = {name: [] for name in VARIANTS}
+    added, plain = [], []
+    with tempfile.TemporaryDirectory() as folder:
+        say("compiling")
+        for name in VARIANTS:
+            timed(scenario(VARIANTS[name], wakes=4, data=options.data), Path(folder))
+        for number in range(options.rounds):
+            say(f"round {number + 1} of {options.rounds}")
+            found = {name: timed(run, Path(folder)) for name, run in runs.items()}
+            plain.append(found["rand"][0])
+            added.append(found["rand_all_single"][1] / found["rand"][1] - 1.0)
+            for name, (rate, _) in found.items():
+                ratios[name].append(rate / found["rand"][0])
+    emit(
+        rand_per_s=median(plain),
+        **{f"{name}_over_rand": median(found) for name, found in ratios.items() if name != "rand"},
+        all_single_adds=median(added),
+        wakes=options.wakes,
+        data=options.data or "synthetic",
+    )
+
+
+if __name__ == "__main__":
+    main()
