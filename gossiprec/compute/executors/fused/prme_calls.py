@@ -27,7 +27,7 @@ def run(work: Workload, program: Program, tasks: I64) -> None:
         work.layout.row_size, work.arena.steps, moves.offsets, moves.items, moves.previous, work.data.member, places,
         work.layout.n_items, work.layout.n_users, training.negatives, training.batch_size or 0,
         training.local_epochs, training.learning_rate, options.alpha, options.l2, options.loss_reduction == "mean",
-        np.uint64(work.seed), (0,) * options.dim, program.refused,
+        np.uint64(work.seed), (0,) * options.dim, program.refused, work.treatment.drift_penalty,
     )  # fmt: skip
 
 
