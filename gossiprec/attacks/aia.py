@@ -26,7 +26,7 @@ from pydantic import Field
 
 from gossiprec.attacks import ATTACKS
 from gossiprec.attacks.base import F32, I64, Attack, Meetings, Ranking, World
-from gossiprec.attacks.scoring import Ids, Size, Sizes, listed
+from gossiprec.attacks.scoring import Ids, Size, Sizes, listed, refuse_moves
 from gossiprec.attacks.shadows import classifier, confidence, shadow_features, unit_rows
 from gossiprec.compute.planner import Sightings
 from gossiprec.compute.program import Program
@@ -68,6 +68,7 @@ class AIA(Attack):
 
     def __init__(self, options: AIAOptions, world: World) -> None:
         super().__init__(options, world)
+        refuse_moves("aia", world)
         if world.coordinator is None:
             raise ScenarioError("observers: aia needs a protocol with a coordinator, such as fedavg")
         self._adversaries = self._chosen()

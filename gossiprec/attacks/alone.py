@@ -49,12 +49,17 @@ class ObserversAlone:
         self._rules = rules
         n_adversaries = len(targets.adversaries)
         layout = world.executor.work.layout
-        self._layouts = [replace(layout, n_items=int(n), n_users=1) for n in np.diff(targets.offsets)]
+        self._moves = world.moves is not None
+        self._layouts = [replace(layout, n_items=int(n), n_users=1) for n in np.diff(targets.kept.offsets)]
         self._lengths = np.array([small.row_size for small in self._layouts], np.int64)
         self._adversary_of = np.full(layout.n_users + world.n_users + 1, -1, np.int32)
         self._adversary_of[targets.adversaries] = np.arange(n_adversaries)
         shape = (len(momenta), len(rules), n_adversaries, world.n_users)
         self._latest = np.full(shape, np.nan, np.float32)
+        if self._moves and world.compiled:
+            model = world.executor.work.model
+            assert model.places is not None
+            self._weights = targets.weights(model.places, model.options.alpha)
 
     def foresee(self, meetings: Meetings) -> None:
         """Assign slots and take the memory."""
@@ -134,6 +139,8 @@ class ObserversAlone:
 
         layout, targets = self._world.executor.work.layout, self._targets
         codes, thresholds = zip(*map(rule_code, self._rules), strict=True)
+        if self._moves:
+            return self._observe_moves(rows, program, tasks, np.array(codes))
         alone_kernels.observe_alone(
             rows, tasks, program.node, program.source, program.merge_offsets, program.merge_row, program.merge_keep,
             program.merge_message, self._sender_of, self._time_of, self._world.hides_user,
@@ -141,6 +148,22 @@ class ObserversAlone:
             self._slot_of, self._seen_before, self._memory, self._memory_offsets, self._momenta,
             np.array(codes), np.array(thresholds, np.float32), self._fictive.kernel_state(), self._latest,
             layout.n_items, layout.n_users, (0,) * layout.user_width,
+        )  # fmt: skip
+        return None
+
+    def _observe_moves(self, rows: F32, program: Program, tasks: I64, rules: I64) -> None:
+        from gossiprec.attacks import moves_kernels
+        from gossiprec.compute.executors.fused.prme_calls import flat
+
+        layout, targets, kept = self._world.executor.work.layout, self._targets, self._targets.kept
+        moves_kernels.observe_alone(
+            flat(rows), layout.row_size, tasks, program.node, program.source, program.merge_offsets,
+            program.merge_row, program.merge_keep, program.merge_message, self._sender_of, self._time_of,
+            self._world.hides_user, self._adversary_of, targets.offsets, targets.n_targets,
+            (kept.offsets, kept.items, kept.asked, kept.contexts), self._weights, self._lengths,
+            self._slot_of, self._seen_before, self._memory, self._memory_offsets, self._momenta,
+            rules, self._fictive.kernel_state(), self._fictive.recipe(), self._latest, layout.n_users,
+            (0,) * layout.user_width,
         )  # fmt: skip
 
     def _observe_one(self, a: int, row: F32, message: int, own: F32 | None) -> None:
@@ -168,17 +191,28 @@ class ObserversAlone:
                 place += 1
             if hidden:
                 vector = self._seen_by(a, vector, own)
-            scores = self._world.executor.scores(
-                small, vector[None], np.zeros(1, np.int64), np.zeros(1, np.int64),
-                np.array([0, small.n_items]), np.arange(small.n_items, dtype=np.int32),
-            )  # fmt: skip
+            scores = self._scores(a, vector)
             n = self._targets.n_targets[a]
             for r, rule in enumerate(self._rules):
-                self._latest[b, r, a, victim] = rule_named(rule)(scores[None, :n], scores[None, n:])[0]
+                score = rule_named(rule, moves=self._moves)
+                self._latest[b, r, a, victim] = score(scores[None, :n], scores[None, n:])[0]
+
+    def _scores(self, a: int, vector: F32) -> F32:
+        """Return the scores of all that adversary a asks about by a small model."""
+        work, targets, kept = self._world.executor.work, self._targets, self._targets.kept
+        asked = slice(targets.offsets[a], targets.offsets[a + 1])
+        where = None
+        if self._moves and work.model.places is not None:
+            where = work.model.places[kept.items[kept.offsets[a] : kept.offsets[a + 1]]]
+        return self._world.executor.scores(
+            self._layouts[a], vector[None], np.zeros(1, np.int64), np.zeros(1, np.int64),
+            np.array([0, asked.stop - asked.start]), kept.asked[asked],
+            kept.contexts[asked] if self._moves else None, where,
+        )  # fmt: skip
 
     def _kept_part(self, a: int, row: F32, victim: int) -> F32:
         """Return the small model ``[user | kept items | shared]`` out of a full row; a user row kept back is zero."""
-        kept = self._targets.items[self._targets.offsets[a] : self._targets.offsets[a + 1]]
+        kept = self._targets.kept.items[self._targets.kept.offsets[a] : self._targets.kept.offsets[a + 1]]
         vector = self._world.executor.work.layout.part(row, kept, victim)
         if self._world.hides_user[victim]:
             vector[self._layouts[a].users] = 0.0
@@ -196,7 +230,7 @@ class ObserversAlone:
         """Return the adversary's own ``[user | shared]``."""
         layout = self._world.executor.work.layout
         user = 0 if layout.n_users == 1 else node * layout.user_width
-        return np.concatenate([row[user : user + layout.user_width], row[layout.shared]])
+        return np.concatenate([row[user : user + layout.user_width], row[layout.shared]]).astype(np.float32)
 
     def _merge_own(self, own: F32, node: int, row: F32, keep: np.float32, message: int) -> None:
         """Merge a received version into the adversary's own part, as its model will do."""

@@ -14,6 +14,7 @@ from gossiprec.compute.crew import Crew
 from gossiprec.compute.executors.base import Executor
 from gossiprec.compute.planner import Sightings
 from gossiprec.compute.program import Program
+from gossiprec.compute.training import Moves
 from gossiprec.compute.waves import Watcher
 from gossiprec.data.split import ItemSets
 from gossiprec.options import Options
@@ -62,7 +63,7 @@ class World:
     crew : Crew
         Threads for compiled kernels.
     compiled : bool
-        Use compiled kernels.
+        Use compiled kernels: there are some for GMF and some for models of moves (PRME-G).
     hides_user : ndarray of bool, shape (n_nodes,)
         Nodes whose messages carry no user row: every receiver can tell.
     own_rows : callable
@@ -79,6 +80,12 @@ class World:
     compiled: bool
     hides_user: npt.NDArray[np.bool_]
     own_rows: Callable[[], I64]
+
+    @property
+    def moves(self) -> Moves | None:
+        """Every user's training moves, for models that train on moves; an adversary uses its own."""
+        work = self.executor.work
+        return work.data.moves if work.model.trains_on_moves else None
 
 
 @dataclass(frozen=True)

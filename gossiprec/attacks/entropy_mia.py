@@ -26,7 +26,7 @@ from pydantic import Field
 from gossiprec.attacks import ATTACKS
 from gossiprec.attacks.base import Guesses, World
 from gossiprec.attacks.relevance import MEMBERS, entropy
-from gossiprec.attacks.scoring import ObserverOptions, ScoringAttack, exact, listed
+from gossiprec.attacks.scoring import ObserverOptions, ScoringAttack, exact, listed, refuse_moves
 
 Threshold = Annotated[float, Field(gt=0)]
 Thresholds = Annotated[tuple[Threshold, ...], Field(min_length=1)]
@@ -49,6 +49,7 @@ class EntropyMIA(ScoringAttack):
     options: EntropyMIAOptions
 
     def __init__(self, options: EntropyMIAOptions, world: World) -> None:
+        refuse_moves(self.name, world)
         self._thresholds: list[float] = listed(options.threshold)
         super().__init__(
             options, world, rules=[f"{MEMBERS}{rho:g}" for rho in self._thresholds], n_references=0

@@ -21,7 +21,7 @@ import numpy as np
 from gossiprec.attacks.base import F32, I64, World
 from gossiprec.attacks.private import private_model
 from gossiprec.attacks.targets import TargetItems
-from gossiprec.compute.training import LocalData, draw_samples
+from gossiprec.compute.training import LocalData, Moves, draw_samples
 from gossiprec.rng import generator, purpose_id
 
 Kind = Literal["fitted", "own_embedding", "paper"]
@@ -66,7 +66,7 @@ class FictiveUsers:
         self.due = np.full(n, -np.inf if kind == "fitted" else np.inf)
         self.n_fits = np.zeros(n, np.int64)
         self.seed = world.seed ^ (purpose_id("fictive-samples") << 32)
-        self.data = LocalData(world.targets, layout.n_items)
+        self.data = LocalData(world.targets, layout.n_items, world.moves)
 
     @property
     def own(self) -> bool:
@@ -84,13 +84,23 @@ class FictiveUsers:
             start = model.initial_rows(layout, 1, seed)[0]
             trained = private_model(
                 work,
-                self._targets[a][0],
+                self.data.positives[node],
                 start,
                 updates=PAPER_EPOCHS,
                 seed=seed,
                 kind=type(self._world.executor),
+                moves=self._own_moves(node),
             )
             self.users[a] = trained[layout.users]
+
+    def _own_moves(self, node: int) -> Moves | None:
+        """Return a user's moves as those of node 0."""
+        moves = self.data.moves
+        if moves is None:
+            return None
+        own = slice(moves.offsets[node], moves.offsets[node + 1])
+        items = moves.items[own]
+        return Moves(np.array([0, len(items)]), items, moves.previous[own])
 
     def fit(self, a: int, row: F32, now: float) -> None:
         """Fit adversary a's row to its targets with the item tables and shared weights of `row`, for any model."""
@@ -105,7 +115,8 @@ class FictiveUsers:
             self.data, node, update=int(self.n_fits[a]), negatives=NEGATIVES, seed=self.seed
         )
         module = work.model.module(layout)
-        values = np.concatenate([self.start[a], row[work.layout.items], row[work.layout.shared]])
+        common = row[work.layout.items.start : work.layout.size].astype(np.float32)
+        values = np.concatenate([self.start[a], common])
         parameters = list(module.parameters())
         parts = torch.split(torch.from_numpy(values), [parameter.numel() for parameter in parameters])
         for parameter, part in zip(parameters, parts, strict=True):
@@ -117,7 +128,7 @@ class FictiveUsers:
             adam = torch.optim.Adam(parameters[:1], lr=RATE, foreach=False)
             for _ in range(STEPS if len(items) else 0):
                 adam.zero_grad()
-                loss = work.model.loss(module(user, asked), wanted, torch.ones_like(wanted))
+                loss = work.model.batch_loss(module, user, asked, wanted, torch.ones_like(wanted))
                 torch.autograd.backward(loss)
                 adam.step()
         self.users[a] = values[layout.users]
@@ -141,9 +152,16 @@ class FictiveUsers:
         return len(late) > 0
 
     def _fit_compiled(self, rows: F32, row_of: I64, late: I64, now: float) -> None:
-        from gossiprec.attacks import fitting_kernels
+        from gossiprec.attacks import fitting_kernels, moves_fitting
+        from gossiprec.compute.executors.fused.prme_calls import flat
 
         layout = self._world.executor.work.layout
+        if self.data.moves is not None:
+            moves_fitting.fit_movers(
+                flat(rows), layout.row_size, row_of, late, now, layout.n_users, self.kernel_state(), self.recipe(),
+                (0,) * layout.user_width,
+            )  # fmt: skip
+            return
         fitting_kernels.fit_users(
             rows,
             row_of,
@@ -157,8 +175,16 @@ class FictiveUsers:
 
     def kernel_state(self) -> tuple[object, ...]:
         """Return what compiled loops need, in the order of :mod:`gossiprec.attacks.fitting_kernels`."""
-        positives = self.data.positives
+        positives = self.data.moves or self.data.positives
         return (
             self.own, self.users, self.start, self.due, self.n_fits, float(self.refit_every),
             self._targets.adversaries, positives.offsets, positives.items, self.data.member, np.uint64(self.seed),
         )  # fmt: skip
+
+    def recipe(self) -> tuple[object, ...]:
+        """Return what else compiled loops need of moves, in the order of :mod:`gossiprec.attacks.moves_fitting`."""
+        model, moves = self._world.executor.work.model, self.data.moves
+        assert moves is not None
+        options = model.options
+        mean = options.loss_reduction == "mean"
+        return moves.previous, model.places, np.float32(options.alpha), float(options.l2), mean

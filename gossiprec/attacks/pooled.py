@@ -12,6 +12,7 @@ from gossiprec.attacks.base import F32, I64, Meetings, World
 from gossiprec.attacks.fictive import FictiveUsers
 from gossiprec.attacks.relevance import RELEVANCE, entropy, rule_code, rule_named
 from gossiprec.attacks.targets import TargetItems
+from gossiprec.compute.executors.base import I32
 from gossiprec.compute.planner import Sightings
 
 CHUNK = 256
@@ -37,6 +38,9 @@ class ObserverPools:
     -----
     A victim's score changes only when one of its models was seen, so a ranking scores the victims seen since the last;
     and, after a change of the fictive users, all those that hide their user row.
+
+    Models of moves are large. Without momentum, and if nobody hides its user row, the compiled form scores them when
+    they are seen and keeps none.
     """
 
     def __init__(
@@ -55,16 +59,25 @@ class ObserverPools:
         self.fictive = fictive
         self._hosts = hosts
         self._shared_of = [np.zeros((0, world.executor.work.layout.n_shared), np.float32) for _ in targets]
+        self._moves = world.moves is not None
+        on_sight = self._moves and world.compiled and not world.hides_user.any()
+        self._scored_on_sight = on_sight & (momenta == 0)
+        self._place_of = np.cumsum(~self._scored_on_sight) - 1
         self._latest = [
             np.full((len(momenta), len(rules), len(t.adversaries), world.n_users), np.nan, np.float32)
             for t in targets
         ]
+        self._weights: list[F32] = []
+        if self._moves and world.compiled:
+            model = world.executor.work.model
+            assert model.places is not None
+            self._weights = [t.weights(model.places, model.options.alpha) for t in targets]
 
     def foresee(self, meetings: Meetings, first_pool: int) -> None:
         """Take the memory: a row per momentum, pool and victim."""
         row_size = self._world.executor.work.layout.row_size
         self._first_pool = first_pool
-        shape = (len(self._momenta), len(self.targets), self._world.n_users)
+        shape = (int((~self._scored_on_sight).sum()), len(self.targets), self._world.n_users)
         self._memory = np.zeros((*shape, row_size), np.float32)
         self._met = np.zeros(shape[1:], np.bool_)
         self._changed = np.zeros(shape[1:], np.bool_)
@@ -79,8 +92,9 @@ class ObserverPools:
     def warm_up(self) -> None:
         """Rank nobody once."""
         nobody = np.zeros(0, np.int64)
-        self._rank(0, 0, nobody)
-        self._rank_apart(0, 0, nobody)
+        for b in np.flatnonzero(~self._scored_on_sight)[:1].tolist():
+            self._rank(0, b, nobody)
+            self._rank_apart(0, b, nobody)
         some_rows = np.zeros(len(self._hosts[0]), np.int64)
         rows = self._world.executor.work.arena.rows
         self.fictive[0].fit_due(rows, some_rows, np.nan)  # none is due at no time
@@ -99,13 +113,15 @@ class ObserverPools:
         self._seen_at[pool, victim] = self._time_of[sightings.message[first:last][mine]]
         layout, hides = self._world.executor.work.layout, self._world.hides_user
         begin, end = layout.items.start, layout.size
+        if self._moves and self._world.compiled:
+            return self._sight_moves(rows, pool, victim, row)
         if self._world.compiled:
             from gossiprec.attacks import cda_kernels
 
             cda_kernels.blend_rows(
                 rows, row, pool, victim, hides, begin, self._memory, self._momenta, self._met, end
             )
-            return
+            return None
         for p, v, r in zip(pool, victim, row, strict=True):
             seen = slice(begin if hides[v] else 0, end)
             for b, momentum in enumerate(self._momenta if self._met[p, v] else np.zeros_like(self._momenta)):
@@ -113,6 +129,23 @@ class ObserverPools:
                 held *= momentum
                 held += (np.float32(1.0) - momentum) * rows[r, seen]
             self._met[p, v] = True
+        return None
+
+    def _sight_moves(self, rows: F32, pool: I32, victim: I32, row: I32) -> None:
+        from gossiprec.attacks import moves_kernels
+        from gossiprec.compute.executors.fused.prme_calls import flat
+
+        layout = self._world.executor.work.layout
+        for b in np.flatnonzero(self._scored_on_sight).tolist():
+            for p in range(len(self.targets)):
+                mine = pool == p
+                self._rank_moves_compiled(
+                    rows, row[mine].astype(np.int64), p, b, victim[mine].astype(np.int64)
+                )
+        moves_kernels.blend_rows(
+            flat(rows), layout.row_size, row, pool, victim, self._world.hides_user, layout.items.start, self._memory,
+            self._momenta[~self._scored_on_sight], self._met, layout.size,
+        )  # fmt: skip
 
     def rankings(self) -> Iterator[tuple[int, str, np.float32, I64, F32]]:
         """Yield (pool, rule, momentum, adversaries, scores)."""
@@ -121,7 +154,8 @@ class ObserverPools:
             if not self._refresh(p):
                 changed = self._changed[p]
             for b, momentum in enumerate(self._momenta):
-                self._world.crew.run(functools.partial(self._rank_share, p, b, np.flatnonzero(changed)))
+                if not self._scored_on_sight[b]:
+                    self._world.crew.run(functools.partial(self._rank_share, p, b, np.flatnonzero(changed)))
                 for r, rule in enumerate(self._rules):
                     yield p, rule, momentum, targets.adversaries, self._latest[p][b, r]
             self._changed[p] = False
@@ -169,6 +203,8 @@ class ObserverPools:
     def _rank(self, p: int, b: int, victims: I64) -> None:
         """Score some victims anew for every target set of a pool."""
         targets, latest = self.targets[p], self._latest[p][b]
+        if self._moves:
+            return self._rank_moves(p, b, victims)
         scores = self.scores_of(p, b, victims)
         if self._world.compiled:
             self._rank_compiled(scores, victims, targets, latest)
@@ -177,6 +213,34 @@ class ObserverPools:
                 own, references = targets[a]
                 for r, rule in enumerate(self._rules):
                     latest[r, a, victims] = rule_named(rule)(scores[:, own], scores[:, references])
+        latest[:, np.arange(len(targets.adversaries)), targets.adversaries] = np.nan
+        return None
+
+    def _rank_moves(self, p: int, b: int, victims: I64) -> None:
+        """Score some victims anew for every adversary's moves, whether or not they hide their user row."""
+        if self._world.compiled:
+            return self._rank_moves_compiled(self._memory[self._place_of[b], p], victims, p, b, victims)
+        targets, latest = self.targets[p], self._latest[p][b]
+        for a in range(len(targets.adversaries)):
+            n, scores = targets.n_targets[a], self.scores_apart(p, b, a, victims)
+            for r, rule in enumerate(self._rules):
+                score = rule_named(rule, moves=True)
+                latest[r, a, victims] = score(scores[:, :n], scores[:, n:])
+        latest[:, np.arange(len(targets.adversaries)), targets.adversaries] = np.nan
+        return None
+
+    def _rank_moves_compiled(self, rows: F32, row: I64, p: int, b: int, victims: I64) -> None:
+        """Score victims, whose models are some of `rows`, for every adversary's moves."""
+        from gossiprec.attacks import moves_kernels
+        from gossiprec.compute.executors.fused.prme_calls import flat
+
+        layout, targets, latest = self._world.executor.work.layout, self.targets[p], self._latest[p][b]
+        rules = np.array([rule_code(rule)[0] for rule in self._rules])
+        moves_kernels.rank(
+            flat(rows), layout.row_size, row, victims, self._world.hides_user, self.fictive[p].users,
+            targets.offsets, targets.items, targets.contexts, targets.n_targets, self._weights[p], rules, latest,
+            layout.n_items, layout.n_users, (0,) * layout.user_width,
+        )  # fmt: skip
         latest[:, np.arange(len(targets.adversaries)), targets.adversaries] = np.nan
 
     def _rank_compiled(self, scores: F32, victims: I64, targets: TargetItems, latest: F32) -> None:
@@ -196,6 +260,8 @@ class ObserverPools:
     def _rank_apart(self, p: int, b: int, victims: I64) -> None:
         """Score some victims anew that hide their user row: every adversary with a user of its own."""
         targets, latest, layout = self.targets[p], self._latest[p][b], self._world.executor.work.layout
+        if self._moves:
+            return self._rank_moves(p, b, victims)
         if self._world.compiled:
             from gossiprec.attacks import fictive_kernels
 
@@ -211,20 +277,29 @@ class ObserverPools:
                 for r, rule in enumerate(self._rules):
                     latest[r, a, victims] = rule_named(rule)(scores[:, :n], scores[:, n:])
         latest[:, np.arange(len(targets.adversaries)), targets.adversaries] = np.nan
+        return None
 
     def scores_apart(self, p: int, b: int, a: int, victims: I64) -> F32:
-        """Return adversary a's scores of its kept items by some victims' items, shape (n_victims, n_kept)."""
+        """Return adversary a's scores of all it asks about by some victims' models, shape (n_victims, n_asked).
+
+        Those that hide their user row are seen with the adversary's fictive user.
+        """
         layout, targets = self._world.executor.work.layout, self.targets[p]
-        models, place = self._memory[b, p, victims], np.arange(len(victims))
+        models, place = self._memory[self._place_of[b], p, victims], np.arange(len(victims))
+        hides = self._world.hides_user[victims]
         users = models[:, layout.users].reshape(len(victims), layout.n_users, layout.user_width)
-        users[place, layout.user_index(victims)] = self.fictive[p].users[a]
+        users[place[hides], layout.user_index(victims)[hides]] = self.fictive[p].users[a]
         models[:, layout.users] = users.reshape(len(victims), layout.n_users * layout.user_width)
         if len(self._shared_of[p]):
-            models[:, layout.shared] = self._shared_of[p][a]
-        kept = targets.items[targets.offsets[a] : targets.offsets[a + 1]]
+            models[np.flatnonzero(hides)[:, None], np.arange(layout.size)[layout.shared]] = self._shared_of[
+                p
+            ][a]
+        asked = slice(targets.offsets[a], targets.offsets[a + 1])
+        kept = targets.items[asked]
+        contexts = None if targets.contexts is None else np.tile(targets.contexts[asked], len(victims))
         return self._world.executor.scores(
             layout, models, place, layout.user_index(victims),
-            np.arange(len(victims) + 1, dtype=np.int64) * len(kept), np.tile(kept, len(victims)),
+            np.arange(len(victims) + 1, dtype=np.int64) * len(kept), np.tile(kept, len(victims)), contexts,
         ).reshape(len(victims), len(kept))  # fmt: skip
 
     def entropies_apart(self, p: int, b: int, victims: I64, a: int) -> F32:

@@ -11,7 +11,7 @@ from gossiprec.attacks.base import F32
 from gossiprec.compute.arena import Arena
 from gossiprec.compute.executors.base import Executor, Workload
 from gossiprec.compute.program import Program
-from gossiprec.compute.training import LocalData
+from gossiprec.compute.training import LocalData, Moves
 from gossiprec.compute.treatment import Treatment
 from gossiprec.data.split import ItemSets
 
@@ -24,6 +24,7 @@ def private_model(
     updates: int,
     seed: int,
     kind: type[Executor],
+    moves: Moves | None = None,
 ) -> F32:
     """Return a model trained on some items, as a node with these positives would train it.
 
@@ -39,6 +40,8 @@ def private_model(
     seed : int
         Of negatives and orders.
     kind : type of Executor
+    moves : Moves, optional
+        For models that train on moves: those of node 0, between its positives.
 
     Returns
     -------
@@ -48,7 +51,7 @@ def private_model(
     arena = Arena(layout, n_nodes=1, capacity=1, moments=work.training.optimizer == "adam")
     arena.rows[0, : layout.size] = start[: layout.size]
     items = np.sort(positives).astype(np.int64)
-    data = LocalData(ItemSets.from_pairs(np.zeros(len(items), np.int64), items, 1), layout.n_items)
+    data = LocalData(ItemSets.from_pairs(np.zeros(len(items), np.int64), items, 1), layout.n_items, moves)
     alone = replace(work, layout=layout, data=data, arena=arena, seed=seed, treatment=Treatment.none(1))
     executor = kind(alone, "cpu")
     for update in range(updates):

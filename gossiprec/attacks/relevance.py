@@ -81,13 +81,24 @@ RELEVANCE: dict[str, Callable[[F32, F32], F32]] = {
     "standardized": standardized,
 }
 
+
+def mean_closeness(targets: F32, references: F32) -> F32:
+    """Return the mean score of the targets as it is: ``mean_score`` of models that predict no probability.
+
+    PRME-G's score is ``-D``; a sigmoid of it would say nothing more and be 0 for all that is far away.
+    """
+    return _last_if_nan(targets.mean(axis=1, dtype=np.float64))
+
+
 MEMBERS = "mia-"
 """What the names of membership rules begin with; the threshold follows, as in ``mia-0.4``."""
 
 
-def rule_named(name: str) -> Callable[[F32, F32], F32]:
-    """Return the rule of a name."""
+def rule_named(name: str, *, moves: bool = False) -> Callable[[F32, F32], F32]:
+    """Return the rule of a name; of `moves`, which have no probability, ``mean_score`` is the mean score."""
     code, threshold = rule_code(name)
+    if moves and name == "mean_score":
+        return mean_closeness
     if code < len(RELEVANCE):
         return RELEVANCE[name]
     return functools.partial(members, threshold=threshold)

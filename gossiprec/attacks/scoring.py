@@ -216,3 +216,17 @@ def listed(value: Any) -> list[Any]:
 def exact(value: np.float32) -> float:
     """Return a float32 as the number it was written as."""
     return float(np.format_float_positional(value))
+
+
+def refuse_moves(name: str, world: World) -> None:
+    """Refuse an attack that asks about items, without a visit before, where models predict moves.
+
+    Raises
+    ------
+    ScenarioError
+    """
+    if world.moves is not None:
+        raise ScenarioError(
+            f"observers: {name} asks how likely a model finds an item, and prme-g predicts no probabilities but "
+            "distances of moves; use name: cda, or model: {name: gmf}"
+        )

@@ -14,10 +14,11 @@ from gossiprec.compute.crew import Crew
 from gossiprec.compute.executors import Workload
 from gossiprec.compute.planner import Sightings
 from gossiprec.compute.program import Program
-from gossiprec.compute.training import LocalData, TrainingSettings
+from gossiprec.compute.training import LocalData, Moves, TrainingSettings
 from gossiprec.compute.treatment import Treatment
 from gossiprec.data.split import ItemSets
-from tests.compute.worlds import make_executor, make_model
+from gossiprec.models.places import unit_vectors
+from tests.compute.worlds import SGD_MOVES, make_executor, make_model
 
 N_USERS, N_ITEMS = 6, 24
 
@@ -31,17 +32,39 @@ def make_world(*, seed=0, **others) -> AttackWorld:
     return world_of(targets, N_ITEMS, seed=seed, **others)
 
 
+def make_city(*, seed=0, **others) -> AttackWorld:
+    """Return a world of six users who move between one to twelve places, scored by PRME-G; some moves recur."""
+    targets = make_world(seed=seed).targets
+    return world_of(targets, N_ITEMS, seed=seed, moves=some_moves(targets, seed), **others)
+
+
+def some_moves(targets, seed=0) -> Moves:
+    """Return moves to every item of every user and to some again, two in three from a known item of the user's."""
+    rng = np.random.default_rng([seed, 7])
+    items = [np.append(own, rng.choice(own, 3)) for own in (targets[u] for u in range(len(targets)))]
+    previous = [np.where(rng.random(len(to)) < 2 / 3, rng.choice(to, len(to)), -1) for to in items]
+    offsets = np.concatenate([[0], np.cumsum([len(to) for to in items])])
+    return Moves(offsets, np.concatenate(items).astype(np.int32), np.concatenate(previous).astype(np.int32))
+
+
 def world_of(
-    targets, n_items, *, compiled=False, user_table=False, coordinator=None, hidden=(), seed=0
-) -> AttackWorld:
-    """Return the world of some users' items, scored by GMF with d = 8; the `hidden` keep their user rows."""
-    model, n_users = make_model("gmf"), len(targets)
+    targets, n_items, *, compiled=False, user_table=False, coordinator=None, hidden=(), seed=0, moves=None,
+    storage="float32",
+) -> AttackWorld:  # fmt: skip
+    """Return the world of some users' items, scored by GMF with d = 8; the `hidden` keep their user rows.
+
+    With `moves`: by PRME-G with d = 6, the items being anywhere on the globe.
+    """
+    model, n_users = make_model("gmf") if moves is None else make_model("prme-g", dim=6), len(targets)
+    degrees = np.random.default_rng([seed, 8]).uniform([40, -74], [41, -73], (n_items, 2))
+    model = model.with_places(unit_vectors(degrees))
     layout = model.layout(n_items, n_users if user_table else 1)
-    arena = Arena(layout, n_nodes=n_users, capacity=n_users + 1, moments=False)
+    arena = Arena(layout, n_nodes=n_users, capacity=n_users + 1, moments=False, storage=storage)
     arena.rows[:, : layout.size] = np.random.default_rng([seed, 9]).normal(size=(n_users + 1, layout.size))
-    data, treatment = LocalData(targets, n_items), Treatment.none(n_users + 1)
+    data, treatment = LocalData(targets, n_items, moves), Treatment.none(n_users + 1)
     treatment.hides_user[list(hidden)] = True
-    work = Workload(model, layout, TrainingSettings(), data, arena, seed, treatment)
+    training = TrainingSettings() if moves is None else SGD_MOVES
+    work = Workload(model, layout, training, data, arena, seed, treatment)
     return AttackWorld(
         executor=make_executor("fused" if compiled else "reference", work),
         n_users=n_users,

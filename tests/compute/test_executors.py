@@ -86,6 +86,21 @@ def test_executor_agrees_with_the_reference(name, model):
 
 @pytest.mark.parametrize("model", list(MODELS))
 @pytest.mark.parametrize("name", FAST)
+def test_executor_agrees_with_the_reference_on_any_mix_of_drift_penalties(name, model):
+    supporting(name, World(model=model, drift_penalty=(1.0,)))
+
+    @settings(max_examples=25, deadline=None, derandomize=True)
+    @given(worlds(model, treated=True))
+    def agrees(world):
+        world = replace(world, clip_norm=(), noise_multiplier=())
+        expected = run_waves(make_executor("reference", world.workload()), world.waves())
+        assert_same_state(run_waves(make_executor(name, world.workload()), world.waves()), expected)
+
+    agrees()
+
+
+@pytest.mark.parametrize("model", list(MODELS))
+@pytest.mark.parametrize("name", FAST)
 def test_executor_agrees_with_the_reference_on_any_mix_of_treatments(name, model):
     supporting(name, World(model=model, drift_penalty=(1.0,), clip_norm=(0.0, 1.0)))
 

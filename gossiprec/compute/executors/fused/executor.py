@@ -62,8 +62,8 @@ class FusedExecutor(Executor):
             return f"{name} in {storage} (executor.storage)"
         if isinstance(model, PRMEG) and training.optimizer != "sgd":
             return f"{name} under {training.optimizer!r} (training.optimizer; there are for 'sgd')"
-        if type(model) not in TREATED and (treatment.kinds != Kind.PLAIN).any():
-            return f"{name} under policies that change its training"
+        if isinstance(model, PRMEG) and (treatment.kinds == Kind.PRIVATE).any():
+            return f"{name} under dp-sgd"
         return None
 
     def warm_up(self) -> None:

@@ -15,7 +15,7 @@ from gossiprec.compute.executors.fused.half import (
     widen,
     widen_row,
 )
-from gossiprec.compute.executors.fused.jit import NO_DENORMALS, inline, kernel, swap_float_mode
+from gossiprec.compute.executors.fused.jit import NO_DENORMALS, copy_floats, inline, kernel, swap_float_mode
 from gossiprec.compute.executors.fused.philox import philox
 from gossiprec.compute.executors.fused.sampling import sample_negatives, shuffle
 from gossiprec.compute.rounding import MERGED, TRAINED
@@ -117,6 +117,14 @@ def descend(values, at, count, rate):
 
 
 @inline
+def draw_back(records, at, starts, start, count, factor):
+    """Add the gradient of a drift penalty to that of the record ``records[at : at + count]``."""
+    for j in range(count):
+        k = U64(j)
+        records[U64(at + count) + k] += factor * (records[U64(at) + k] - starts[U64(start) + k])
+
+
+@inline
 def hold(item, row, begin, dim, rows, records, record_of, held, count):
     """Return the number of records after making one of `item` if it has none."""
     if item < 0 or record_of[item] >= 0:
@@ -132,9 +140,12 @@ def hold(item, row, begin, dim, rows, records, record_of, held, count):
 @inline
 def run_epoch(
     order, n, size, negatives, items, weights, previous, record_of, records, own, touched, seen, mark, dim, rate, l2,
-    mean,
+    mean, starts, drift,
 ):  # fmt: skip
-    """Pass once over the samples in their order; return the number of steps. `mark` counts steps since the start."""
+    """Pass once over the samples in their order; return the number of steps. `mark` counts steps since the start.
+
+    Where `drift` is not 0, the records a batch touches are drawn back to `starts` by that factor.
+    """
     width = 4 * dim
     n_steps = (n + size - 1) // size
     for b in range(n_steps):
@@ -154,6 +165,8 @@ def run_epoch(
             start = before * width if before >= 0 else np.int64(-1)
             add_sample(records, own, positive * width, negative * width, start, factors, share, l2, dim)
         for t in range(n_touched):
+            if drift > F32(0.0):
+                draw_back(records, touched[t] * width, starts, touched[t] * 2 * dim, 2 * dim, drift)
             descend(records, touched[t] * width, 2 * dim, rate)
         descend(own, 0, dim, rate)
     return n_steps
@@ -162,10 +175,10 @@ def run_epoch(
 @inline
 def train(
     i, update, row, user, begin, mine, previous, member, n_items, rows, places, space, negatives, batch_size, epochs,
-    rate, alpha, l2, mean, seed, dim,
+    rate, alpha, l2, mean, seed, dim, drift,
 ):  # fmt: skip
     """Run local update number `update` of node i on the row that begins at `row`; return the steps taken."""
-    items, order, record_of, held, touched, seen, records, own, weights = space
+    items, order, record_of, held, touched, seen, records, own, weights, starts = space
     n = len(mine) * negatives
     size = n if batch_size == 0 else batch_size
     sample_negatives(mine, member, n_items, i, update, negatives, seed, items)
@@ -185,12 +198,14 @@ def train(
             weights[s, 0], weights[s, 1], weights[s, 2], weights[s, 3] = near, step, far, leap
     for c in range(count):
         seen[c] = -1
+        if drift > F32(0.0):
+            copy_floats(starts, c * 2 * dim, records, c * 4 * dim, 2 * dim)
     taken = 0
     for epoch in range(epochs):
         shuffle(order, n, i, update * epochs + epoch, seed, n > size)
         taken += run_epoch(
             order, n, size, negatives, items, weights, previous, record_of, records, own, touched, seen, taken, dim,
-            rate, l2, mean,
+            rate, l2, mean, starts, drift,
         )  # fmt: skip
     key = philox(seed, 0, update, i, TRAINED)[0]
     narrow_row(rows, row + user, user, own, 0, dim, key)
@@ -216,6 +231,7 @@ def new_space(n_moves, negatives, n_items, dim):
         np.empty(most * 4 * dim, F32),  # records
         np.empty(2 * dim, F32),  # user and gradient
         np.empty((n, 4), F32),  # weights of each sample's distances
+        np.empty(most * 2 * dim, F32),  # records as the local update began
     )
 
 
@@ -223,12 +239,13 @@ def new_space(n_moves, negatives, n_items, dim):
 def run_tasks(
     tasks, node, source, target, update, merge_offsets, merge_row, merge_keep, merge_message, rows, width, steps,
     offsets, positives, previous, member, places, n_items, n_users, negatives, batch_size, epochs, rate, alpha, l2,
-    mean, seed, dims, refused,
+    mean, seed, dims, refused, drift_penalty,
 ):  # fmt: skip
     """Run tasks one after the other (see :class:`gossiprec.compute.program.Program`).
 
     `rows` is flat, of float32 or of the bits of float16; `dims` a tuple as long as the embedding: its length is part of
-    the type, so the compiler knows it.
+    the type, so the compiler knows it. The loss of a batch has ``drift_penalty[node]`` times the squared drift of the
+    items in it added.
     """
     mode = swap_float_mode(NO_DENORMALS)
     dim = len(dims)
@@ -256,7 +273,7 @@ def run_tasks(
             steps[i] += train(
                 i, update[index], place * width, 0 if n_users == 1 else i * dim, begin, positives[mine],
                 previous[mine], member[i], n_items, rows, places, space, negatives, batch_size, epochs, F32(rate),
-                F32(alpha), F32(l2), mean, seed, dim,
+                F32(alpha), F32(l2), mean, seed, dim, F32(2.0) * drift_penalty[i],
             )  # fmt: skip
     swap_float_mode(mode)
 

@@ -23,11 +23,11 @@ def run(work: Workload, program: Program, tasks: I64) -> None:
         raise ValueError("prme-g trains on moves between places, but the workload has none")
     prme.run_tasks(
         tasks, program.node, program.source, program.target, program.update, program.merge_offsets,
-        program.merge_row, program.merge_keep, program.merge_message, _flat(work.arena.rows),
+        program.merge_row, program.merge_keep, program.merge_message, flat(work.arena.rows),
         work.layout.row_size, work.arena.steps, moves.offsets, moves.items, moves.previous, work.data.member, places,
         work.layout.n_items, work.layout.n_users, training.negatives, training.batch_size or 0,
         training.local_epochs, training.learning_rate, options.alpha, options.l2, options.loss_reduction == "mean",
-        np.uint64(work.seed), (0,) * options.dim, program.refused,
+        np.uint64(work.seed), (0,) * options.dim, program.refused, work.treatment.drift_penalty,
     )  # fmt: skip
 
 
@@ -49,14 +49,14 @@ def scores(
         raise ValueError("scores after a visit need places")
     options = _options(work)
     prme.score_items(
-        _flat(np.ascontiguousarray(rows)), rows.shape[1], row, user, offsets, items,
+        flat(np.ascontiguousarray(rows)), rows.shape[1], row, user, offsets, items,
         _UNKNOWN if contexts is None else contexts, _NOWHERE if where is None else where, layout.n_users,
         options.alpha, (0,) * options.dim, out,
     )  # fmt: skip
     return out
 
 
-def _flat(rows: Any) -> Any:
+def flat(rows: Any) -> Any:
     """Return rows as one flat array, float16 as its bits."""
     flat = rows.reshape(-1)
     return flat.view(np.uint16) if rows.dtype == np.float16 else flat
