@@ -37,6 +37,7 @@ def test_an_intact_log_verifies(small):
         "update": 0,
         "round": 0,
         "evaluate": 0,
+        "privacy": 0,
     }
     assert found.last_times == {"wake": 1.5, "view": 0.5, "message": 2.0, "drop": 1.75}
     assert str(found) == f"{small}: complete and intact"
