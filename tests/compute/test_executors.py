@@ -104,7 +104,7 @@ def test_executor_agrees_with_the_reference_on_any_mix_of_drift_penalties(name, 
 def test_executor_agrees_with_the_reference_on_any_mix_of_treatments(name, model):
     supporting(name, World(model=model, drift_penalty=(1.0,), clip_norm=(0.0, 1.0)))
 
-    @settings(max_examples=40, deadline=None, derandomize=True)
+    @settings(max_examples=20, deadline=None, derandomize=True)
     @given(worlds(model, treated=True))
     def agrees(world):
         expected = run_waves(make_executor("reference", world.workload()), world.waves())
