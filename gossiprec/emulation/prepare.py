@@ -80,7 +80,7 @@ class Prepared:
         wave_size = self.scenario.executor.wave_size
         runner = WaveRunner(
             self.executor,
-            self.attacks,
+            self.meters,
             crew=self.crew,
             wave_size=None if wave_size == "unlimited" else wave_size,
         )
