@@ -11,7 +11,7 @@ import numpy as np
 from gossiprec.attacks.cda_kernels import blend, last_if_nan, mean_of, relevance_of
 from gossiprec.attacks.moves_fitting import fit_mover
 from gossiprec.attacks.relevance import CUTOFF
-from gossiprec.compute.executors.fused.half import widen, widen_row
+from gossiprec.compute.executors.fused.half import BLOCK, narrow_row, widen, widen_row
 from gossiprec.compute.executors.fused.jit import NO_DENORMALS, copy_floats, inline, kernel, swap_float_mode
 from gossiprec.compute.executors.fused.prme import gap_squared
 
@@ -141,22 +141,27 @@ def observe_alone(
 
 
 @kernel
-def blend_rows(rows, width, row, pool, victim, hides, begin, memory, momenta, met, n):
-    """Blend sightings into ``memory[momentum, pool, victim]``; the first sighting is copied.
+def blend_rows(rows, width, row, pool, victim, keys, hides, begin, memory, momenta, met, n):
+    """Blend sightings into ``memory[momentum, pool, victim]``, which is flat and kept like `rows`; the first is copied.
 
-    Of a victim that hides it, the user part, all that lies before `begin`, is not read.
+    `keys` are those of rounding, where rows are float16. Of a victim that hides it, the user part, all that lies before
+    `begin`, is not read.
     """
     mode = swap_float_mode(NO_DENORMALS)
-    fresh = np.empty(n, F32)
+    fresh, blended = np.empty(BLOCK, F32), np.empty(BLOCK, F32)
     for s in range(len(row)):
-        low = begin if hides[victim[s]] else 0
-        widen_row(fresh, 0, rows, np.int64(row[s]) * width + low, n - low)
         for b in range(len(momenta)):
-            held = memory[b, pool[s], victim[s], low:n]
-            if met[pool[s], victim[s]]:
-                blend(held, fresh[: n - low], momenta[b])
-            else:
-                copy_floats(held, 0, fresh, 0, n - low)
+            keep = momenta[b] if met[pool[s], victim[s]] else F32(0.0)
+            held = ((b * met.shape[0] + pool[s]) * met.shape[1] + victim[s]) * width
+            for low in range(begin if hides[victim[s]] else 0, n, BLOCK):
+                count = min(BLOCK, n - low)
+                widen_row(fresh, 0, rows, np.int64(row[s]) * width + low, count)
+                if keep > F32(0.0):
+                    widen_row(blended, 0, memory, held + low, count)
+                    blend(blended, fresh[:count], keep)
+                    narrow_row(memory, held + low, low, blended, 0, count, keys[s])
+                else:
+                    narrow_row(memory, held + low, low, fresh, 0, count, keys[s])
         met[pool[s], victim[s]] = True
     swap_float_mode(mode)
 

@@ -14,7 +14,10 @@ from gossiprec.attacks.relevance import RELEVANCE, entropy, rule_code, rule_name
 from gossiprec.attacks.targets import TargetItems
 from gossiprec.compute.executors.base import I32
 from gossiprec.compute.planner import Sightings
+from gossiprec.compute.rounding import U32, to_half
+from gossiprec.rng import philox_words, purpose_id
 
+ROUNDING = purpose_id("rounding-momentum")
 CHUNK = 256
 """Victims scored at a time."""
 
@@ -40,7 +43,7 @@ class ObserverPools:
     and, after a change of the fictive users, all those that hide their user row.
 
     Models of moves are large. Without momentum, and if nobody hides its user row, the compiled form scores them when
-    they are seen and keeps none.
+    they are seen and keeps none. With momentum they are kept as the run keeps its own: in float16 rounded at random.
     """
 
     def __init__(
@@ -78,7 +81,8 @@ class ObserverPools:
         row_size = self._world.executor.work.layout.row_size
         self._first_pool = first_pool
         shape = (int((~self._scored_on_sight).sum()), len(self.targets), self._world.n_users)
-        self._memory = np.zeros((*shape, row_size), np.float32)
+        kind = self._world.executor.work.arena.rows.dtype if self._moves else np.float32
+        self._memory = np.zeros((*shape, row_size), kind)
         self._met = np.zeros(shape[1:], np.bool_)
         self._changed = np.zeros(shape[1:], np.bool_)
         self._seen_at = np.full(shape[1:], -np.inf)
@@ -113,8 +117,10 @@ class ObserverPools:
         self._seen_at[pool, victim] = self._time_of[sightings.message[first:last][mine]]
         layout, hides = self._world.executor.work.layout, self._world.hides_user
         begin, end = layout.items.start, layout.size
-        if self._moves and self._world.compiled:
-            return self._sight_moves(rows, pool, victim, row)
+        if self._moves:
+            message = sightings.message[first:last][mine]
+            keys = philox_words(self._world.seed, 0, message, victim, ROUNDING)[:, 0]
+            return self._sight_moves(rows, pool, victim, row, keys)
         if self._world.compiled:
             from gossiprec.attacks import cda_kernels
 
@@ -123,15 +129,26 @@ class ObserverPools:
             )
             return None
         for p, v, r in zip(pool, victim, row, strict=True):
-            seen = slice(begin if hides[v] else 0, end)
-            for b, momentum in enumerate(self._momenta if self._met[p, v] else np.zeros_like(self._momenta)):
-                held = self._memory[b, p, v, seen]
-                held *= momentum
-                held += (np.float32(1.0) - momentum) * rows[r, seen]
-            self._met[p, v] = True
+            self._blend(p, v, rows[r])
         return None
 
-    def _sight_moves(self, rows: F32, pool: I32, victim: I32, row: I32) -> None:
+    def _blend(self, p: int, v: int, row: F32, key: U32 | None = None) -> None:
+        """Blend a version into a victim's models, for any model: the plain form of the compiled loops."""
+        layout, met = self._world.executor.work.layout, self._met[p, v]
+        seen = slice(layout.items.start if self._world.hides_user[v] else 0, layout.size)
+        for b, momentum in enumerate(self._momenta if met else np.zeros_like(self._momenta)):
+            held = self._memory[b, p, v].astype(np.float32)
+            held[seen] *= momentum
+            held[seen] += (np.float32(1.0) - momentum) * row[seen]
+            self._memory[b, p, v] = held if key is None else to_half(held[None], key[None])[0]
+        self._met[p, v] = True
+
+    def _sight_moves(self, rows: F32, pool: I32, victim: I32, row: I32, keys: U32) -> None:
+        if not self._world.compiled:
+            is_half = self._memory.dtype == np.float16
+            for p, v, r, key in zip(pool, victim, row, keys, strict=True):
+                self._blend(p, v, rows[r], key if is_half else None)
+            return
         from gossiprec.attacks import moves_kernels
         from gossiprec.compute.executors.fused.prme_calls import flat
 
@@ -143,8 +160,8 @@ class ObserverPools:
                     rows, row[mine].astype(np.int64), p, b, victim[mine].astype(np.int64)
                 )
         moves_kernels.blend_rows(
-            flat(rows), layout.row_size, row, pool, victim, self._world.hides_user, layout.items.start, self._memory,
-            self._momenta[~self._scored_on_sight], self._met, layout.size,
+            flat(rows), layout.row_size, row, pool, victim, keys, self._world.hides_user, layout.items.start,
+            flat(self._memory), self._momenta[~self._scored_on_sight], self._met, layout.size,
         )  # fmt: skip
 
     def rankings(self) -> Iterator[tuple[int, str, np.float32, I64, F32]]:
@@ -285,7 +302,10 @@ class ObserverPools:
         Those that hide their user row are seen with the adversary's fictive user.
         """
         layout, targets = self._world.executor.work.layout, self.targets[p]
-        models, place = self._memory[self._place_of[b], p, victims], np.arange(len(victims))
+        models, place = (
+            self._memory[self._place_of[b], p, victims].astype(np.float32),
+            np.arange(len(victims)),
+        )
         hides = self._world.hides_user[victims]
         users = models[:, layout.users].reshape(len(victims), layout.n_users, layout.user_width)
         users[place[hides], layout.user_index(victims)[hides]] = self.fictive[p].users[a]

@@ -250,6 +250,24 @@ def test_without_momentum_a_pool_keeps_no_models_and_finds_the_same(pairs, cut):
         np.testing.assert_allclose(lean, full, rtol=1e-6)
 
 
+def test_momentum_models_kept_in_float16_stay_near_those_in_float32():
+    """Rounding a number at random is off by 2^-11 of it at most, and momentum 0.99 sums a hundred such steps' squares.
+
+    After 40 receptions that is at most 2^-11 sqrt(40), 0.003 of a number: some 0.01 of a distance.
+    """
+    pairs = [(1, 0), (2, 0), (3, 0)] * 40
+    found = []
+    for storage in ("float32", "float16"):
+        world = make_city(compiled=True, storage=storage, coordinator=N_USERS)
+        received = Receptions.drawn(pairs, world)
+        pool = started(world, received, betas=(0.99,))[1]
+        assert pool._pooled._memory.dtype == storage
+        found.append(next(r.scores for r in shown([pool], world, received) if r.relevance == "mean_score"))
+    assert np.isfinite(found[0][:, 1:4]).any()
+    np.testing.assert_allclose(found[1], found[0], rtol=0.01)
+    assert np.nanmax(np.abs(found[1] - found[0])) > 0
+
+
 def test_any_number_of_threads_ranks_movers_alike():
     found = []
     for threads in (1, 3):
