@@ -1,0 +1,72 @@
+"""Whole runs of a model of moves (PRME-G) with observers: every executor tells them the same."""
+
+import numpy as np
+import pytest
+
+from tests.emulation.tiny_runs import carried_out, tiny
+
+N = 24
+CITY = {"name": "synthetic-checkins", "users": N, "items": 120, "checkins": 1200, "communities": 3}
+GOSSIP = {"name": "rand-gossip", "fanout": 3, "view": {"size": 3}, "wakes": 6}
+PERSONAL = {"name": "pers-gossip", "view": {"size": 3}, "wakes": 4}
+FEDAVG = {"name": "fedavg", "rounds": 4}
+RULES = ["standardized", "ndcg", "mean_score"]
+
+
+def observed(protocol, who, *, executor, storage="float32", policies=(), upto=None, **options):
+    observer = {
+        "name": "cda",
+        "community_size": 4,
+        "reference_items": 20,
+        "relevance": RULES,
+        **who,
+        **options,
+    }
+    return carried_out(
+        tiny(
+            dataset={**CITY, "split": {"name": "published"}},
+            model={"name": "prme-g", "dim": 8, "init_std": 0.1},
+            training={"optimizer": "sgd", "learning_rate": 0.02, "batch_size": 16, "negatives": 1},
+            protocol=protocol,
+            observers=[observer],
+            policies=list(policies),
+            evaluate={"every": 2, "metrics": ["hr@5"]},
+            executor={"name": executor, "storage": storage, "threads": 2},
+        ),
+        upto,
+    )
+
+
+def scores(prepared):
+    return [ranking.scores for attack in prepared.attacks for ranking in attack.rankings()]
+
+
+@pytest.mark.parametrize(
+    ("protocol", "who"),
+    [
+        (GOSSIP, {"who": "single"}),
+        (GOSSIP, {"who": "coalition", "fraction": 0.2}),
+        (PERSONAL, {"who": "single"}),
+        (FEDAVG, {"who": "coordinator"}),
+        (FEDAVG, {"who": "coordinator", "momentum": 0}),
+    ],
+    ids=["single", "coalition", "pers-gossip", "coordinator", "coordinator-latest"],
+)
+@pytest.mark.parametrize("share_less", [False, True], ids=["full", "share-less"])
+def test_compiled_and_plain_runs_find_the_same(protocol, who, share_less):
+    policies = [{"name": "share-less", "nodes": {"fraction": 0.5}, "tau": 0.5}] if share_less else []
+    plain, fused = (
+        scores(observed(protocol, who, executor=e, policies=policies)) for e in ("reference", "fused")
+    )
+    assert len(plain) == len(RULES)
+    assert np.isfinite(plain[0]).sum() > 40
+    for one, other in zip(plain, fused, strict=True):
+        np.testing.assert_allclose(other, one, rtol=5e-3, atol=5e-3)
+
+
+def test_the_meter_counts_what_observers_see():
+    prepared = observed(GOSSIP, {"who": "single"}, executor="reference", upto=0)
+    set_up = prepared.meters[0].seconds
+    for _ in prepared.course.play(prepared.carrier().carry_out):
+        pass
+    assert prepared.meters[0].seconds > set_up
