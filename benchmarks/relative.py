@@ -20,7 +20,9 @@ from gossiprec import simulate
 from gossiprec.scenario import Scenario, load_scenario
 
 PERS = "protocol={name: pers-gossip, wakes: 1, view: {size: 3, refresh: {every: 1}}}"
-ALL_SINGLE = "{name: cda, who: single, nodes: all, community_size: 50, momentum: 0.99, relevance: standardized}"
+ALL_SINGLE = (
+    "{name: cda, who: single, nodes: all, community_size: 50, momentum: 0.99, relevance: standardized}"
+)
 FULL = "training.batch_size=full"
 VARIANTS: dict[str, list[str]] = {
     "rand": [],
