@@ -170,7 +170,7 @@ def _membership(number: Printed) -> Compared:
     return [("", Membership(attack, float(threshold), number.column))]
 
 
-AIA = Attack(ex.ML_AIA, "aia", momentum=None, relevance="*")
+AIA = Attack(ex.ML_AIA, "coordinator", momentum=0.0, relevance="aia")
 AIA_CDA = Attack(ex.ML_AIA, "coordinator")
 
 

@@ -50,18 +50,17 @@ class Attack(Measure):
     experiment : Experiment
     observer : str
         Such as ``coalition-5%``.
-    momentum : float, optional
-        None: whatever the attack has.
+    momentum : float
     k : int
     quantity : str
         ``max_aac``, ``best10_min``, ``best10_mean``, ``upper_bound``, ``random_bound``.
     relevance : str, optional
-        Where the attack has one of its own, such as ``mia-0.2`` or ``*`` for any; otherwise the rule asked for.
+        Where the attack has one of its own, such as ``mia-0.2``; otherwise the rule asked for.
     """
 
     experiment: Experiment
     observer: str
-    momentum: float | None = 0.99
+    momentum: float = 0.99
     k: int = 50
     quantity: str = "max_aac"
     relevance: str | None = None
@@ -87,22 +86,20 @@ class Attack(Measure):
                 return dict(line)
         return None
 
-    def fits(self, observer: str, relevance: str, momentum: float | None, k: int, rule: str) -> bool:
+    def fits(self, observer: str, relevance: str, momentum: float, k: int, rule: str) -> bool:
         """Say whether a line of these keys is this attack's under a relevance rule."""
-        wanted = self.relevance or rule
         return (
             observer == self.observer
             and k == self.k
-            and (wanted in ("*", relevance))
-            and (self.momentum is None or momentum is None or abs(momentum - self.momentum) < 1e-6)
+            and relevance == (self.relevance or rule)
+            and abs(momentum - self.momentum) < 1e-6
         )
 
     def accuracies(self, run: Run, rule: str) -> tuple[npt.NDArray[Any], npt.NDArray[Any]] | None:
         """Return the adversaries and their accuracies (fractions) at the best round; None where there are none."""
         for label, (nodes, accuracies) in run.adversaries.items():
             observer, relevance, momentum, size = label.rsplit("/", 3)
-            beta = None if momentum in ("bnan", "bNone", "b") else float(momentum[1:])
-            if self.fits(observer, relevance, beta, int(size[1:]), rule):
+            if self.fits(observer, relevance, float(momentum[1:]), int(size[1:]), rule):
                 return nodes, accuracies
         return None
 

@@ -132,7 +132,7 @@ def test_cda_is_compared_with_the_best_threshold_of_membership_inference(tmp_pat
     ("aia", "seconds", "beats", "costs"), [(0.40, 50.0, HELD, HELD), (0.70, 1.0, NOT_HELD, NOT_HELD)]
 )
 def test_cda_is_compared_with_attribute_inference_in_accuracy_and_time(tmp_path, aia, seconds, beats, costs):
-    lines = [line("coordinator", 0.62), line("aia", aia, relevance="confidence", momentum=0.0)]
+    lines = [line("coordinator", 0.62), line("coordinator", aia, relevance="aia", momentum=0.0)]
     runs = one_run(
         tmp_path, ex.ML_AIA, lines, attack_seconds={"cda-coordinator": 2.0, "aia-coordinator": seconds}
     )
