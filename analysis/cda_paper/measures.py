@@ -50,7 +50,8 @@ class Attack(Measure):
     experiment : Experiment
     observer : str
         Such as ``coalition-5%``.
-    momentum : float
+    momentum : float, optional
+        None: the experiment's own.
     k : int
     quantity : str
         ``max_aac``, ``best10_min``, ``best10_mean``, ``upper_bound``, ``random_bound``.
@@ -60,7 +61,7 @@ class Attack(Measure):
 
     experiment: Experiment
     observer: str
-    momentum: float = 0.99
+    momentum: float | None = None
     k: int = 50
     quantity: str = "max_aac"
     relevance: str | None = None
@@ -88,11 +89,12 @@ class Attack(Measure):
 
     def fits(self, observer: str, relevance: str, momentum: float, k: int, rule: str) -> bool:
         """Say whether a line of these keys is this attack's under a relevance rule."""
+        wanted = self.experiment.momentum if self.momentum is None else self.momentum
         return (
             observer == self.observer
             and k == self.k
             and relevance == (self.relevance or rule)
-            and abs(momentum - self.momentum) < 1e-6
+            and abs(momentum - wanted) < 1e-6
         )
 
     def accuracies(self, run: Run, rule: str) -> tuple[npt.NDArray[Any], npt.NDArray[Any]] | None:
