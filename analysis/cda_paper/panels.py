@@ -99,6 +99,7 @@ def draw_panels(
                 axes.set_ylabel(y.label)
             if x.limits:
                 axes.set_xlim(*x.limits)
+            axes.margins(0.08)  # no marker on the frame
             axes.set_ylim(*(y.limits or (0, axes.get_ylim()[1])))
             dress(axes)
         looks = [style.line_style(place).kwargs() for place in range(len(order))]
