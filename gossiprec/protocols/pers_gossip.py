@@ -10,42 +10,31 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from pydantic import Field
 
 from gossiprec.compute.tape import Behaviour, Op
-from gossiprec.options import Options
 from gossiprec.overlay.views import RandomViews, Refresh
 from gossiprec.protocols import PROTOCOLS
-from gossiprec.protocols.base import I64, Protocol
-from gossiprec.protocols.rand_gossip import ViewOptions, WakeOptions, refresh_of
+from gossiprec.protocols.base import I64
+from gossiprec.protocols.gossip import Gossip, GossipOptions, ViewOptions, refresh_of
 from gossiprec.rng import NodeStreams
-from gossiprec.sim.clock import WakeClock
 
 
-class PersGossipOptions(Options):
+class PersGossipOptions(GossipOptions):
     """Options of Pers-Gossip."""
 
     exploration: float = Field(
         default=0.4, ge=0, le=1, description="share of a view that is drawn at random, rounded up"
     )
-    train_on: Literal["wake", "receive"] = Field(
-        default="wake", description="when a node runs its local update"
-    )
-    user_table: Literal["own", "averaged"] = Field(
-        default="own",
-        description="own: a node holds its user's row; averaged: every node holds and merges all rows (published code)",
-    )
-    wake: WakeOptions = WakeOptions()
     view: ViewOptions = ViewOptions()
-    wakes: int = Field(default=500, ge=1, description="wakes of each node")
 
 
 @PROTOCOLS.register("pers-gossip")
-class PersGossip(Protocol):
+class PersGossip(Gossip):
     """On wake: train, push to the view. On receive: merge by performance. Or train on receive, after each merge.
 
     Performance is measured on the receiver's validation items (:mod:`gossiprec.compute.appraisal`). When a view is
@@ -75,14 +64,6 @@ class PersGossip(Protocol):
         return [Behaviour(on_wake=(Op.PUSH,), on_receive=(Op.APPRAISE, Op.TRAIN))]
 
     @functools.cached_property
-    def clock(self) -> WakeClock:
-        """A clock per node."""
-        wake = self.options.wake
-        return WakeClock(
-            range(self.n_users), mean=wake.mean, law=wake.law, redraw=wake.redraw, seed=self.seed
-        )
-
-    @functools.cached_property
     def _refresh(self) -> Refresh:
         return refresh_of(self.options.view.refresh, self.clock, self.seed)
 
@@ -94,11 +75,6 @@ class PersGossip(Protocol):
     def _draws(self) -> RandomViews:
         size = self.options.view.size
         return RandomViews(self.n_users, size=size, fanout=size, refresh=self._refresh, seed=self.seed)
-
-    @property
-    def wakes(self) -> int:
-        """Wakes of each node."""
-        return self.options.wakes
 
     @property
     def messages_per_wake(self) -> int:
@@ -114,11 +90,6 @@ class PersGossip(Protocol):
     def chooses_by_value(self) -> bool:
         """Views depend on performance."""
         return True
-
-    @property
-    def whole_user_table(self) -> bool:
-        """As the scenario says."""
-        return self.options.user_table == "averaged"
 
     @property
     def n_exploited(self) -> int:

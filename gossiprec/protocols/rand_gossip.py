@@ -17,50 +17,11 @@ import numpy.typing as npt
 from pydantic import Discriminator, Field, Tag, model_validator
 
 from gossiprec.compute.tape import Behaviour, Op
-from gossiprec.options import Options
 from gossiprec.overlay.static import StaticViewOptions, neighbors_in
-from gossiprec.overlay.views import PeriodicRefresh, PoissonRefresh, RandomViews, Refresh, StaticViews
+from gossiprec.overlay.views import RandomViews, StaticViews
 from gossiprec.protocols import PROTOCOLS
-from gossiprec.protocols.base import I64, Protocol
-from gossiprec.sim.clock import WakeClock
-
-
-class WakeOptions(Options):
-    """When a node wakes."""
-
-    law: Literal["exponential", "constant"] = Field(default="exponential", description="law of the intervals")
-    mean: float = Field(default=1.0, gt=0, description="mean interval: the unit of virtual time, usually 1")
-    redraw: bool = Field(
-        default=True,
-        description="draw each interval anew; false: one draw per node, as in the published code",
-    )
-
-
-class ClockedRefresh(Options):
-    """Views are refreshed on an exponential clock."""
-
-    law: Literal["exponential"] = "exponential"
-    mean: float = Field(default=0.1, gt=0, description="mean time between refreshes")
-
-
-class CountedRefresh(Options):
-    """Views are refreshed every so many wakes."""
-
-    every: int = Field(ge=1, description="wakes between refreshes")
-
-
-class ViewOptions(Options):
-    """Whom a node knows."""
-
-    size: int = Field(default=3, ge=1, description="view size P: distinct other nodes")
-    refresh: ClockedRefresh | CountedRefresh = ClockedRefresh()
-
-
-def refresh_of(options: ClockedRefresh | CountedRefresh, clock: WakeClock, seed: int) -> Refresh:
-    """Return when the views of a clock's nodes are drawn anew."""
-    if isinstance(options, ClockedRefresh):
-        return PoissonRefresh(clock, mean=options.mean, seed=seed)
-    return PeriodicRefresh(len(clock.node_ids), every=options.every)
+from gossiprec.protocols.base import I64
+from gossiprec.protocols.gossip import CountedRefresh, Gossip, GossipOptions, ViewOptions, refresh_of
 
 
 def _kind_of_view(raw: Any) -> str:
@@ -74,23 +35,14 @@ View: TypeAlias = Annotated[
 ]
 
 
-class RandGossipOptions(Options):
+class RandGossipOptions(GossipOptions):
     """Options of Rand-Gossip."""
 
     fanout: int = Field(default=3, ge=1, description="peers of the view that a wake pushes to")
-    train_on: Literal["wake", "receive"] = Field(
-        default="wake", description="when a node runs its local update"
-    )
     merge: Literal["samples", "mean"] = Field(
         default="samples", description="weight of a model in a merge: its number of positives, or 1"
     )
-    user_table: Literal["own", "averaged"] = Field(
-        default="own",
-        description="own: a node holds its user's row; averaged: every node holds and merges all rows (published code)",
-    )
-    wake: WakeOptions = WakeOptions()
     view: View = ViewOptions()
-    wakes: int = Field(default=500, ge=1, description="wakes of each node")
 
     @model_validator(mode="after")
     def _fanout_fits(self) -> RandGossipOptions:
@@ -100,7 +52,7 @@ class RandGossipOptions(Options):
 
 
 @PROTOCOLS.register("rand-gossip")
-class RandGossip(Protocol):
+class RandGossip(Gossip):
     """On wake: train, push to the view. On receive: merge. Or train on receive, after each merge."""
 
     Options = RandGossipOptions
@@ -114,14 +66,6 @@ class RandGossip(Protocol):
         return [Behaviour(on_wake=(Op.PUSH,), on_receive=(Op.BLEND, Op.TRAIN))]
 
     @functools.cached_property
-    def clock(self) -> WakeClock:
-        """A clock per node."""
-        wake = self.options.wake
-        return WakeClock(
-            range(self.n_users), mean=wake.mean, law=wake.law, redraw=wake.redraw, seed=self.seed
-        )
-
-    @functools.cached_property
     def _views(self) -> RandomViews | StaticViews:
         view = self.options.view
         if isinstance(view, StaticViewOptions):
@@ -133,20 +77,10 @@ class RandGossip(Protocol):
         )
 
     @property
-    def wakes(self) -> int:
-        """Wakes of each node."""
-        return self.options.wakes
-
-    @property
     def view_size(self) -> int | None:
         """The whole view, unless a wake picks some of it."""
         size = self.options.view.size
         return size if self.options.fanout == size else None
-
-    @property
-    def whole_user_table(self) -> bool:
-        """As the scenario says."""
-        return self.options.user_table == "averaged"
 
     def merge_weights(self, n_positives: I64) -> npt.NDArray[np.float64]:
         """Return the number of positives, or ones."""

@@ -1,0 +1,89 @@
+"""What gossip protocols share: clocks, views, and what every node does on them."""
+
+from __future__ import annotations
+
+import functools
+from typing import Literal
+
+from pydantic import Field
+
+from gossiprec.options import Options
+from gossiprec.overlay.views import PeriodicRefresh, PoissonRefresh, Refresh
+from gossiprec.protocols.base import Protocol
+from gossiprec.sim.clock import WakeClock
+
+
+class WakeOptions(Options):
+    """When a node wakes."""
+
+    law: Literal["exponential", "constant"] = Field(default="exponential", description="law of the intervals")
+    mean: float = Field(default=1.0, gt=0, description="mean interval: the unit of virtual time, usually 1")
+    redraw: bool = Field(
+        default=True,
+        description="draw each interval anew; false: one draw per node, as in the published code",
+    )
+
+
+class ClockedRefresh(Options):
+    """Views are refreshed on an exponential clock."""
+
+    law: Literal["exponential"] = "exponential"
+    mean: float = Field(default=0.1, gt=0, description="mean time between refreshes")
+
+
+class CountedRefresh(Options):
+    """Views are refreshed every so many wakes."""
+
+    every: int = Field(ge=1, description="wakes between refreshes")
+
+
+class ViewOptions(Options):
+    """Whom a node knows."""
+
+    size: int = Field(default=3, ge=1, description="view size P: distinct other nodes")
+    refresh: ClockedRefresh | CountedRefresh = ClockedRefresh()
+
+
+def refresh_of(options: ClockedRefresh | CountedRefresh, clock: WakeClock, seed: int) -> Refresh:
+    """Return when the views of a clock's nodes are drawn anew."""
+    if isinstance(options, ClockedRefresh):
+        return PoissonRefresh(clock, mean=options.mean, seed=seed)
+    return PeriodicRefresh(len(clock.node_ids), every=options.every)
+
+
+class GossipOptions(Options):
+    """Options of every gossip protocol."""
+
+    train_on: Literal["wake", "receive"] = Field(
+        default="wake", description="when a node runs its local update"
+    )
+    user_table: Literal["own", "averaged"] = Field(
+        default="own",
+        description="own: a node holds its user's row; averaged: every node holds and merges all rows (published code)",
+    )
+    wake: WakeOptions = WakeOptions()
+    wakes: int = Field(default=500, ge=1, description="wakes of each node")
+
+
+class Gossip(Protocol):
+    """Nodes that wake on clocks of their own and have one role."""
+
+    options: GossipOptions
+
+    @functools.cached_property
+    def clock(self) -> WakeClock:
+        """A clock per node."""
+        wake = self.options.wake
+        return WakeClock(
+            range(self.n_users), mean=wake.mean, law=wake.law, redraw=wake.redraw, seed=self.seed
+        )
+
+    @property
+    def wakes(self) -> int:
+        """Wakes of each node."""
+        return self.options.wakes
+
+    @property
+    def whole_user_table(self) -> bool:
+        """As the scenario says."""
+        return self.options.user_table == "averaged"
