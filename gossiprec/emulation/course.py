@@ -106,18 +106,18 @@ class Unforeseen(Course):
             self._waiting.clear()
             yield tick
 
-    def on_wake(self, node: int) -> Sequence[int]:
+    def on_wake(self, node: int, now: float) -> Sequence[int]:
         """Ask the protocol, after a barrier if the node has received what is not computed yet."""
         if node in self._waiting:
             assert self._carry_out is not None
             self._carry_out(self._tape.cut())
             self._waiting.clear()
-        receivers = self._protocol.on_wake(node)
+        receivers = self._protocol.on_wake(node, now)
         if self.inline:
             self._waiting.update(receivers)
         return receivers
 
-    def on_receive(self, node: int) -> Sequence[int]:
+    def on_receive(self, node: int, message: int, now: float) -> Sequence[int]:
         """Note that the node has something to appraise."""
         self._waiting.add(node)
-        return self._protocol.on_receive(node)
+        return self._protocol.on_receive(node, message, now)

@@ -10,7 +10,7 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-from gossiprec.version import __version__
+from gossiprec.version import __version__, code_version
 
 LAYOUT = 1
 """Version of the run directory's contract."""
@@ -39,6 +39,7 @@ def new_manifest(seed: int) -> dict[str, Any]:
     return {
         "gossiprec": __version__,
         "layout": LAYOUT,
+        "code": code_version(),
         "git_commit": git_commit(Path(__file__).resolve().parents[2]),
         "platform": platform.platform(),
         "cpus": os.cpu_count(),

@@ -12,6 +12,7 @@ import numpy.typing as npt
 from gossiprec.compute.tape import Behaviour
 from gossiprec.options import Options
 from gossiprec.sim.clock import WakeClock
+from gossiprec.sim.presence import Presence
 
 I64 = npt.NDArray[np.int64]
 
@@ -29,16 +30,19 @@ class Protocol(ABC):
     n_users : int
         Nodes 0 .. n_users - 1 hold one user each.
     seed : int
+    presence : Presence, optional
+        When nodes are online; they always are if it is left out.
     """
 
     Options: ClassVar[type[Options]]
     has_coordinator: ClassVar[bool] = False
     """Whether node number n_users coordinates the others."""
 
-    def __init__(self, options: Any, *, n_users: int, seed: int) -> None:
+    def __init__(self, options: Any, *, n_users: int, seed: int, presence: Presence | None = None) -> None:
         self.options = options
         self.n_users = n_users
         self.seed = seed
+        self.presence = presence or Presence.forever(n_users + self.has_coordinator)
 
     @property
     def n_nodes(self) -> int:
@@ -99,11 +103,11 @@ class Protocol(ABC):
         """Return the weight of every node's models in a merge, shape (n_nodes,)."""
 
     @abstractmethod
-    def on_wake(self, node: int) -> Sequence[int]:
+    def on_wake(self, node: int, now: float) -> Sequence[int]:
         """Return the receivers of what the node sends on this wake."""
 
-    def on_receive(self, node: int) -> Sequence[int]:
-        """Return the receivers of what the node sends on this delivery."""
+    def on_receive(self, node: int, message: int, now: float) -> Sequence[int]:
+        """Return the receivers of what the node sends on the delivery of a message."""
         return ()
 
     def predicted_fraction_met(self, rounds: float) -> float | None:

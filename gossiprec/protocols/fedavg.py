@@ -97,7 +97,7 @@ class FedAvg(Protocol):
     def _round(self) -> list[int]:
         return [0]
 
-    def on_wake(self, node: int) -> Sequence[int]:
+    def on_wake(self, node: int, now: float) -> Sequence[int]:
         """Return the clients asked in this round: all, or a uniform sample in order of id."""
         number = self._round[0]
         self._round[0] = number + 1
@@ -107,7 +107,7 @@ class FedAvg(Protocol):
         asked: list[int] = np.sort(draw.choice(self.n_users, self._n_asked, replace=False)).tolist()
         return asked
 
-    def on_receive(self, node: int) -> Sequence[int]:
+    def on_receive(self, node: int, message: int, now: float) -> Sequence[int]:
         """Clients answer the coordinator."""
         return () if node == self.n_users else (self.n_users,)
 

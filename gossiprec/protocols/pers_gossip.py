@@ -22,6 +22,7 @@ from gossiprec.protocols import PROTOCOLS
 from gossiprec.protocols.base import I64
 from gossiprec.protocols.gossip import Gossip, GossipOptions, ViewOptions, refresh_of
 from gossiprec.rng import NodeStreams
+from gossiprec.sim.presence import Presence
 
 
 class PersGossipOptions(GossipOptions):
@@ -51,8 +52,8 @@ class PersGossip(Gossip):
     Options = PersGossipOptions
     options: PersGossipOptions
 
-    def __init__(self, options: Any, *, n_users: int, seed: int) -> None:
-        super().__init__(options, n_users=n_users, seed=seed)
+    def __init__(self, options: Any, *, n_users: int, seed: int, presence: Presence | None = None) -> None:
+        super().__init__(options, n_users=n_users, seed=seed, presence=presence)
         self._heard: list[dict[int, float]] = [{} for _ in range(n_users)]
         self._view: list[list[int]] = [[] for _ in range(n_users)]
 
@@ -101,7 +102,7 @@ class PersGossip(Gossip):
         """Return ones: weights are found by performance."""
         return np.ones(len(n_positives))
 
-    def on_wake(self, node: int) -> Sequence[int]:
+    def on_wake(self, node: int, now: float) -> Sequence[int]:
         """Return the view, refreshed if it is time."""
         drawn = self._draws.next_receivers(node)
         if self._due.take(node) or not self._view[node]:

@@ -86,7 +86,7 @@ class RandGossip(Gossip):
         """Return the number of positives, or ones."""
         return (n_positives if self.options.merge == "samples" else np.ones_like(n_positives)).astype(float)
 
-    def on_wake(self, node: int) -> Sequence[int]:
+    def on_wake(self, node: int, now: float) -> Sequence[int]:
         """Return the peers of this wake."""
         return self._views.next_receivers(node)
 

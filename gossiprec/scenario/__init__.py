@@ -3,17 +3,10 @@
 from gossiprec.scenario.cross_checks import check_sizes
 from gossiprec.scenario.load import load_scenario
 from gossiprec.scenario.model import Choice, DatasetChoice, PolicyChoice, Scenario
+from gossiprec.scenario.network import ConstantLatency, ExponentialLatency, Network
 from gossiprec.scenario.registries import Registries
 from gossiprec.scenario.schema import json_schema
-from gossiprec.scenario.sections import (
-    ConstantLatency,
-    Evaluate,
-    Executor,
-    ExponentialLatency,
-    Network,
-    NodeFraction,
-    Training,
-)
+from gossiprec.scenario.sections import Evaluate, Executor, NodeFraction, Training
 
 __all__ = [
     "Choice",

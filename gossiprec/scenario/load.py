@@ -15,21 +15,13 @@ from gossiprec.registry import Registry
 from gossiprec.scenario.cross_checks import check_sections
 from gossiprec.scenario.explain import explain, misread_booleans, unknown_key
 from gossiprec.scenario.layers import with_preset
-from gossiprec.scenario.model import Choice, DatasetChoice, Identity, PolicyChoice, Scenario
+from gossiprec.scenario.model import FIXED, Choice, DatasetChoice, Identity, PolicyChoice, Scenario
 from gossiprec.scenario.overrides import apply_overrides, parse_overrides
 from gossiprec.scenario.problems import KeyPath, Problems, shown
 from gossiprec.scenario.registries import Registries, options_class
-from gossiprec.scenario.sections import Evaluate, Executor, Network, Training
 from gossiprec.scenario.source import Layer, read_file, read_mapping
 
 C = TypeVar("C", bound=Choice)
-
-_FIXED: dict[str, type[Options]] = {
-    "training": Training,
-    "network": Network,
-    "evaluate": Evaluate,
-    "executor": Executor,
-}
 
 _NO_CHOICE = Choice(name="none", options=NoOptions())  # stands in for what could not be built
 
@@ -108,7 +100,7 @@ class _Builder:
             "observers": self._choices(Choice, data, "observers", things.attacks),
         }
         identity = self._valid(Identity, {k: data[k] for k in Identity.model_fields if k in data}, ())
-        for key, section in _FIXED.items():
+        for key, section in FIXED.items():
             parts[key] = self._valid(section, data.get(key, {}), (key,))
         if identity is None or any(part is None for part in parts.values()):
             return None

@@ -8,8 +8,9 @@ from pydantic import Field, PrivateAttr, SerializeAsAny, ValidationError
 
 from gossiprec.options import Options
 from gossiprec.scenario.explain import explain
+from gossiprec.scenario.network import Network
 from gossiprec.scenario.problems import Problems, SourceMap
-from gossiprec.scenario.sections import Evaluate, Executor, Network, Nodes, Training
+from gossiprec.scenario.sections import Evaluate, Executor, Nodes, Training
 
 Slug = Annotated[
     str,
@@ -127,6 +128,15 @@ class Scenario(Identity):
             problems.raise_any(SourceMap())
             raise
         return changed.located(self._source_map)
+
+
+FIXED: dict[str, type[Options]] = {
+    "training": Training,
+    "network": Network,
+    "evaluate": Evaluate,
+    "executor": Executor,
+}
+"""The sections that are the same whatever data set, model or protocol a scenario names."""
 
 
 def _plain(value: Any) -> Any:

@@ -11,9 +11,8 @@ from pydantic.json_schema import models_json_schema
 from gossiprec.options import Options
 from gossiprec.registry import Registry
 from gossiprec.scenario.layers import preset_names
-from gossiprec.scenario.model import Choice, DatasetChoice, Identity, PolicyChoice
+from gossiprec.scenario.model import FIXED, Choice, DatasetChoice, Identity, PolicyChoice
 from gossiprec.scenario.registries import Registries, options_class
-from gossiprec.scenario.sections import Evaluate, Executor, Network, Training
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
@@ -35,14 +34,8 @@ def json_schema(registries: Registries | None = None) -> dict[str, Any]:
         "policy": (things.policies, PolicyChoice),
         "observer": (things.attacks, Choice),
     }
-    fixed: dict[str, type[Options]] = {
-        "training": Training,
-        "network": Network,
-        "evaluate": Evaluate,
-        "executor": Executor,
-    }
     members = {(kind, name): options_class(reg, name) for kind, (reg, _) in kinds.items() for name in reg}
-    schemas = _Schemas([*members.values(), *fixed.values(), DatasetChoice, PolicyChoice, Identity])
+    schemas = _Schemas([*members.values(), *FIXED.values(), DatasetChoice, PolicyChoice, Identity])
     for (kind, name), options in members.items():
         schemas.add_member(kind, name, options, kinds[kind][1])
     one_of = {kind: schemas.one_of(kind, list(registry)) for kind, (registry, _) in kinds.items()}
@@ -57,7 +50,7 @@ def json_schema(registries: Registries | None = None) -> dict[str, Any]:
             "policies": {"type": "array", "default": [], "items": one_of["policy"]},
             "observers": {"type": "array", "default": [], "items": one_of["observer"]},
             **{
-                key: {**schemas.ref(section), "default": _defaults(section)} for key, section in fixed.items()
+                key: {**schemas.ref(section), "default": _defaults(section)} for key, section in FIXED.items()
             },
         },
         "required": ["name", "dataset"],

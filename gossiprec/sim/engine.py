@@ -21,11 +21,11 @@ from gossiprec.sim.network import Network
 class Control(Protocol):
     """What the engine asks of a protocol."""
 
-    def on_wake(self, node: int) -> Sequence[int]:
+    def on_wake(self, node: int, now: float) -> Sequence[int]:
         """Return the receivers of what `node` sends on its wake."""
 
-    def on_receive(self, node: int) -> Sequence[int]:
-        """Return the receivers of what `node` sends on a delivery."""
+    def on_receive(self, node: int, message: int, now: float) -> Sequence[int]:
+        """Return the receivers of what `node` sends on the delivery of `message`."""
 
 
 class Recorder(Protocol):
@@ -128,7 +128,7 @@ class Engine:
     def _wake(self, event: _Occurrence) -> None:
         node = event.node
         now = self.env.now
-        receivers = self._control.on_wake(node)
+        receivers = self._control.on_wake(node, now)
         first = self._recorder.n_messages
         self._recorder.wake(now, node, receivers)
         self.n_wakes += 1
@@ -160,11 +160,11 @@ class Engine:
         return event
 
     def _deliver(self, event: _Occurrence) -> None:
-        node = event.node
+        node, now = event.node, self.env.now
         self._due -= 1
-        receivers = self._control.on_receive(node)
+        receivers = self._control.on_receive(node, event.message, now)
         first = self._recorder.n_messages
-        self._recorder.deliver(self.env.now, node, event.message, receivers)
+        self._recorder.deliver(now, node, event.message, receivers)
         self._arrived.append(event)
         if receivers:
             self._send(node, first, receivers)

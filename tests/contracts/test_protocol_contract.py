@@ -44,12 +44,12 @@ def test_only_a_delivery_gives_something_to_merge_and_only_a_push_sends(made):
         assert sum(op in merging for op in behaviour.on_receive) <= 1
         if node in control.clock.node_ids:
             assert Op.PUSH in behaviour.on_wake
-        assert not (control.on_receive(node) and Op.PUSH not in behaviour.on_receive)
+        assert not (control.on_receive(node, 0, 0.0) and Op.PUSH not in behaviour.on_receive)
 
 
 def test_a_protocol_that_answers_says_so(made):
     control = made()
-    assert control.replies == any(control.on_receive(node) for node in range(control.n_nodes))
+    assert control.replies == any(control.on_receive(node, 0, 0.0) for node in range(control.n_nodes))
 
 
 def test_weights_are_those_of_all_nodes(made):

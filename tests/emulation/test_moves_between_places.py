@@ -13,8 +13,8 @@ from gossiprec.compute.executors import EXECUTORS, Workload
 from gossiprec.compute.training import TrainingSettings
 from gossiprec.compute.treatment import Treatment
 from gossiprec.data.split import CheckIns, ItemSets, Split, Transitions
+from gossiprec.emulation.machinery import _merges_per_sample
 from gossiprec.emulation.places import on_its_data
-from gossiprec.emulation.prepare import _merges_per_sample
 from gossiprec.emulation.utility import Utility
 from gossiprec.errors import DataError
 from tests.compute.worlds import make_executor, make_model

@@ -25,10 +25,10 @@ class Script:
     def next_interval(self, node):
         return self._intervals[node].pop(0)
 
-    def on_wake(self, node):
+    def on_wake(self, node, now):
         return self._peers.get(node, ())
 
-    def on_receive(self, node):
+    def on_receive(self, node, message, now):
         return self._answers.get(node, ())
 
     def delay(self, sender):
