@@ -1,4 +1,4 @@
-"""Graph families as pure functions: parameters in, a networkx graph out.
+"""Graph families as pure functions: parameters in, a networkx graph out; and functions that measure graphs.
 
 Nodes are 0 .. n - 1. The same arguments give the same graph. Nothing here knows of models or recommenders.
 """

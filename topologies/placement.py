@@ -115,8 +115,7 @@ def by_greedy_cover(contacts: Matrix, seed: int = 0) -> I64:
         senders = by.indices[by.indptr[best] : by.indptr[best + 1]]
         new = senders[~covered[senders]]
         covered[new] = True
-        for sender in new.tolist():  # what this one sends is heard of already
-            gains[to.indices[to.indptr[sender] : to.indptr[sender + 1]]] -= 1
+        gains -= np.bincount(to[new].indices, minlength=n)  # who hears from these adds less
     return order
 
 
@@ -126,7 +125,7 @@ def by_eclipse(contacts: Matrix, victim: int) -> I64:
     heard = sparse.csr_array(contacts)[[victim]].toarray()[0]
     told = sparse.csc_array(contacts)[:, [victim]].toarray()[:, 0]
     order = _sorted(-heard, -told, hops_to(both, np.array([victim])))
-    return order[order != victim]
+    return np.asarray(order[order != victim])
 
 
 _ORDERS: dict[str, Callable[[Matrix, int], I64]] = {
