@@ -1,4 +1,4 @@
-"""Graphs as pure functions: parameters in, a networkx graph out; and files of graphs, measures of them.
+"""Graphs as pure functions: parameters in, a networkx graph out; files of graphs, and functions that measure them.
 
 Nodes are 0 .. n - 1. The same arguments give the same graph. Nothing here knows of models or recommenders.
 """

@@ -91,12 +91,21 @@ def _known_here(model: type[Any]) -> type[Any]:
     return model
 
 
+KINDS = {
+    "file": "FileGraph",
+    "frozen": "FrozenGraph",
+    "sequence": "GraphSequence",
+    "family": "FamilyGraph",
+}
+"""What a graph is, by the key that tells it; messages know keys from kinds because no kind is called like a key."""
+
+
 def kind_of_graph(raw: Any) -> str:
-    """Return which key tells what a graph is."""
-    for key in ("file", "frozen", "sequence"):
+    """Return the kind of graph that a scenario means, told by its key."""
+    for key, kind in KINDS.items():
         if (raw.get(key) if isinstance(raw, dict) else getattr(raw, key, None)) is not None:
-            return key
-    return "family"
+            return kind
+    return KINDS["family"]
 
 
 if TYPE_CHECKING:
@@ -107,7 +116,7 @@ else:
 
     def _one_of(families: tuple[type, ...], file: type, frozen: type, **more: type) -> Any:
         union = Annotated[Union[families], Field(discriminator="family")]  # noqa: UP007 - made of a tuple
-        kinds = {"family": union, "file": file, "frozen": frozen, **more}
+        kinds = {"FamilyGraph": union, "FileGraph": file, "FrozenGraph": frozen, **more}
         return Annotated[
             Union[tuple(Annotated[kind, Tag(key)] for key, kind in kinds.items())],  # noqa: UP007
             Discriminator(kind_of_graph),
@@ -152,4 +161,4 @@ def check_starts(starts: list[float]) -> None:
 if TYPE_CHECKING:
     Graph: TypeAlias = PlainGraph | GraphSequence
 else:
-    Graph = _one_of(_FAMILIES, FileGraph, FrozenGraph, sequence=GraphSequence)
+    Graph = _one_of(_FAMILIES, FileGraph, FrozenGraph, GraphSequence=GraphSequence)

@@ -13,7 +13,7 @@ from pydantic import model_validator
 import topologies
 from gossiprec.options import Options
 from gossiprec.overlay.base import Setting, Views
-from gossiprec.overlay.graph_options import Graph, GraphSequence, PlainGraph
+from gossiprec.overlay.graph_options import KINDS, Graph, GraphSequence, PlainGraph
 from gossiprec.overlay.graphs import graph_of, graphs_of
 from gossiprec.overlay.picks import WordStreams, picked
 from gossiprec.overlay.profiles import Profiles
@@ -40,6 +40,11 @@ class StaticViewOptions(Options):
                     f"found graph and {key}, but in a fixed graph a node knows its neighbours and keeps them; "
                     f"remove {key} (or set it to null), or remove graph"
                 )
+        graph = raw.get("graph")
+        if isinstance(graph, dict) and not KINDS.keys() & graph.keys():
+            raise ValueError(
+                f"found a graph with {', '.join(map(str, graph)) or 'no keys'}; must have one of {', '.join(KINDS)}"
+            )
         return {key: value for key, value in raw.items() if key not in ("size", "refresh", "sampling")}
 
 
