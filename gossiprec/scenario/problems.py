@@ -71,6 +71,13 @@ class Problems:
         """Note a problem at `path`; `origin` is looked up in the source map unless given."""
         self._found.append((path, message, origin))
 
+    def absorb(self, others: Problems, source_map: SourceMap) -> None:
+        """Take over what was found in one of several variants; what is wrong with all of them is noted once."""
+        known = {(path, text) for path, text, _ in self._found}
+        for path, text, origin in others._found:
+            if (path, text) not in known:
+                self._found.append((path, text, origin or source_map.locate(path)))
+
     def raise_any(self, source_map: SourceMap) -> None:
         """Raise what was found, one problem a line in the order of the file; do nothing if all is well.
 
