@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -194,6 +194,23 @@ class Attack(Watcher, ABC):
         self.foresee(Meetings(none, none, none, np.zeros(0), 0), 0)
         self.observe(rows, Program.empty(), np.zeros(0, np.int64))
         self.sight(rows, Sightings(none, none, none, none), 0, 0)
+
+    def state(self, now: float) -> Mapping[str, Any]:
+        """Return what the attack has learnt by the report at time `now`, for a checkpoint.
+
+        Names and plain values, lists, arrays (references will do: they are written before the run goes on) and
+        :class:`~gossiprec.eventlog.checkpoints.Live` arrays. What :meth:`foresee` computes need not be in it.
+
+        Raises
+        ------
+        NotImplementedError
+            If the attack does not say. A run with such an attack takes no checkpoints, and says so.
+        """
+        raise NotImplementedError(f"the attack {type(self).__name__} has no state() and restore()")
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Take over what :meth:`state` gave in an earlier process, after :meth:`foresee`."""
+        raise NotImplementedError(f"the attack {type(self).__name__} has no state() and restore()")
 
     @property
     @abstractmethod

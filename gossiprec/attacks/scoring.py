@@ -6,7 +6,7 @@ Momentum makes the models of several receptions one; a rule turns a model's scor
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
@@ -194,6 +194,17 @@ class ScoringAttack(Attack):
         super().warm_up()
         if self._pooled:
             self._pooled.warm_up()
+
+    def state(self, now: float) -> dict[str, Any]:
+        """Return momentum models, scores and fictive users."""
+        observers = self._alone.state(now) if self._alone else self._pooled.state()  # type: ignore[union-attr]
+        return {"observers": observers, "fictive": [fictive.state() for fictive in self._fictive]}
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Take them over."""
+        (self._alone or self._pooled).restore(state["observers"])  # type: ignore[union-attr]
+        for fictive, kept in zip(self._fictive, state["fictive"], strict=True):
+            fictive.restore(kept)
 
     @property
     def state_bytes(self) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -84,6 +84,15 @@ class AttackRecord:
                 kept = ("observer", "momentum", "threshold", "accuracy", "precision", "recall")
                 self._membership[str(about)] = {"round": round, **{name: row[name] for name in kept}}
         return rows
+
+    def state(self) -> dict[str, Any]:
+        """Return the best rounds so far, for a checkpoint."""
+        return {"best": {key: vars(best) for key, best in self._best.items()}, "membership": self._membership}
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Take over what :meth:`state` gave."""
+        self._best = {key: _Best(**best) for key, best in state["best"].items()}
+        self._membership = state["membership"]
 
     def membership(self) -> list[dict[str, Any]]:
         """Return the membership part of the summary."""

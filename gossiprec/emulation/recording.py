@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -11,6 +12,9 @@ from gossiprec.compute.tape import Behaviour, Event, Op, Segment
 from gossiprec.eventlog import EventWriter
 
 I64 = npt.NDArray[np.int64]
+
+_STATE = ("updates_left", "view", "sender", "sent_at")
+"""What changes in the course of a run."""
 
 
 class Recording:
@@ -59,6 +63,15 @@ class Recording:
         self._view = None if view_size is None else np.full((len(roles), view_size), -1, np.int32)
         self._sender = np.zeros(0, np.int32)
         self._sent_at = np.zeros(0, np.float64)
+
+    def state(self) -> dict[str, Any]:
+        """Return what links the next stretch of tape to those before, for a checkpoint."""
+        return {name: getattr(self, f"_{name}") for name in _STATE}
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Take over what :meth:`state` gave."""
+        for name in _STATE:
+            setattr(self, f"_{name}", state[name])
 
     def write(self, segment: Segment, refused: I64) -> None:
         """Append a stretch of tape; after the messages `refused` the receiver did not train."""

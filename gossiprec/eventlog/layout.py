@@ -11,6 +11,8 @@ METRICS = "metrics.csv"
 ATTACKS = "attacks.csv"
 ADVERSARIES = "adversaries.npz"
 SUMMARY = "summary.json"
+CHECKPOINTS = "checkpoints"
+"""A folder, while the run is not complete."""
 
 FILES = (SCENARIO, EVENTS, METRICS, ATTACKS, ADVERSARIES, SUMMARY, MANIFEST)
 """All that a run writes there; the manifest last, so that a half-cleared directory is still known as one."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import mmap
 import os
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -88,9 +89,14 @@ class EventLog:
     def digest(self) -> str:
         """SHA-256 (hexadecimal) of the readable rows, computed from them."""
         content = ContentDigest(self.schema)
-        for chunk in self._chunks:
-            content.update(chunk.kind, chunk.rows, self._packed(chunk))
+        for kind, rows, packed, _ in self.chunks():
+            content.update(kind, rows, packed)
         return content.hexdigest()
+
+    def chunks(self) -> Iterator[tuple[EventKind, int, list[bytes], int]]:
+        """Yield the readable chunks in file order: kind, rows, packed columns, and the first byte of the record."""
+        for chunk in self._chunks:
+            yield chunk.kind, chunk.rows, self._packed(chunk), chunk.record.start
 
     def events(self, kind: str) -> Columns:
         """Return the readable rows of one kind, in the order they were written.
@@ -180,8 +186,8 @@ def _header(path: Path, data: memoryview) -> tuple[Schema, str, int]:
         raise DamagedError(record.start, f"the header does not describe an event log ({error})") from error
 
 
-def open_log(path: Path) -> EventLog:
-    """Return the log; raise :class:`DamagedError` where not even its header can be read."""
+def open_log(path: Path, end: int | None = None) -> EventLog:
+    """Return the log, of a file cut off at byte `end`; raise :class:`DamagedError` if its header cannot be read."""
     try:
         with path.open("rb") as file:
             size = os.fstat(file.fileno()).st_size
@@ -190,10 +196,10 @@ def open_log(path: Path) -> EventLog:
         raise LogError(
             f"cannot read the event log {path}: {error.strerror}; give a run directory or its events.mplog"
         ) from error
-    return EventLog(path, memoryview(data))
+    return EventLog(path, memoryview(data)[:end])
 
 
-def read_log(path: str | os.PathLike[str], *, strict: bool = False) -> EventLog:
+def read_log(path: str | os.PathLike[str], *, strict: bool = False, end: int | None = None) -> EventLog:
     """Open an event log, also while it is being written.
 
     Parameters
@@ -201,6 +207,8 @@ def read_log(path: str | os.PathLike[str], *, strict: bool = False) -> EventLog:
     path : path
     strict : bool
         Refuse a log that is damaged or not complete, instead of giving what precedes the damage.
+    end : int, optional
+        Read only what lies before this byte.
 
     Raises
     ------
@@ -209,7 +217,7 @@ def read_log(path: str | os.PathLike[str], *, strict: bool = False) -> EventLog:
         missing.
     """
     try:
-        log = open_log(Path(path))
+        log = open_log(Path(path), end)
     except DamagedError as found:
         raise LogError(f"{path} cannot be read: {Damage(found.offset, found.reason)}") from found
     if strict and not log.complete:

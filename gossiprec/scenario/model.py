@@ -7,6 +7,7 @@ from typing import Annotated, Any
 from pydantic import Field, PrivateAttr, SerializeAsAny, ValidationError
 
 from gossiprec.options import Options
+from gossiprec.scenario.checkpoint import Checkpoint
 from gossiprec.scenario.explain import explain
 from gossiprec.scenario.network import Network
 from gossiprec.scenario.problems import Problems, SourceMap
@@ -79,7 +80,7 @@ class Scenario(Identity):
         See :class:`Identity`.
     dataset : DatasetChoice
     model, protocol : Choice
-    training, network, evaluate, executor
+    training, network, evaluate, executor, checkpoint
         Fixed sections, see :mod:`gossiprec.scenario.sections`.
     policies : tuple of PolicyChoice
     observers : tuple of Choice
@@ -95,6 +96,7 @@ class Scenario(Identity):
     observers: tuple[Choice, ...] = ()
     evaluate: Evaluate = Evaluate()
     executor: Executor = Executor()
+    checkpoint: Checkpoint = Checkpoint()
     _source_map: SourceMap = PrivateAttr(default_factory=SourceMap)
 
     @property
@@ -135,6 +137,7 @@ FIXED: dict[str, type[Options]] = {
     "network": Network,
     "evaluate": Evaluate,
     "executor": Executor,
+    "checkpoint": Checkpoint,
 }
 """The sections that are the same whatever data set, model or protocol a scenario names."""
 
