@@ -207,6 +207,7 @@ class _Running:
                 "privacy": self._ledger.summary(),
                 "attack_seconds": seconds_by_label(self._prepared.meters),
                 **({"membership": membership} if membership else {}),
+                **self._prepared.protocol.report(),
             }
         )
         self._directory.finish(status)
