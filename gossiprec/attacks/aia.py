@@ -163,6 +163,8 @@ class AIA(Attack):
                 if program.merge_keep[merge] == 0:
                     self._begin_round(rows[program.source[task]])
                 victim = self._sender_of[program.merge_message[merge]]
+                if victim == self.world.coordinator:
+                    continue  # the version pushed last, of which the new one keeps a share
                 if self._sent is None:
                     continue  # a client without data, before all others: it weighs nothing and begins no round
                 self._features[victim] = rows[program.merge_row[merge], items] - self._sent

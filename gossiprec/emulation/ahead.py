@@ -55,6 +55,7 @@ def make_engine(
         recorder=tape,
         wakes=protocol.wakes,
         inline=inline,
+        steering=protocol if protocol.steers else None,
     )
     return engine, inline
 

@@ -261,6 +261,7 @@ class Running:
                 "privacy": self._ledger.summary(),
                 "attack_seconds": times.attack_seconds,
                 **({"membership": membership} if membership else {}),
+                **self._prepared.protocol.report(),
                 **({"notes": self._directory.notes} if self._directory.notes else {}),
             }
         )

@@ -21,10 +21,23 @@ def check_sections(scenario: Scenario, problems: Problems) -> None:
             ("protocol", "fanout"),
             f"found {fanout}, but a view has {view} peers; lower fanout or raise view.size",
         )
+    aggregation = protocol.get("aggregation") or {}
+    if aggregation.get("name") == "buffered" and _takes_no_time(plain["network"]):
+        problems.add(
+            ("protocol", "aggregation"),
+            "buffered aggregation lives on answers that take time, but latency is 0 and computing takes no time: all "
+            "would happen at once; give network.latency a value",
+        )
     for key in ("policies", "observers"):
         for index, entry in enumerate(plain[key]):
             if entry in plain[key][:index]:
                 problems.add((key, index), f"repeats {key}.{plain[key].index(entry)}; remove one of them")
+
+
+def _takes_no_time(network: dict[str, Any]) -> bool:
+    latency = network["latency"]
+    instant = latency.get("law") == "constant" and latency.get("value") == 0.0
+    return instant and not network.get("bandwidth") and not network.get("compute")
 
 
 def check_sizes(scenario: Scenario, n_users: int, n_items: int) -> None:
@@ -60,6 +73,10 @@ def _oversized(plain: dict[str, Any], n_users: int, n_items: int) -> Iterator[tu
     participation = _number(protocol, "participation")
     if participation is not None and round(participation * n_users) < 1:
         yield ("protocol", "participation"), f"found {participation}, which is no node out of {n_users}"
+    concurrency = _number(protocol.get("aggregation"), "concurrency")
+    if concurrency is not None and concurrency > n_users:
+        at = ("protocol", "aggregation", "concurrency")
+        yield at, f"found {concurrency}, but there are only {n_users} clients"
     for index, metric in enumerate(plain["evaluate"]["metrics"]):
         found = METRIC.fullmatch(metric)
         if found and ranks_all_items(metric) and int(found[3]) >= n_items:

@@ -28,6 +28,20 @@ class Control(Protocol):
         """Return the receivers of what `node` sends on the delivery of `message`."""
 
 
+class Steering(Protocol):
+    """What the engine asks of a protocol whose one waking node sets its next wake by what arrives."""
+
+    @property
+    def factor(self) -> float:
+        """By what to multiply the sender's weight in the merge of the delivery that came last."""
+
+    def on_sent(self, first: int, receivers: Sequence[int]) -> None:
+        """Note that the receivers named last are sent messages first, first + 1, ..."""
+
+    def next_wake(self, now: float) -> float | None:
+        """Return when the next wake is due, as things stand; None: when the clock rings."""
+
+
 class Recorder(Protocol):
     """Where the engine writes what happened."""
 
@@ -38,6 +52,9 @@ class Recorder(Protocol):
 
     def deliver(self, time: float, receiver: int, message: int, receivers: Sequence[int]) -> None:
         """Record a delivery and what it made the receiver send."""
+
+    def weigh(self, factor: float) -> None:
+        """Record what the delivery recorded last weighs."""
 
     def drop(self, time: float, receiver: int, message: int) -> None:
         """Record a lost message."""
@@ -84,6 +101,8 @@ class Engine:
         Wakes of each waking node.
     inline : bool
         Deliveries follow from the wakes (instant network, no replies), and are neither scheduled nor recorded.
+    steering : Steering, optional
+        Sets the wakes of the clock's one node.
     """
 
     def __init__(
@@ -95,6 +114,7 @@ class Engine:
         recorder: Recorder,
         wakes: int,
         inline: bool,
+        steering: Steering | None = None,
     ) -> None:
         self.env = simpy.Environment()
         self.wakes_left = dict.fromkeys(clock.node_ids, wakes)
@@ -105,6 +125,10 @@ class Engine:
         self._network = network
         self._recorder = recorder
         self._inline = inline
+        self._steering = steering
+        self._pending: _Occurrence | None = (
+            None  # the steered node's next wake; those that it replaces ring in vain
+        )
         self._arrived: list[_Occurrence] = []  # deliveries that have happened, to be used again
         for node in clock.node_ids:
             event = _Occurrence(self.env, self._wake, node, -1)
@@ -126,6 +150,8 @@ class Engine:
             self.env.run(until=time)
 
     def _wake(self, event: _Occurrence) -> None:
+        if self._pending is not None and event is not self._pending:
+            return
         node = event.node
         now = self.env.now
         receivers = self._control.on_wake(node, now)
@@ -139,6 +165,18 @@ class Engine:
             self.env.schedule(event, NORMAL, self._clock.next_interval(node))
         if not self._inline:
             self._send(node, first, receivers)
+        if self._steering:
+            self._steer(self._steering, first, receivers)
+
+    def _steer(self, steering: Steering, first: int, receivers: Sequence[int]) -> None:
+        """Tell which messages have gone out, and move the next wake to where it is due."""
+        if receivers:
+            steering.on_sent(first, receivers)
+        (node,) = self._clock.node_ids
+        due = steering.next_wake(self.env.now) if self.wakes_left[node] else None
+        if due is not None:
+            self._pending = _Occurrence(self.env, self._wake, node, -1)
+            self.env.schedule(self._pending, NORMAL, due - self.env.now)
 
     def _send(self, sender: int, first: int, receivers: Sequence[int]) -> None:
         """Put messages first, first + 1, ... on the network."""
@@ -168,3 +206,7 @@ class Engine:
         self._arrived.append(event)
         if receivers:
             self._send(node, first, receivers)
+        if self._steering:
+            if self._steering.factor != 1.0:
+                self._recorder.weigh(self._steering.factor)
+            self._steer(self._steering, first, receivers)
