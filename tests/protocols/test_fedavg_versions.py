@@ -102,6 +102,17 @@ def test_a_discarded_answer_is_merged_with_no_weight():
     assert keeps == {0: 0.0, 1: 1.0}
 
 
+def test_the_coordinators_observers_see_what_it_discards():
+    control = fedavg(2, rounds=2, round={"deadline": 1.0, "late": "discard"})
+    segment = play(control, Script(0.25, n1=[1.0]))
+    made = planner(control, inline=False, weights=[1, 1], pools=[{2}])
+
+    seen = made.plan(segment).sightings
+
+    assert segment.factor.min() == 0
+    assert sorted(seen.victim.tolist()) == [0, 0, 1, 1]
+
+
 def test_a_round_of_which_nothing_comes_leaves_the_model_as_it_is():
     for aggregation in ({"name": "synchronous"}, {"name": "synchronous", "mixing": 0.5}):
         control = fedavg(2, rounds=3, round={"give_up": 2.0}, aggregation=aggregation)
