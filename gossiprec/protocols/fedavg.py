@@ -88,6 +88,11 @@ class FedAvg(Protocol):
         return self.options.rounds
 
     @property
+    def horizon(self) -> float:
+        """As the clock says, or if every round is given up."""
+        return super().horizon if self._pace.longest is None else 1.0 + self.wakes * self._pace.longest
+
+    @property
     def _n_asked(self) -> int:
         return max(1, round(self.options.participation * self.n_users))
 

@@ -44,6 +44,11 @@ class Pace(ABC):
         """Clients that are not to be asked now, because they are at work."""
         return ()
 
+    @property
+    def longest(self) -> float | None:
+        """Longest time between two wakes; None: as the clock says."""
+        return None
+
     @abstractmethod
     def begin(self, version: int, clients: Iterable[int], now: float) -> None:
         """Note that a version has been published, and who has been asked to train it."""
@@ -107,6 +112,11 @@ class Deadline(Pace):
         """As many in every round."""
         return self._n_asked
 
+    @property
+    def longest(self) -> float:
+        """Until the coordinator gives up."""
+        return self._options.longest
+
     def begin(self, version: int, clients: Iterable[int], now: float) -> None:
         """Give up who has not answered, and begin a round."""
         self.tally.given_up += len(self._waiting)
@@ -165,6 +175,11 @@ class Buffer(Pace):
     def busy(self) -> Collection[int]:
         """Clients at work, as of the last call of :meth:`vacancies`."""
         return {client for _, client in self._gives_up}
+
+    @property
+    def longest(self) -> float:
+        """Until all clients at work are given up."""
+        return self._options.give_up
 
     def begin(self, version: int, clients: Iterable[int], now: float) -> None:
         """Empty the buffer; where fewer clients work than fill it, it is full when they have all answered."""

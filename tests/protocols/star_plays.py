@@ -5,25 +5,30 @@ from __future__ import annotations
 import numpy as np
 
 from gossiprec.compute.tape import Event, Tape
+from gossiprec.sim.causes import LOSS
 from gossiprec.sim.engine import Engine
+from gossiprec.sim.network import lost
 from gossiprec.sim.presence import Presence
+from gossiprec.sim.transport import Transport
 from tests.properties.tapes import protocol
 
 LOST = None
 
 
 class Script:
-    """Delays by sender: those written for it in turn, then the usual one; None: lost."""
+    """Delays by sender: those written for it in turn, then the usual one; None: lost. `doubled` senders send twice."""
 
-    instant = False
-
-    def __init__(self, usual=0.0, **delays):
-        self._usual = usual
+    def __init__(self, usual=0.0, doubled=(), **delays):
+        self._usual, self._doubled = usual, doubled
         self._delays = {int(name[1:]): list(times) for name, times in delays.items()}
 
-    def delay(self, sender):
+    def one(self, sender, receiver, leave):
         waiting = self._delays.get(sender)
-        return waiting.pop(0) if waiting else self._usual
+        delay = waiting.pop(0) if waiting else self._usual
+        return lost(LOSS) if delay is LOST else delay
+
+    def with_copies(self, sender, receivers):
+        return [*receivers, *receivers] if sender in self._doubled else receivers
 
 
 def fedavg(n_users, seed=1, presence=None, **options):
@@ -46,10 +51,11 @@ def play(control, network, until=1000.0):
     engine = Engine(
         control=control,
         clock=control.clock,
-        network=network,
+        transport=Transport(network, control.presence),
         recorder=tape,
         wakes=control.wakes,
-        inline=False,
+        presence=control.presence,
+        mode="step",
         steering=control if control.steers else None,
     )
     engine.run_until(until)

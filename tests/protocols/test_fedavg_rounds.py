@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from gossiprec.sim.network import Network
 from tests.protocols.star_plays import LOST, Script, away, coordinator_lines, fedavg, play
 
 
@@ -24,8 +23,7 @@ def columns(segment):
 def test_on_an_instant_network_rounds_that_wait_are_rounds_by_the_clock():
     def tape(**options):
         control = fedavg(6, rounds=5, participation=0.5, **options)
-        network = Network(7, law="constant", latency=0.0, loss=0.0, seed=1)
-        return columns(play(control, network))
+        return columns(play(control, Script(0.0)))
 
     assert tape(round={}) == tape()
 
@@ -96,8 +94,22 @@ def test_a_lost_client_costs_a_round_no_more_than_its_patience():
     assert [line[0] for line in lines if len(line) == 2] == [1.0, 4.0]
 
 
+def test_an_answer_of_which_the_network_makes_copies_counts_once():
+    """Client 1 gets its job twice, trains twice and answers twice; client 0's answer comes twice."""
+    for doubled, extra in [((0,), [(1.5, 0, 0.0)]), ((3,), [(1.5, 0, 0.0), (1.5, 1, 0.0), (1.5, 2, 0.0)])]:
+        lines = rounds(3, Script(0.25, doubled=doubled), at_least=0.0, number=1)
+
+        assert sorted(lines[1:]) == sorted([(1.5, 0, 1.0), (1.5, 1, 1.0), (1.5, 2, 1.0), *extra])
+
+
+def test_what_is_sent_to_a_client_that_is_away_is_given_up():
+    lines = rounds(3, Script(0.25), presence=away(4, n1=[0.5, 2.0]), give_up=3.0)
+
+    assert lines[:4] == [(1.0, [0, 1, 2]), (1.5, 0, 1.0), (1.5, 2, 1.0), (4.0, [0, 1, 2])]
+
+
 def test_clients_that_are_away_need_not_be_asked():
-    lines = rounds(4, Script(0.25), presence=away(5, n1=[0.5, 1.5], n3=[1.2, 9.0]), ask="online")
+    lines = rounds(4, Script(0.25), presence=away(5, n1=[0.5, 1.5], n3=[1.6, 9.0]), ask="online")
 
     assert [line[1] for line in lines if len(line) == 2] == [[0, 2, 3], [0, 1, 2]]
 

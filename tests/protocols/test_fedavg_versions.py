@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gossiprec.compute.planner import SMALL
+from gossiprec.sim.latency import Latency
+from gossiprec.sim.laws import Exponential
 from gossiprec.sim.network import Network
 from tests.compute.test_planner import flat
 from tests.properties.tapes import Naive, Plans, first_values, planner, protocol, trained
@@ -81,14 +85,8 @@ def test_with_a_buffer_of_one_it_is_fedasync():
 
 def first_events(segment, number):
     """Return a segment's first events; its messages all stay."""
-    fields = {name: getattr(segment, name)[:number] for name in ("kind", "node", "message", "count", "time")}
-    return type(segment)(
-        **fields,
-        factor=segment.factor[:number],
-        sender=segment.sender,
-        receiver=segment.receiver,
-        first_message=segment.first_message,
-    )
+    names = ("kind", "node", "message", "count", "time", "factor")
+    return dataclasses.replace(segment, **{name: getattr(segment, name)[:number] for name in names})
 
 
 def test_a_discarded_answer_is_merged_with_no_weight():
@@ -102,6 +100,17 @@ def test_a_discarded_answer_is_merged_with_no_weight():
     }
 
     assert keeps == {0: 0.0, 1: 1.0}
+
+
+def test_the_coordinators_observers_see_what_it_discards():
+    control = fedavg(2, rounds=2, round={"deadline": 1.0, "late": "discard"})
+    segment = play(control, Script(0.25, n1=[1.0]))
+    made = planner(control, inline=False, weights=[1, 1], pools=[{2}])
+
+    seen = made.plan(segment).sightings
+
+    assert segment.factor.min() == 0
+    assert sorted(seen.victim.tolist()) == [0, 0, 1, 1]
 
 
 def test_a_round_of_which_nothing_comes_leaves_the_model_as_it_is():
@@ -158,8 +167,14 @@ def stars(draw):
         round=ends,
     )
     loss, latency = draw(st.sampled_from([0.0, 0.2])), draw(st.sampled_from([0.3, 1.0]))
-    network = Network(control.n_nodes, law="exponential", latency=latency, loss=loss, seed=control.seed)
-    return control, play(control, network)
+    return control, play(control, noisy(control, latency, loss))
+
+
+def noisy(control, latency, loss):
+    """Return a network of exponential latencies with losses and copies."""
+    n, seed = control.n_nodes, control.seed
+    times = Latency(Exponential(latency), n_nodes=n, seed=seed)
+    return Network(n, latency=times, loss=loss, duplication=loss / 2, seed=seed)
 
 
 @settings(max_examples=150, deadline=None, derandomize=True)
@@ -203,7 +218,7 @@ def test_the_compiled_loop_weighs_and_mixes_alike():
     }
     options["aggregation"]["staleness"] = {"law": "polynomial"}
     control = protocol("fedavg", 9, **options)
-    segment = play(control, Network(10, law="exponential", latency=0.4, loss=0.1, seed=3))
+    segment = play(control, noisy(control, 0.4, 0.1))
     assert segment.factor.min(initial=1.0) < 1
 
     plain, fast = (
