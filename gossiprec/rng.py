@@ -67,13 +67,31 @@ def philox_words(seed: int, index: IntLike, counter: IntLike, node: IntLike, pur
 def uniforms(seed: int, counter: IntLike, node: IntLike, purpose: int) -> npt.NDArray[np.float64]:
     """Return one uniform draw in the open interval (0, 1), of 53 bits, per element."""
     words = philox_words(seed, 0, counter, node, purpose).astype(np.uint64)
-    bits = (words[..., 0] >> np.uint64(5)) * np.uint64(1 << 26) + (words[..., 1] >> np.uint64(6))
-    return (bits.astype(np.float64) + 0.5) * 2.0**-53
+    return _unit(words[..., 0], words[..., 1])
 
 
 def exponentials(seed: int, counter: IntLike, node: IntLike, purpose: int) -> npt.NDArray[np.float64]:
     """Return one draw of the exponential law with mean 1 per element."""
     return -np.log(uniforms(seed, counter, node, purpose))
+
+
+def normals(seed: int, counter: IntLike, node: IntLike, purpose: int) -> npt.NDArray[np.float64]:
+    """Return one draw of the normal law with mean 0 and variance 1 per element.
+
+    References
+    ----------
+    G. E. P. Box, M. E. Muller, "A note on the generation of random normal deviates", Annals of Mathematical
+    Statistics 29, 1958. Radius and angle take two of the block's four words each.
+    """
+    words = philox_words(seed, 0, counter, node, purpose).astype(np.uint64)
+    radius = np.sqrt(-2.0 * np.log(_unit(words[..., 0], words[..., 1])))
+    return radius * np.cos(2.0 * np.pi * _unit(words[..., 2], words[..., 3]))
+
+
+def _unit(high: npt.NDArray[np.uint64], low: npt.NDArray[np.uint64]) -> npt.NDArray[np.float64]:
+    """Return numbers in the open interval (0, 1) of 53 bits from two words each."""
+    bits = (high >> np.uint64(5)) * np.uint64(1 << 26) + (low >> np.uint64(6))
+    return (bits.astype(np.float64) + 0.5) * 2.0**-53
 
 
 def generator(seed: int, purpose: str, node: int = 0) -> np.random.Generator:

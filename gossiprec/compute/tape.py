@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -56,6 +56,22 @@ class Behaviour:
 
 
 @dataclass(frozen=True)
+class Misses:
+    """Clocks that rang in vain.
+
+    Attributes
+    ----------
+    time : ndarray of float64, shape (n,)
+    node, cause : ndarray of int32, shape (n,)
+        The cause as the log numbers it.
+    """
+
+    time: F64
+    node: I32
+    cause: I32
+
+
+@dataclass(frozen=True)
 class Segment:
     """A stretch of tape.
 
@@ -65,8 +81,15 @@ class Segment:
         `node` woke or is the receiver; `message` is the one that arrived or was lost, -1 for a wake; `count` is how
         many messages the node sent in answer.
     time : ndarray of float64, shape (n_events,)
+    ready : ndarray of float64, shape (n_events,)
+        When the node had done what the event made it do, and sent its messages: `time`, unless computing takes time.
+    cause : ndarray of int32, shape (n_events,)
+        Why a message was lost, as the log numbers it; -1 for other events.
+    queued : ndarray of float64, shape (n_events,)
+        Time that a delivered message lost to others on shared bandwidth.
     sender, receiver : ndarray of int32, shape (n_messages,)
         The messages sent in this stretch, in order; their ids continue from `first_message`.
+    misses : Misses
     """
 
     kind: I32
@@ -74,14 +97,21 @@ class Segment:
     message: I32
     count: I32
     time: F64
+    ready: F64
+    cause: I32
+    queued: F64
     sender: I32
     receiver: I32
     first_message: int
+    misses: Misses
 
     @property
     def sent_at(self) -> F64:
         """Virtual time at which each message was sent, shape (n_messages,)."""
-        return np.repeat(self.time, self.count)
+        return np.repeat(self.ready, self.count)
+
+
+_COLUMNS = ("kind", "node", "message", "count", "time", "ready", "cause", "queued")
 
 
 def joined(stretches: Sequence[Segment]) -> Segment:
@@ -90,14 +120,30 @@ def joined(stretches: Sequence[Segment]) -> Segment:
     def all_of(name: str) -> npt.NDArray[Any]:
         return np.concatenate([getattr(stretch, name) for stretch in stretches])
 
+    misses = [stretch.misses for stretch in stretches]
     return Segment(
-        **{name: all_of(name) for name in ("kind", "node", "message", "count", "time", "sender", "receiver")},
+        **{name: all_of(name) for name in (*_COLUMNS, "sender", "receiver")},
         first_message=stretches[0].first_message,
+        misses=Misses(
+            *[np.concatenate([getattr(m, name) for m in misses]) for name in ("time", "node", "cause")]
+        ),
     )
 
 
+class Happenings(Protocol):
+    """A stretch of events in order, as columns of a segment."""
+
+    @property
+    def receiver(self) -> I32:
+        """Receivers of all messages sent."""
+
+
 class Tape:
-    """A growing tape, cut into segments as it is consumed."""
+    """A growing tape, cut into segments as it is consumed.
+
+    It grows event by event (:meth:`wake`, :meth:`deliver`, :meth:`drop`) or by a stretch of events at a time
+    (:meth:`extend`); not in both ways between two cuts.
+    """
 
     def __init__(self) -> None:
         self.n_messages = 0
@@ -108,40 +154,95 @@ class Tape:
         self._rows: list[int] = []  # four of each event; lists grow several times faster than arrays
         self._times: list[float] = []
         self._receivers: list[int] = []
+        self._ready: dict[
+            int, float
+        ] = {}  # what follows is kept for the few events that have it, by their place
+        self._causes: dict[int, int] = {}
+        self._queued: dict[int, float] = {}
+        self._misses: list[tuple[float, int, int]] = []
+        self._blocks: list[Happenings] = []
 
-    def wake(self, time: float, node: int, receivers: Sequence[int]) -> None:
-        """Append a wake of `node`, which sends one message to each of `receivers`."""
+    def wake(self, time: float, node: int, receivers: Sequence[int], ready: float | None = None) -> None:
+        """Append a wake of `node`, which sends one message to each of `receivers`, when it is `ready`."""
         count = len(receivers)
+        if ready is not None and ready != time:
+            self._ready[len(self._times)] = ready
         self._rows += (0, node, -1, count)
         self._times.append(time)
         self._receivers += receivers
         self.n_messages += count
 
-    def deliver(self, time: float, receiver: int, message: int, receivers: Sequence[int] = ()) -> None:
+    def miss(self, time: float, node: int, cause: int) -> None:
+        """Append a ring of the node's clock in vain."""
+        self._misses.append((time, node, cause))
+
+    def deliver(
+        self,
+        time: float,
+        receiver: int,
+        message: int,
+        receivers: Sequence[int] = (),
+        ready: float | None = None,
+        queued: float = 0.0,
+    ) -> None:
         """Append the arrival of `message` at `receiver`, which sends one message to each of `receivers`."""
+        if ready is not None and ready != time:
+            self._ready[len(self._times)] = ready
+        if queued:
+            self._queued[len(self._times)] = queued
         self._rows += (1, receiver, message, len(receivers))
         self._times.append(time)
         self._receivers += receivers
         self.n_messages += len(receivers)
 
-    def drop(self, time: float, receiver: int, message: int) -> None:
+    def drop(self, time: float, receiver: int, message: int, cause: int = 0) -> None:
         """Append the loss of `message` on its way to `receiver`."""
+        self._causes[len(self._times)] = cause
         self._rows += (2, receiver, message, 0)
         self._times.append(time)
 
+    def extend(self, happenings: Happenings) -> None:
+        """Append a stretch of events."""
+        self._blocks.append(happenings)
+        self.n_messages += len(happenings.receiver)
+
     def cut(self) -> Segment:
         """Return everything since the last cut."""
-        kind, node, message, count = np.array(self._rows, np.int32).reshape(-1, 4).T.copy()
+        columns = self._from_blocks() if self._blocks else self._from_rows()
+        time, node, cause = zip(*self._misses, strict=True) if self._misses else ((), (), ())
         segment = Segment(
-            kind=kind,
-            node=node,
-            message=message,
-            count=count,
-            time=np.array(self._times, np.float64),
-            sender=np.repeat(node, count),
-            receiver=np.array(self._receivers, np.int32),
+            **columns,
+            sender=np.repeat(columns["node"], columns["count"]),
             first_message=self._first_message,
+            misses=Misses(np.array(time, np.float64), np.array(node, np.int32), np.array(cause, np.int32)),
         )
         self._first_message = self.n_messages
         self._clear()
         return segment
+
+    def _from_rows(self) -> dict[str, npt.NDArray[Any]]:
+        kind, node, message, count = np.array(self._rows, np.int32).reshape(-1, 4).T.copy()
+        time = np.array(self._times, np.float64)
+        return {
+            "kind": kind, "node": node, "message": message, "count": count, "time": time,
+            "ready": _with(time, self._ready),
+            "cause": _with(np.full(len(time), -1, np.int32), self._causes),
+            "queued": _with(np.zeros(len(time)), self._queued),
+            "receiver": np.array(self._receivers, np.int32),
+        }  # fmt: skip
+
+    def _from_blocks(self) -> dict[str, npt.NDArray[Any]]:
+        assert not self._times, "a tape grows by events or by stretches between two cuts, not by both"
+        return {
+            name: np.concatenate([getattr(block, name) for block in self._blocks])
+            for name in (*_COLUMNS, "receiver")
+        }
+
+
+def _with(column: npt.NDArray[Any], values: dict[int, Any]) -> npt.NDArray[Any]:
+    """Return the column with some values replaced, by their places."""
+    if not values:
+        return column
+    changed = column.copy()
+    changed[list(values.keys())] = list(values.values())
+    return changed

@@ -12,10 +12,11 @@ import numpy.typing as npt
 
 from gossiprec.attacks.base import Meetings
 from gossiprec.compute.tape import Event, Op, Segment, Tape
+from gossiprec.emulation.conditions import make_network
 from gossiprec.protocols import Protocol
 from gossiprec.scenario import Scenario
 from gossiprec.sim.engine import Control, Engine
-from gossiprec.sim.network import Network
+from gossiprec.sim.transport import Transport
 
 
 @dataclass(frozen=True)
@@ -39,22 +40,18 @@ def make_engine(
     scenario: Scenario, protocol: Protocol, *, control: Control, tape: Tape
 ) -> tuple[Engine, bool]:
     """Return an engine at time 0, and whether deliveries are implied: instant, certain, and answered by nobody."""
-    latency = scenario.network.latency
-    network = Network(
-        protocol.n_nodes,
-        law=latency.law,
-        latency=latency.value if latency.law == "constant" else latency.mean,
-        loss=scenario.network.loss,
-        seed=scenario.seed,
-    )
-    inline = network.instant and not protocol.replies
+    presence = protocol.presence
+    network = make_network(scenario, protocol.n_nodes)
+    inline = network.instant and presence.always and not protocol.replies
+    together = not protocol.replies and not protocol.chooses_by_value
     engine = Engine(
         control=control,
         clock=protocol.clock,
-        network=network,
+        transport=Transport(network, presence),
         recorder=tape,
         wakes=protocol.wakes,
-        inline=inline,
+        presence=presence,
+        mode="inline" if inline else "stretch" if together else "step",
     )
     return engine, inline
 
@@ -66,7 +63,8 @@ def play_to_ticks(engine: Engine, tape: Tape, scenario: Scenario, protocol: Prot
         due = number * scenario.evaluate.every * protocol.clock.mean
         engine.run_until(math.nextafter(due, math.inf))
         segment, over = tape.cut(), engine.finished
-        yield Tick(segment, float(segment.time[-1]) if over else due, round(engine.n_wakes / n_waking))
+        at = max([*segment.time[-1:].tolist(), *segment.misses.time[-1:].tolist()]) if over else due
+        yield Tick(segment, at, round(engine.n_wakes / n_waking))
         if over:
             return
 

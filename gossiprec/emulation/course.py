@@ -60,7 +60,7 @@ class Foreseen(Course):
         segments = [tick.segment for tick in self.ticks]
         self.updates = np.sum([count_updates(s, protocol, self.inline) for s in segments], axis=0)
         self.n_updates = int(self.updates.sum())
-        self.n_wakes = sum(int((s.kind == Event.WAKE).sum()) for s in segments)
+        self.n_wakes = sum(int((s.kind == Event.WAKE).sum()) + len(s.misses.time) for s in segments)
         self.n_messages = sum(len(s.receiver) for s in segments)
         self.virtual_time = self.ticks[-1].time
         self.meetings = meetings_in(segments, self.inline)
@@ -121,3 +121,7 @@ class Unforeseen(Course):
         """Note that the node has something to appraise."""
         self._waiting.add(node)
         return self._protocol.on_receive(node, message, now)
+
+    def on_missed_wake(self, node: int, now: float) -> None:
+        """Tell the protocol."""
+        self._protocol.on_missed_wake(node, now)

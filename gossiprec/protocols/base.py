@@ -125,6 +125,14 @@ class Protocol(ABC):
         """Return the receivers of what the node sends on the delivery of a message."""
         return ()
 
+    def on_missed_wake(self, node: int, now: float) -> None:  # noqa: B027 (most protocols draw nothing)
+        """Take note that the node's clock rang in vain; what this wake would have drawn is passed over."""
+
+    @property
+    def horizon(self) -> float:
+        """Virtual time at which the last clock has rung, or later."""
+        return float(self.clock.intervals(0, self.wakes).sum(axis=1).max())
+
     def predicted_fraction_met(self, rounds: float) -> float | None:
         """Return the fraction of the others that a node has met after so many rounds, if foreseeable."""
         return None

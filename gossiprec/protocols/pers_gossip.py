@@ -119,6 +119,12 @@ class PersGossip(Gossip):
             self._heard[node] = {}
         return self._view[node]
 
+    def on_missed_wake(self, node: int, now: float) -> None:
+        """Pass over what this wake would have drawn; a refresh that fell due before it is made up for at the next."""
+        self._draws.next_receivers(node)
+        if self._due.take(node):
+            self._view[node] = []
+
     def _refreshed(self, node: int, drawn: Sequence[int]) -> list[int]:
         heard = self._heard[node]
         best = sorted(heard, key=lambda sender: (-heard[sender], sender))[: self.n_exploited]

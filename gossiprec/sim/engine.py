@@ -1,21 +1,29 @@
-"""The discrete-event engine: wakes and deliveries as SimPy events with callbacks.
+"""The discrete-event engine: clocks ring as SimPy events with callbacks; the transport says what becomes of messages.
 
-All state is plain data: SimPy's queue holds (time, priority, number, event) with events that carry a node or message
-id; counters lie in the clock and network. There are no generator frames to lose.
+All state is plain data: SimPy's queue holds (time, priority, number, event) with events that carry a node id and a
+rank; the transport holds messages; counters lie in the clock, the network and the work. There are no generator frames
+to lose. What happens at the same time happens in the order in which it was scheduled (its rank): a node's next ring
+is scheduled before the messages of its present wake.
 """
 
 from __future__ import annotations
 
 import gc
+import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, Protocol
+from heapq import heappush
+from typing import Any, Literal, Protocol
 
 import simpy
 from simpy.events import NORMAL
 
+from gossiprec.sim.causes import ARRIVED, BUSY, OFFLINE
 from gossiprec.sim.clock import WakeClock
-from gossiprec.sim.network import Network
+from gossiprec.sim.presence import Presence
+from gossiprec.sim.stretch import Happenings, Stretch
+from gossiprec.sim.transport import Outcome, Transport
+from gossiprec.sim.work import Work
 
 
 class Control(Protocol):
@@ -27,20 +35,37 @@ class Control(Protocol):
     def on_receive(self, node: int, message: int, now: float) -> Sequence[int]:
         """Return the receivers of what `node` sends on the delivery of `message`."""
 
+    def on_missed_wake(self, node: int, now: float) -> None:
+        """Take note that the node's clock rang in vain: it is away, or still busy."""
+
 
 class Recorder(Protocol):
     """Where the engine writes what happened."""
 
     n_messages: int
 
-    def wake(self, time: float, node: int, receivers: Sequence[int]) -> None:
-        """Record a wake and what it sent."""
+    def wake(self, time: float, node: int, receivers: Sequence[int], ready: float) -> None:
+        """Record a wake and what it sends when it is `ready`."""
 
-    def deliver(self, time: float, receiver: int, message: int, receivers: Sequence[int]) -> None:
-        """Record a delivery and what it made the receiver send."""
+    def miss(self, time: float, node: int, cause: int) -> None:
+        """Record a ring in vain."""
 
-    def drop(self, time: float, receiver: int, message: int) -> None:
+    def deliver(
+        self,
+        time: float,
+        receiver: int,
+        message: int,
+        receivers: Sequence[int],
+        ready: float,
+        queued: float,
+    ) -> None:
+        """Record a delivery and what it makes the receiver send when it is `ready`."""
+
+    def drop(self, time: float, receiver: int, message: int, cause: int) -> None:
         """Record a lost message."""
+
+    def extend(self, happenings: Happenings) -> None:
+        """Record wakes, deliveries and drops in their order."""
 
 
 @contextmanager
@@ -55,19 +80,36 @@ def _no_garbage() -> Iterator[None]:
             gc.enable()
 
 
-class _Occurrence(simpy.Event):
-    """An event of ours: a node wakes, or a message arrives. Used again once it has happened."""
+class _Ring(simpy.Event):
+    """A clock that rings. Used again once it has rung."""
 
-    def __init__(
-        self, env: simpy.Environment, callback: Callable[[Any], None], node: int, message: int
-    ) -> None:
+    def __init__(self, env: simpy.Environment, callback: Callable[[Any], None], node: int, rank: int) -> None:
         super().__init__(env)
         self._ok = True
         self._value = None
         self.reaction = [callback]
         self.callbacks = self.reaction
         self.node = node
-        self.message = message
+        self.rank = rank
+
+
+class _Agenda(simpy.Environment):
+    """SimPy's queue with absolute times, whose head can be looked at."""
+
+    def put(self, event: _Ring, time: float) -> None:
+        """Schedule an event for a time, to the bit."""
+        heappush(self._queue, (time, NORMAL, next(self._eid), event))
+
+    @property
+    def head(self) -> tuple[float, int]:
+        """Time and rank of the next ring."""
+        if not self._queue:
+            return math.inf, 0
+        time, _, _, event = self._queue[0]
+        return time, getattr(event, "rank", -1)
+
+
+Mode = Literal["inline", "stretch", "step"]
 
 
 class Engine:
@@ -78,12 +120,17 @@ class Engine:
     control : Control
     clock : WakeClock
         Names the nodes that wake, and when.
-    network : Network
+    transport : Transport
     recorder : Recorder
     wakes : int
-        Wakes of each waking node.
-    inline : bool
-        Deliveries follow from the wakes (instant network, no replies), and are neither scheduled nor recorded.
+        Rings of each node's clock; those that it misses count.
+    presence : Presence
+    work : Work, optional
+        How long nodes compute; no time if it is left out.
+    mode : {'inline', 'stretch', 'step'}
+        `inline`: deliveries follow from the wakes (instant network, no replies), and are neither scheduled nor
+        recorded. `stretch`: deliveries make nobody send, and are found for a stretch of time at once. `step`: one
+        after the other. The last two give the same results.
     """
 
     def __init__(
@@ -91,80 +138,156 @@ class Engine:
         *,
         control: Control,
         clock: WakeClock,
-        network: Network,
+        transport: Transport,
         recorder: Recorder,
         wakes: int,
-        inline: bool,
+        presence: Presence,
+        work: Work | None = None,
+        mode: Mode,
     ) -> None:
-        self.env = simpy.Environment()
+        self._agenda = _Agenda()
         self.wakes_left = dict.fromkeys(clock.node_ids, wakes)
         self.n_wakes = 0
-        self._due = wakes * len(clock.node_ids)  # wakes to come and messages on their way
+        self.now = 0.0
+        self._due = wakes * len(clock.node_ids)
         self._control = control
         self._clock = clock
-        self._network = network
+        self._transport = transport
         self._recorder = recorder
-        self._inline = inline
-        self._arrived: list[_Occurrence] = []  # deliveries that have happened, to be used again
+        self._presence = presence
+        self._work = work
+        self._mode = mode
+        self._hindered = work is not None or not presence.always
+        self._stretch = Stretch()
+        self._last_ring = (0.0, 0)
+        self._rank = 0
+        self._next: dict[int, _Ring | None] = {}
         for node in clock.node_ids:
-            event = _Occurrence(self.env, self._wake, node, -1)
-            self.env.schedule(event, NORMAL, clock.next_interval(node))
-
-    @property
-    def now(self) -> float:
-        """Virtual time."""
-        return float(self.env.now)
+            self._set_alarm(node, clock.next_interval(node))
 
     @property
     def finished(self) -> bool:
         """Whether nothing is left to happen."""
-        return self._due == 0
+        return self._due == 0 and self._transport.idle
+
+    def wake_at(self, node: int, time: float) -> None:
+        """Let a node's clock ring at a time, instead of when it would ring next.
+
+        On its wake, what it says here replaces the interval of its clock. Without effect once the clock has rung as
+        often as it does.
+
+        Raises
+        ------
+        ValueError
+            If the time has passed.
+        """
+        if time < self.now:
+            raise ValueError(f"node {node} cannot wake at {time}: it is {self.now}")
+        if self.wakes_left[node]:
+            self._set_alarm(node, time)
+
+    def _set_alarm(self, node: int, time: float) -> None:
+        event = self._next[node] = _Ring(self._agenda, self._wake, node, self._rank)
+        self._rank += 1
+        self._agenda.put(event, time)
 
     def run_until(self, time: float) -> None:
         """Let everything happen that is due before `time`."""
         with _no_garbage():
-            self.env.run(until=time)
+            if self._mode == "step":
+                self._step_until(time)
+            self._agenda.run(until=time)
+        if self._mode == "stretch":
+            over = None if self._due else self._last_ring
+            self._recorder.extend(self._stretch.cut(self._transport, time, over))
+        self.now = time
 
-    def _wake(self, event: _Occurrence) -> None:
-        node = event.node
-        now = self.env.now
-        receivers = self._control.on_wake(node, now)
-        first = self._recorder.n_messages
-        self._recorder.wake(now, node, receivers)
+    def _step_until(self, time: float) -> None:
+        while True:
+            at, rank = min(self._agenda.head, (time, -1))
+            outcome = self._transport.next_before(at, rank)
+            if outcome is not None:
+                self._arrive(outcome)
+            elif at < time:
+                self._agenda.step()
+            else:
+                break
+            if self._due == 0 and self._transport.moving == 0:
+                for waiting in self._transport.give_up(self.now):
+                    self._recorder.drop(waiting.time, waiting.receiver, waiting.message, waiting.cause)
+
+    def _wake(self, event: _Ring) -> None:
+        node, rank = event.node, event.rank
+        if self._next[node] is not event:
+            return  # an alarm has taken its place
+        now = self.now = self._agenda.now
+        self._next[node] = None
         self.n_wakes += 1
         self._due -= 1
         left = self.wakes_left[node] = self.wakes_left[node] - 1
-        if left:
+        cause = self._hindrance(node, now) if self._hindered else None
+        receivers = self._missed(node, now, cause) if cause is not None else self._control.on_wake(node, now)
+        if left and self._next[node] is None:
             event.callbacks = event.reaction
-            self.env.schedule(event, NORMAL, self._clock.next_interval(node))
-        if not self._inline:
-            self._send(node, first, receivers)
+            event.rank = self._rank
+            self._rank += 1
+            self._next[node] = event
+            self._agenda.put(event, now + self._clock.next_interval(node))
+        if cause is None:
+            self._woke(node, now, rank, receivers)
+        if not self._due:
+            self._last_ring = now, rank
 
-    def _send(self, sender: int, first: int, receivers: Sequence[int]) -> None:
-        """Put messages first, first + 1, ... on the network."""
-        for message, receiver in enumerate(receivers, first):
-            delay = self._network.delay(sender)
-            if delay is None:
-                self._recorder.drop(self.env.now, receiver, message)
-            else:
-                self._due += 1
-                self.env.schedule(self._arrival(receiver, message), NORMAL, delay)
+    def _hindrance(self, node: int, now: float) -> int | None:
+        """Return why a clock rings in vain, if it does."""
+        if not self._presence.is_online(node, now):
+            return OFFLINE
+        return BUSY if self._work is not None and self._work.busy_until[node] > now else None
 
-    def _arrival(self, receiver: int, message: int) -> _Occurrence:
-        if not self._arrived:
-            return _Occurrence(self.env, self._deliver, receiver, message)
-        event = self._arrived.pop()
-        event.callbacks = event.reaction
-        event.node = receiver
-        event.message = message
-        return event
+    def _missed(self, node: int, now: float, cause: int) -> tuple[()]:
+        self._control.on_missed_wake(node, now)
+        self._recorder.miss(now, node, cause)
+        return ()
 
-    def _deliver(self, event: _Occurrence) -> None:
-        node, now = event.node, self.env.now
-        self._due -= 1
-        receivers = self._control.on_receive(node, event.message, now)
+    def _woke(self, node: int, now: float, rank: int, receivers: Sequence[int]) -> None:
+        """Record a wake, and put what it sends on its way."""
+        if self._mode == "inline":
+            self._recorder.wake(now, node, receivers, now)
+            return
+        ready = now if self._work is None else self._work.woke(node, now)
+        receivers = self._transport.network.with_copies(node, receivers)
+        if self._mode == "stretch":
+            self._stretch.wake(now, node, rank, receivers, ready, self._rank)
+            self._rank += len(receivers)
+            return
         first = self._recorder.n_messages
-        self._recorder.deliver(now, node, event.message, receivers)
-        self._arrived.append(event)
+        self._recorder.wake(now, node, receivers, ready)
+        self._post(node, first, receivers, ready)
+
+    def _arrive(self, outcome: Outcome) -> None:
+        node, message, now = outcome.receiver, outcome.message, outcome.time
+        self.now = now
+        if outcome.cause != ARRIVED:
+            self._recorder.drop(now, node, message, outcome.cause)
+            return
+        receivers = self._control.on_receive(node, message, now)
+        ready = now if self._work is None else self._work.received(node, now)
+        receivers = self._transport.network.with_copies(node, receivers)
+        first = self._recorder.n_messages
+        self._recorder.deliver(now, node, message, receivers, ready, outcome.queued)
         if receivers:
-            self._send(node, first, receivers)
+            self._post(node, first, receivers, ready)
+
+    def _post(self, sender: int, first: int, receivers: Sequence[int], ready: float) -> None:
+        """Hand messages first, first + 1, ... to the transport; what is lost at once is recorded at once."""
+        rank, now = self._rank, self.now
+        self._rank += len(receivers)
+        for message, receiver in enumerate(receivers, first):
+            cause = self._transport.send(message, rank, sender, receiver, ready)
+            if cause != ARRIVED and ready <= now:
+                self._recorder.drop(now, receiver, message, cause)
+            elif cause != ARRIVED:
+                self._transport.lose(
+                    Outcome(ready, rank, message, sender, receiver, cause, queued=0.0, waits=False)
+                )
+            rank += 1

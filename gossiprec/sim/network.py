@@ -1,58 +1,149 @@
-"""The network: how long a message takes, and whether it arrives."""
+"""The network, message by message: whether one arrives, and after what delay.
+
+What happens to a message is a pure function of its sender, its number among the sender's messages, its receiver and
+the time at which it leaves. :meth:`Network.one` says it for the sender's next message, :meth:`Network.many` for a
+batch; they agree. Where messages share bandwidth, :mod:`gossiprec.sim.sharing` comes between.
+"""
 
 from __future__ import annotations
 
-from typing import Literal
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from gossiprec.rng import NodeStreams, exponentials, purpose_id, uniforms
+from gossiprec.rng import NodeStreams, purpose_id, uniforms
+from gossiprec.sim.causes import LOSS, PARTITION
+from gossiprec.sim.latency import Latency
 
-LATENCY = purpose_id("latency")
-LOSS = purpose_id("loss")
+F64 = npt.NDArray[np.float64]
+I64 = npt.NDArray[np.int64]
+
+
+LOST = purpose_id("loss")
+COPIED = purpose_id("duplication")
+HELD_BACK = purpose_id("reordering")
+
+
+@dataclass(frozen=True)
+class Partition:
+    """A time window in which groups of nodes cannot reach one another.
+
+    Attributes
+    ----------
+    begin, end : float
+        The window contains its beginning.
+    group : ndarray of int64, shape (n_nodes,)
+    """
+
+    begin: float
+    end: float
+    group: I64
+
+
+def lost(cause: int) -> float:
+    """Return the delay that stands for a loss."""
+    return -1.0 - cause
 
 
 class Network:
-    """Latency and loss, drawn per sender and message.
+    """What happens to messages.
 
     Parameters
     ----------
     n_nodes : int
-    law : {'constant', 'exponential'}
-        Law of the latency.
-    latency : float
-        Its value or mean, in virtual time.
+    latency : Latency
     loss : float
         Probability that a message is lost.
+    duplication : float
+        Probability that a message arrives twice.
+    reordering : (float, float)
+        Share of the messages that are held back, and by how much.
+    partitions : sequence of Partition
     seed : int
+
+    Attributes
+    ----------
+    sent : list of int
+        Messages of every sender so far.
     """
 
     def __init__(
-        self, n_nodes: int, *, law: Literal["constant", "exponential"], latency: float, loss: float, seed: int
+        self,
+        n_nodes: int,
+        *,
+        latency: Latency,
+        loss: float = 0.0,
+        duplication: float = 0.0,
+        reordering: tuple[float, float] = (0.0, 0.0),
+        partitions: Sequence[Partition] = (),
+        seed: int,
     ) -> None:
-        self.instant = law == "constant" and latency == 0.0 and loss == 0.0
         self._nodes = np.arange(n_nodes)[:, None]
-        self._law = law
         self._latency = latency
         self._loss = loss
+        self._duplication = duplication
+        self._held_share, self._held_delay = reordering
+        self._partitions = partitions
         self._seed = seed
-        self._streams = NodeStreams(n_nodes, self._delays)
-        self._certain = law == "constant" and loss == 0.0
+        self._certain = latency.certain and loss == 0.0 and self._held_share == 0.0
+        plain = self._certain and not latency.by_pair and not len(partitions)
+        self.instant = plain and latency.constant == 0.0 and duplication == 0.0
+        self.sent = np.zeros(n_nodes, np.int64)
+        self._streams = NodeStreams(n_nodes, self._next_delays)
+        self._twice = NodeStreams(n_nodes, self._doubled)
 
-    def delay(self, sender: int) -> float | None:
-        """Return the latency of the sender's next message, or None if it is lost."""
-        if self._certain:
-            return self._latency
-        delay: float = self._streams.take(sender)
-        return None if delay < 0.0 else delay
+    def one(self, sender: int, receiver: int, leave: float) -> float:
+        """Return the delay of the sender's next message, which leaves at a time; ``lost(cause)`` if it is lost."""
+        delay = self._latency.constant if self._certain else self._streams.take(sender)
+        for window in self._partitions:
+            if window.begin <= leave < window.end and window.group[sender] != window.group[receiver]:
+                return lost(PARTITION)
+        if self._latency.by_pair and delay >= 0.0:
+            delay += self._latency.between(sender, receiver)
+        return float(delay)
 
-    def _delays(self, first: int, count: int) -> npt.NDArray[np.float64]:
-        """Return the latencies of messages first .. first + count - 1 of every sender; -1: lost."""
-        counter = np.arange(first, first + count)
-        delays = np.full((len(self._nodes), count), self._latency)
-        if self._law == "exponential":
-            delays *= exponentials(self._seed, counter, self._nodes, LATENCY)
+    def many(self, sender: npt.NDArray[Any], receiver: npt.NDArray[Any], leave: F64) -> F64:
+        """Return the delays of a batch of messages, in the order in which they are sent."""
+        number = self._numbers(sender)
+        delay = self._delays(number, sender)
+        if self._latency.by_pair:
+            delay = np.where(delay >= 0.0, delay + self._latency.between_all(sender, receiver), delay)
+        for window in self._partitions:
+            apart = window.group[sender] != window.group[receiver]
+            delay[apart & (window.begin <= leave) & (leave < window.end)] = lost(PARTITION)
+        return delay
+
+    def with_copies(self, sender: int, receivers: Sequence[int]) -> Sequence[int]:
+        """Return the receivers, and again those that get a second copy of their message."""
+        if self._duplication == 0.0 or not receivers:
+            return receivers
+        return [*receivers, *[receiver for receiver in receivers if self._twice.take(sender)]]
+
+    def _numbers(self, sender: npt.NDArray[Any]) -> I64:
+        """Return the number of each message of a batch among those of its sender, and count them."""
+        counts = np.bincount(sender, minlength=len(self._nodes))
+        order = np.argsort(sender, kind="stable")
+        number = np.empty(len(sender), np.int64)
+        number[order] = np.arange(len(sender)) - np.repeat(np.cumsum(counts) - counts, counts)
+        number += self.sent[sender]
+        self.sent += counts
+        return number
+
+    def _next_delays(self, first: int, count: int) -> F64:
+        return self._delays(np.arange(first, first + count), self._nodes)
+
+    def _delays(self, number: I64, sender: npt.NDArray[Any]) -> F64:
+        """Return the delays of messages by number and sender, without what depends on the receiver."""
+        delays = self._latency.draw(number, sender)
+        if self._held_share > 0.0:
+            held = uniforms(self._seed, number, sender, HELD_BACK) < self._held_share
+            delays = delays + self._held_delay * held
         if self._loss > 0.0:
-            delays[uniforms(self._seed, counter, self._nodes, LOSS) < self._loss] = -1.0
+            delays[uniforms(self._seed, number, sender, LOST) < self._loss] = lost(LOSS)
         return delays
+
+    def _doubled(self, first: int, count: int) -> npt.NDArray[np.bool_]:
+        return uniforms(self._seed, np.arange(first, first + count), self._nodes, COPIED) < self._duplication

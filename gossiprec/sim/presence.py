@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from bisect import bisect_right
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -29,6 +31,13 @@ class Presence:
         self._starts: list[bool] = self.starts_online.tolist()
         self._times: list[list[float]] = [times.tolist() for times in self.changes]
         self.always = bool(self.starts_online.all()) and not any(self._times)
+        lengths = [len(times) for times in self._times]
+        self._ends = np.cumsum(lengths)
+        self._firsts = self._ends - lengths
+        # Complex numbers are ordered by their real parts first: one sorted array holds the changes of all nodes.
+        self._keys = np.repeat(np.arange(len(lengths)), lengths) + 1j * np.concatenate(
+            [np.zeros(0), *self.changes]
+        )
 
     @classmethod
     def forever(cls, n_nodes: int) -> Presence:
@@ -39,6 +48,19 @@ class Presence:
         """Return whether the node is online at a time."""
         times = self._times[node]
         return self._starts[node] ^ bool(bisect_right(times, time) & 1) if times else self._starts[node]
+
+    def next_change(self, node: int, time: float) -> float:
+        """Return when the node next goes or comes after a time; inf: never."""
+        times = self._times[node]
+        place = bisect_right(times, time)
+        return times[place] if place < len(times) else math.inf
+
+    def look_up(self, nodes: npt.NDArray[np.integer[Any]], times: F64) -> tuple[npt.NDArray[np.bool_], F64]:
+        """Return whether each node is online at its time, and when it next goes or comes after it (inf: never)."""
+        place = np.searchsorted(self._keys, nodes + 1j * times, side="right")
+        online = self.starts_online[nodes] ^ ((place - self._firsts[nodes]) % 2 == 1)
+        next_change = np.append(self._keys.imag, math.inf)[place]
+        return online, np.where(place < self._ends[nodes], next_change, math.inf)
 
     def online_at(self, time: float) -> npt.NDArray[np.bool_]:
         """Return whether each node is online at a time, shape (n_nodes,)."""

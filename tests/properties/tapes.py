@@ -10,7 +10,10 @@ from gossiprec.compute.tape import Event, Op, Tape
 from gossiprec.compute.treatment import NO_LIMIT
 from gossiprec.protocols import PROTOCOLS
 from gossiprec.sim.engine import Engine
+from gossiprec.sim.latency import Latency
+from gossiprec.sim.laws import Constant, Exponential
 from gossiprec.sim.network import Network
+from gossiprec.sim.transport import Transport
 
 
 def protocol(name, n_users, seed=1, **options):
@@ -19,19 +22,22 @@ def protocol(name, n_users, seed=1, **options):
     return made(made.Options.model_validate(options), n_users=n_users, seed=seed)
 
 
-def record(control, *, law="constant", latency=0.0, loss=0.0, every=1e9, inline=None):
+def record(control, *, law="constant", latency=0.0, loss=0.0, every=1e9, inline=None, mode=None):
     """Run a protocol to its end; return its tape, cut every so often, and whether deliveries are implied."""
-    network = Network(control.n_nodes, law=law, latency=latency, loss=loss, seed=control.seed)
+    times = Constant(latency) if law == "constant" else Exponential(latency)
+    n, seed = control.n_nodes, control.seed
+    network = Network(n, latency=Latency(times, n_nodes=n, seed=seed), loss=loss, seed=seed)
     if inline is None:
         inline = network.instant and not control.replies
     tape, segments = Tape(), []
     engine = Engine(
         control=control,
         clock=control.clock,
-        network=network,
+        transport=Transport(network, control.presence),
         recorder=tape,
         wakes=control.wakes,
-        inline=inline,
+        presence=control.presence,
+        mode=mode or ("inline" if inline else "step" if control.replies else "stretch"),
     )
     while not engine.finished:
         engine.run_until(np.nextafter((len(segments) + 1) * every, np.inf))

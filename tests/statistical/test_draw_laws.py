@@ -15,10 +15,22 @@ from scipy import stats
 from gossiprec.overlay.views import PoissonRefresh, RandomViews
 from gossiprec.rng import NodeStreams, distinct_below, exponentials, purpose_id, uniforms
 from gossiprec.sim.clock import WakeClock
+from gossiprec.sim.latency import Latency
+from gossiprec.sim.laws import Constant, Exponential
 from gossiprec.sim.network import Network
 from tests.properties.tapes import protocol, record
 
 LEVEL = 0.001
+
+
+def network_of(n_nodes, law, loss):
+    """Return a network whose latencies follow a law."""
+    return Network(n_nodes, latency=Latency(law, n_nodes=n_nodes, seed=1), loss=loss, seed=1)
+
+
+def delays_of(network, senders=range(20), each=1000):
+    """Return the delays of each sender's first messages to node 0; negative: lost."""
+    return np.array([network.one(sender, 0, 0.0) for sender in senders for _ in range(each)])
 
 
 def test_wake_intervals_are_exponential():
@@ -125,27 +137,25 @@ def test_views_change_when_they_are_refreshed_and_only_then():
 
 def test_latencies_are_exponential():
     """Kolmogorov-Smirnov on 20 senders x 1000 messages."""
-    network = Network(20, law="exponential", latency=0.3, loss=0.0, seed=1)
-    delays = [network.delay(sender) for sender in range(20) for _ in range(1000)]
+    network = network_of(20, Exponential(0.3), loss=0.0)
+    delays = delays_of(network)
 
-    assert stats.kstest(np.array(delays) / 0.3, "expon").pvalue > LEVEL
+    assert stats.kstest(delays / 0.3, "expon").pvalue > LEVEL
 
 
-@pytest.mark.parametrize("law", ["constant", "exponential"])
+@pytest.mark.parametrize("law", [Constant(0.3), Exponential(0.3)])
 def test_messages_are_lost_with_the_stated_probability(law):
     """20,000 messages: the deviation is sqrt(0.2 * 0.8 / 20000) = 0.0028."""
-    network = Network(20, law=law, latency=0.3, loss=0.2, seed=1)
-    delays = [network.delay(sender) for sender in range(20) for _ in range(1000)]
-
-    assert np.mean([delay is None for delay in delays]) == pytest.approx(0.2, abs=0.014)
+    network = network_of(20, law, loss=0.2)
+    assert np.mean(delays_of(network) < 0) == pytest.approx(0.2, abs=0.014)
 
 
 def test_loss_does_not_depend_on_latency():
     """Of messages with short and long latency as many are lost: the arrived ones stay exponential."""
-    network = Network(20, law="exponential", latency=0.3, loss=0.5, seed=1)
-    delays = [network.delay(sender) for sender in range(20) for _ in range(1000)]
+    network = network_of(20, Exponential(0.3), loss=0.5)
+    delays = delays_of(network)
 
-    assert stats.kstest(np.array([d for d in delays if d is not None]) / 0.3, "expon").pvalue > LEVEL
+    assert stats.kstest(delays[delays >= 0] / 0.3, "expon").pvalue > LEVEL
 
 
 @pytest.mark.parametrize(
@@ -202,9 +212,9 @@ def test_more_nodes_shift_nobodys_clock():
 
 
 def test_more_nodes_shift_nobodys_latency():
-    few, many = (Network(n, law="exponential", latency=1.0, loss=0.1, seed=1) for n in (5, 50))
+    few, many = (network_of(n, Exponential(1.0), loss=0.1) for n in (5, 50))
 
-    assert [few.delay(3) for _ in range(100)] == [many.delay(3) for _ in range(100)]
+    assert delays_of(few, [3], 100).tolist() == delays_of(many, [3], 100).tolist()
 
 
 def test_streams_give_each_node_its_draws_in_any_order_of_asking():

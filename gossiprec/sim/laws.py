@@ -1,0 +1,156 @@
+"""Laws of random times: delays, sessions, computation.
+
+A law draws nothing by itself: ``draw(seed, counter, node, purpose)`` is a pure function that works on whole arrays.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from gossiprec.rng import IntLike, exponentials, normals, uniforms
+
+F64 = npt.NDArray[np.float64]
+
+
+class Law(ABC):
+    """A law of non-negative times."""
+
+    length: int | None = None
+    """Draws after which a node has no more; None: never."""
+
+    @abstractmethod
+    def draw(self, seed: int, counter: IntLike, node: IntLike, purpose: int) -> F64:
+        """Return one time for each element of the broadcast arguments."""
+
+    @property
+    @abstractmethod
+    def mean(self) -> float:
+        """Expected time."""
+
+
+@dataclass(frozen=True)
+class Constant(Law):
+    """Always the same time."""
+
+    value: float
+
+    def draw(self, seed: int, counter: IntLike, node: IntLike, purpose: int) -> F64:
+        """Return the value."""
+        return np.full(np.broadcast_shapes(np.shape(counter), np.shape(node)), self.value)
+
+    @property
+    def mean(self) -> float:
+        """The value."""
+        return self.value
+
+
+@dataclass(frozen=True)
+class Uniform(Law):
+    """Every time between two ends is as likely."""
+
+    low: float
+    high: float
+
+    def draw(self, seed: int, counter: IntLike, node: IntLike, purpose: int) -> F64:
+        """Return times between the ends."""
+        return self.low + (self.high - self.low) * uniforms(seed, counter, node, purpose)
+
+    @property
+    def mean(self) -> float:
+        """The middle."""
+        return (self.low + self.high) / 2.0
+
+
+@dataclass(frozen=True)
+class Exponential(Law):
+    """No memory."""
+
+    scale: float
+
+    def draw(self, seed: int, counter: IntLike, node: IntLike, purpose: int) -> F64:
+        """Return exponential times."""
+        return self.scale * exponentials(seed, counter, node, purpose)
+
+    @property
+    def mean(self) -> float:
+        """The scale."""
+        return self.scale
+
+
+@dataclass(frozen=True)
+class Weibull(Law):
+    """``P(T > t) = exp(-(t / scale)^shape)``; a shape below 1 makes many short and a few very long times."""
+
+    scale: float
+    shape: float
+
+    def draw(self, seed: int, counter: IntLike, node: IntLike, purpose: int) -> F64:
+        """Return Weibull times."""
+        return self.scale * exponentials(seed, counter, node, purpose) ** (1.0 / self.shape)
+
+    @property
+    def mean(self) -> float:
+        """``scale * Gamma(1 + 1 / shape)``."""
+        return self.scale * math.gamma(1.0 + 1.0 / self.shape)
+
+
+@dataclass(frozen=True)
+class Lognormal(Law):
+    """The logarithm is normal with mean ``log(median)`` and deviation `sigma`."""
+
+    median: float
+    sigma: float
+
+    def draw(self, seed: int, counter: IntLike, node: IntLike, purpose: int) -> F64:
+        """Return lognormal times."""
+        return self.median * np.exp(self.sigma * normals(seed, counter, node, purpose))
+
+    @property
+    def mean(self) -> float:
+        """``median * exp(sigma^2 / 2)``."""
+        return self.median * math.exp(self.sigma**2 / 2.0)
+
+
+class Empirical(Law):
+    """Measured times: drawn with replacement, or taken one after the other.
+
+    Parameters
+    ----------
+    values : ndarray of float64, shape (n,)
+    order : {'random', 'sequence'}
+        `sequence`: a node's draw number k is value number k.
+    end : {'repeat', 'hold', 'refuse'}
+        What follows the last value of a sequence: the first, or the last for ever. A law that refuses has a `length`;
+        who uses it counts.
+    """
+
+    def __init__(
+        self,
+        values: F64,
+        *,
+        order: Literal["random", "sequence"] = "random",
+        end: Literal["repeat", "hold", "refuse"] = "repeat",
+    ) -> None:
+        self.values = values
+        self._order = order
+        self._end = end
+        self.length = len(values) if order == "sequence" and end == "refuse" else None
+
+    def draw(self, seed: int, counter: IntLike, node: IntLike, purpose: int) -> F64:
+        """Return measured times."""
+        n = len(self.values)
+        if self._order == "random":
+            return self.values[(uniforms(seed, counter, node, purpose) * n).astype(np.int64)]
+        counter, _ = np.broadcast_arrays(counter, node)
+        return self.values[counter % n if self._end == "repeat" else np.minimum(counter, n - 1)]
+
+    @property
+    def mean(self) -> float:
+        """Mean of the measured times."""
+        return float(self.values.mean())

@@ -1,0 +1,243 @@
+"""The transport: messages on their way, from leaving their senders to arriving or being lost.
+
+A message leaves its sender, goes through the bandwidth it shares with others (if that is limited), takes its latency,
+and finds its receiver online or not. Two ways to use it, with the same results: message by message
+(:meth:`Transport.send`, :meth:`Transport.next_before`), or a stretch of time at once (:meth:`Transport.carry`), which
+is possible where deliveries make nobody send.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from heapq import heappop, heappush
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from gossiprec.sim.causes import ARRIVED, RECEIVER_OFFLINE, RUN_ENDED, SENDER_OFFLINE
+from gossiprec.sim.network import Network
+from gossiprec.sim.presence import Presence
+
+F64 = npt.NDArray[np.float64]
+I64 = npt.NDArray[np.int64]
+
+
+class Outcome(NamedTuple):
+    """What became of a message, in order of (time, rank).
+
+    Attributes
+    ----------
+    time : float
+    rank : int
+        Its place among what was scheduled: events of the same time happen in this order.
+    message, sender, receiver : int
+    cause : int
+        Of its loss, or ``ARRIVED``.
+    queued : float
+        Time lost to others on the shared bandwidth.
+    waits : bool
+        Nothing moves: the message lies somewhere until its receiver comes back.
+    """
+
+    time: float
+    rank: int
+    message: int
+    sender: int
+    receiver: int
+    cause: int
+    queued: float
+    waits: bool
+
+
+@dataclass(frozen=True)
+class Outcomes:
+    """Outcomes of many messages, as columns; see :class:`Outcome`."""
+
+    time: F64
+    rank: I64
+    message: I64
+    sender: I64
+    receiver: I64
+    cause: I64
+    queued: F64
+    waits: npt.NDArray[np.bool_]
+
+    @classmethod
+    def none(cls) -> Outcomes:
+        """Return no outcomes."""
+        none = np.zeros(0, np.int64)
+        return cls(np.zeros(0), none, none, none, none, none, np.zeros(0), np.zeros(0, np.bool_))
+
+    def __len__(self) -> int:
+        return len(self.time)
+
+    def part(self, chosen: Any) -> Outcomes:
+        """Return some of the outcomes."""
+        return Outcomes(*[getattr(self, field.name)[chosen] for field in fields(self)])
+
+    def with_(self, **columns: Any) -> Outcomes:
+        """Return outcomes with other columns."""
+        return Outcomes(*[columns.get(field.name, getattr(self, field.name)) for field in fields(self)])
+
+    @staticmethod
+    def joined(parts: Sequence[Outcomes]) -> Outcomes:
+        """Return several batches as one."""
+        return Outcomes(
+            *[np.concatenate([getattr(part, field.name) for part in parts]) for field in fields(Outcomes)]
+        )
+
+
+class Transport:
+    """Messages on their way.
+
+    Parameters
+    ----------
+    network : Network
+    presence : Presence
+    held : bool
+        What arrives while its receiver is away waits for its return; otherwise it is lost.
+    in_order : bool
+        Messages from one node to another never overtake.
+
+    Attributes
+    ----------
+    moving : int
+        Messages that will happen to their receivers or be lost without anybody coming back first.
+    """
+
+    def __init__(
+        self, network: Network, presence: Presence, *, held: bool = False, in_order: bool = False
+    ) -> None:
+        self.network = network
+        self.moving = 0
+        self._presence = presence
+        self._always = presence.always
+        self._held = held
+        self._in_order = in_order
+        self._queue: list[Outcome] = []
+        self._last: dict[tuple[int, int], float] = {}
+        self._pending = Outcomes.none()
+
+    @property
+    def idle(self) -> bool:
+        """Whether no message is anywhere."""
+        return not self._queue and not len(self._pending)
+
+    def send(self, message: int, rank: int, sender: int, receiver: int, leave: float) -> int:
+        """Take the sender's next message, which leaves at a time no earlier than now; return the cause if it is lost.
+
+        Lost at once is lost when it leaves; the caller says so to whom it concerns.
+        """
+        delay = self.network.one(sender, receiver, leave)
+        if not self._always and not self._presence.is_online(sender, leave):
+            return SENDER_OFFLINE
+        if delay < 0.0:
+            return int(-delay) - 1
+        self._arrive(Outcome(leave + delay, rank, message, sender, receiver, ARRIVED, 0.0, False))
+        return ARRIVED
+
+    def lose(self, outcome: Outcome) -> None:
+        """Let a message be lost later."""
+        self.moving += 1
+        heappush(self._queue, outcome)
+
+    def _arrive(self, outcome: Outcome) -> None:
+        """Put a message on the way to its receiver, who may be away when it arrives."""
+        if self._in_order:
+            outcome = self._after_the_last(outcome)
+        if not self._always and not self._presence.is_online(outcome.receiver, outcome.time):
+            if self._held:
+                back = self._presence.next_change(outcome.receiver, outcome.time)
+                heappush(self._queue, outcome._replace(time=back, waits=True))
+                return
+            outcome = outcome._replace(cause=RECEIVER_OFFLINE)
+        self.moving += 1
+        heappush(self._queue, outcome)
+
+    def _after_the_last(self, outcome: Outcome) -> Outcome:
+        link = outcome.sender, outcome.receiver
+        time = self._last[link] = max(outcome.time, self._last.get(link, 0.0))
+        return outcome._replace(time=time)
+
+    def next_before(self, time: float, rank: int) -> Outcome | None:
+        """Return the next outcome that comes before (time, rank), if there is one."""
+        queue = self._queue
+        if queue and (queue[0].time < time or (queue[0].time == time and queue[0].rank < rank)):
+            outcome = heappop(queue)
+            self.moving -= not outcome.waits
+            return outcome
+        return None
+
+    def give_up(self, now: float) -> list[Outcome]:
+        """Return what still waits, as lost because the run ends, in the order of its sending."""
+        waiting, self._queue = sorted(self._queue, key=lambda outcome: outcome.rank), []
+        return [outcome._replace(time=now, cause=RUN_ENDED) for outcome in waiting]
+
+    def carry(
+        self, batch: Outcomes, wake_rank: I64, until: float, ended_at: tuple[float, int] | None
+    ) -> Outcomes:
+        """Take what is sent in a stretch of time; return all that happens before its end, in no order.
+
+        Parameters
+        ----------
+        batch : Outcomes
+            The messages in the order in which they are sent; their times are those at which they leave.
+        wake_rank : ndarray of int64, shape (n_messages,)
+            Rank of the event at which a message leaves, if it leaves at once; else -1.
+        until : float
+            End of the stretch.
+        ended_at : (float, int), optional
+            Time and rank of the last event besides messages, if there will be no other: what waits then is given up.
+        """
+        delay = self.network.many(batch.sender, batch.receiver, batch.time)
+        cause = np.where(delay < 0.0, -delay - 1.0, ARRIVED).astype(np.int64)
+        if not self._always:
+            cause[~self._presence.look_up(batch.sender, batch.time)[0]] = SENDER_OFFLINE
+        going = cause == ARRIVED
+        gone = batch.with_(cause=cause, rank=np.where(wake_rank >= 0, wake_rank, batch.rank)).part(~going)
+        arrived = self._arrivals(batch.with_(cause=cause).part(going), delay[going])
+        everything = Outcomes.joined([self._pending, gone, arrived])
+        if ended_at is not None:
+            everything = _ended(everything, until, *ended_at)
+        due = everything.time < until
+        self._pending = everything.part(~due)
+        return everything.part(due)
+
+    def _arrivals(self, sent: Outcomes, delay: F64) -> Outcomes:
+        """Return what becomes of messages that leave, or leave the shared bandwidth."""
+        time = sent.time + delay
+        if self._in_order:
+            time = self._in_turn(sent, time)
+        if self._always:
+            return sent.with_(time=time)
+        online, back = self._presence.look_up(sent.receiver, time)
+        if self._held:
+            return sent.with_(time=np.where(online, time, back), waits=~online)
+        return sent.with_(time=time, cause=np.where(online, ARRIVED, RECEIVER_OFFLINE))
+
+    def _in_turn(self, sent: Outcomes, time: F64) -> F64:
+        """Return times at which no message overtakes an earlier one of its link."""
+        out = np.empty(len(time))
+        order = np.lexsort((sent.rank, sent.time))
+        links = zip(sent.sender[order].tolist(), sent.receiver[order].tolist(), strict=True)
+        for place, link, at in zip(order.tolist(), links, time[order].tolist(), strict=True):
+            out[place] = self._last[link] = max(at, self._last.get(link, 0.0))
+        return out
+
+
+def _ended(outcomes: Outcomes, until: float, time: float, rank: int) -> Outcomes:
+    """Give up what waits for longer than anything moves, once the last that moves is due."""
+    moving = outcomes.part(~outcomes.waits)
+    if len(moving):
+        last = np.lexsort((moving.rank, moving.time))[-1]
+        time, rank = max((time, rank), (float(moving.time[last]), int(moving.rank[last])))
+    if time >= until:
+        return outcomes
+    later = outcomes.waits & ((outcomes.time > time) | ((outcomes.time == time) & (outcomes.rank > rank)))
+    return outcomes.with_(
+        time=np.where(later, time, outcomes.time),
+        rank=np.where(later, rank + 1 + outcomes.rank, outcomes.rank),
+        cause=np.where(later, RUN_ENDED, outcomes.cause),
+    )
