@@ -6,6 +6,8 @@ is said once.
 
 from __future__ import annotations
 
+import functools
+from itertools import pairwise
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias, Union
 
 from pydantic import Discriminator, Field, Tag, create_model, field_validator
@@ -75,6 +77,12 @@ def _derived(family: topologies.Family) -> type[FamilyGraph]:
     )
 
 
+@functools.cache
+def family_options() -> dict[str, type[FamilyGraph]]:
+    """Return the option set of every family, by its name."""
+    return {name: _derived(family) for name, family in topologies.families().items()}
+
+
 def _dated(graph: type[Any]) -> type[Any]:
     """Return the option set of a graph that is in force from some time on."""
     start = (float, Field(alias="from", ge=0, description="virtual time from which on it is in force"))
@@ -112,7 +120,7 @@ if TYPE_CHECKING:
     PlainGraph: TypeAlias = FamilyGraph | FileGraph | FrozenGraph
     DatedGraph: TypeAlias = Any
 else:
-    _FAMILIES = tuple(_derived(family) for family in topologies.families().values())
+    _FAMILIES = tuple(family_options().values())
 
     def _one_of(families: tuple[type, ...], file: type, frozen: type, **more: type) -> Any:
         union = Annotated[Union[families], Field(discriminator="family")]  # noqa: UP007 - made of a tuple
@@ -154,7 +162,7 @@ def check_starts(starts: list[float]) -> None:
         raise ValueError(
             f"the first graph is in force from {starts[0]:g}; must be from 0, the start of the run"
         )
-    if any(later <= earlier for earlier, later in zip(starts, starts[1:], strict=False)):
+    if any(later <= earlier for earlier, later in pairwise(starts)):
         raise ValueError(f"found graphs from {', '.join(f'{s:g}' for s in starts)}; times must ascend")
 
 

@@ -28,11 +28,12 @@ if TYPE_CHECKING:
 
 
 @contextmanager
-def _as_scenario_error(key: str, n_nodes: int) -> Iterator[None]:
+def scenario_errors(key: str, *, over: str = "") -> Iterator[None]:
+    """Turn a `ValueError` of the body into a :class:`ScenarioError` about a key, and what it was tried over."""
     try:
         yield
     except ValueError as error:
-        raise ScenarioError(f"{key}: {error} ({n_nodes} nodes)") from error
+        raise ScenarioError(f"{key}: {error}{over}") from error
 
 
 def graph_of(
@@ -58,9 +59,10 @@ def graph_of(
     ScenarioError
         If there is no such graph over so many nodes.
     """
-    with _as_scenario_error(key, n_nodes):
-        if isinstance(graph, FamilyGraph):
+    if isinstance(graph, FamilyGraph):
+        with scenario_errors(key, over=f" ({n_nodes} nodes)"):
             return _drawn(graph, n_nodes, seed, profiles, place)
+    with scenario_errors(key):
         if isinstance(graph, FrozenGraph):
             found, where = topologies.frozen_graph(graph.frozen), f"frozen graph {graph.frozen}"
         else:
@@ -81,7 +83,7 @@ def graphs_of(
         If one of them is impossible, or a folder or file of them cannot be read.
     """
     if isinstance(graph.sequence, str):
-        with _as_scenario_error(f"{key}.sequence", n_nodes):
+        with scenario_errors(f"{key}.sequence"):
             starts, graphs = _snapshots(Path(graph.sequence))
             for start, found in zip(starts, graphs, strict=True):
                 topologies.check_size_of(found, n_nodes, f"{graph.sequence}, from {start:g}")
@@ -100,7 +102,9 @@ def _drawn(graph: FamilyGraph, n_nodes: int, seed: int, profiles: Profiles | Non
         "seed": int(generator(seed, "graph", place).integers(2**63)),
     }
     if family.asks & {"items", "places"} and profiles is None:
-        raise ValueError(f"family {graph.family} links nodes by their users' data, and there are none")
+        raise ValueError(
+            f"family {graph.family} links nodes by their users' data; name it in a scenario that has some"
+        )
     if "items" in family.asks:
         assert profiles is not None
         given["items"] = [profiles.items[user] for user in range(len(profiles.items))]

@@ -118,9 +118,6 @@ class Protocol(ABC):
     def on_wake(self, node: int, now: float) -> Sequence[int]:
         """Return the receivers of what the node sends on this wake."""
 
-    def on_missed_wake(self, node: int, now: float) -> None:  # noqa: B027 - most protocols draw nothing for a wake
-        """Be told of a wake that does not happen: the node is offline, or busy."""
-
     def on_receive(self, node: int, message: int, now: float) -> Sequence[int]:
         """Return the receivers of what the node sends on the delivery of a message."""
         return ()

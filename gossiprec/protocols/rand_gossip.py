@@ -107,10 +107,6 @@ class RandGossip(Gossip):
         """Let the draws of a wake pass that does not happen."""
         self._views.missed(node, now)
 
-    def on_missed_wake(self, node: int, now: float) -> None:
-        """Pass over the peers of this wake."""
-        self._views.next_receivers(node)
-
     def predicted_fraction_met(self, rounds: float) -> float | None:
         """Return ``1 - exp(-P V / (N - 1))`` after V random views (specification, section 0.1b).
 
