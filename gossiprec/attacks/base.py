@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -195,6 +195,11 @@ class Attack(Watcher, ABC):
     @abstractmethod
     def pools(self) -> Sequence[I64]:
         """Groups of nodes that share what they receive; sightings for them are planned in the order of delivery."""
+
+    @property
+    def coalitions(self) -> Mapping[str, I64]:
+        """Members of the groups of users that share what they receive, by observer."""
+        return {}
 
     @abstractmethod
     def foresee(self, meetings: Meetings, first_pool: int) -> None:

@@ -187,6 +187,13 @@ class ScoringAttack(Attack):
         """Coalitions, or the coordinator."""
         return self._groups
 
+    @property
+    def coalitions(self) -> dict[str, I64]:
+        """Colluders by the name of their coalition."""
+        if self.options.who != "coalition":
+            return {}
+        return dict(zip(self._names, self._groups, strict=True))
+
     def foresee(self, meetings: Meetings, first_pool: int) -> None:
         """Take the memory for what will be received, and train the fictive users that are trained once."""
         if self._alone:
