@@ -203,16 +203,14 @@ def _lines(relation: Relation) -> Iterator[list[Cell]]:
 
 
 def _figure(rows: Sequence[Sequence[Relation]]) -> Figure:
-    margins = style.Margins(
-        left=0.6, right=0.2, top=0.45, bottom=0.45, between_columns=0.6, between_rows=0.85
-    )
-    figure, grid = style.panels(
-        len(rows), len(QUANTITIES), width=style.PAGE_IN, panel_height=1.9, margins=margins
-    )
     several = len({relation.key.run for row in rows for relation in row}) > 1
+    quantities = [name for name in QUANTITIES if any(name == shown.quantity for row in rows for shown in row)]
+    width = style.PAGE_IN if len(quantities) > 1 else style.COLUMN_IN
+    margins = style.Margins(left=0.6, right=0.2, top=0.45, between_columns=0.6, between_rows=0.85)
+    figure, grid = style.panels(len(rows), len(quantities), width=width, panel_height=1.9, margins=margins)
     for row, panels in zip(rows, grid, strict=True):
         shown = {relation.quantity: relation for relation in row}
-        for quantity, axes in zip(QUANTITIES, panels, strict=True):
+        for quantity, axes in zip(quantities, panels, strict=True):
             if quantity in shown:
                 _panel(axes, shown[quantity], several=several)
             else:
