@@ -73,6 +73,8 @@ def test_there_is_one_coalition_for_each_combination_and_random_keeps_its_name()
         for share, where in itertools.product((17, 50), ("", "-degree", "-eclipse-0", "-eclipse-3"))
     ]
     assert [len(members) for members in found.values()] == [1] * 4 + [3] * 4
+    assert found["coalition-50%"] == one(fraction=0.5)
+    assert found["coalition-17%-degree"] == one(fraction=0.17, placement="degree")
     known = coalitions(fraction=0.17, placement=("random", "degree"), placement_until=1.5, reference_items=8)
     assert list(known) == ["coalition-17%", "coalition-17%-degree-until-1.5"]
 

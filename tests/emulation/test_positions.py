@@ -3,9 +3,10 @@
 import networkx as nx
 import numpy as np
 import pytest
+from scipy import sparse
 
 from gossiprec.emulation import simulate
-from gossiprec.emulation.positions import coalitions_of, contacts_in
+from gossiprec.emulation.positions import by_contacts, coalitions_of, contacts_in
 from gossiprec.errors import ScenarioError
 from gossiprec.eventlog import read_log
 from gossiprec.eventlog.layout import log_path
@@ -87,6 +88,14 @@ def test_distances_are_hops_to_the_nearest_colluder(tmp_path):
     assert values(found["distance[coalition-2-nodes]"]) == [0, 1, 2, 2, 1, 0, 1, 2, 3, 3, 2, 1]
     around = found["distance[coalition-25%-eclipse-9]"]
     assert [around[node] for node in (8, 9, 10)] == [0, 1, 0]
+
+
+def test_distances_follow_the_way_models_go_and_are_left_out_where_there_is_none():
+    chain = sparse.csr_array((np.ones(3, np.int64), ([0, 1, 2], [1, 2, 3])), shape=(5, 5))
+    found = {name: values.tolist() for name, _, values in by_contacts(chain, {"c": np.array([2])})}
+    assert found["distance[c]"] == pytest.approx([2, 1, 0, np.nan, np.nan], nan_ok=True)
+    assert found["in_contacts"] == [0, 1, 1, 1, 0]
+    assert found["out_contacts"] == [1, 1, 1, 0, 0]
 
 
 def test_coalitions_that_share_a_name_but_not_their_members_have_no_distance():
