@@ -15,6 +15,7 @@ from gossiprec.emulation.checkpointing import Checkpoints
 from gossiprec.emulation.membership import metric_rows
 from gossiprec.emulation.memory import peak_rss_mib
 from gossiprec.emulation.metering import seconds_by_label
+from gossiprec.emulation.positions import write_positions
 from gossiprec.emulation.prepare import Prepared
 from gossiprec.emulation.privacy import Ledger
 from gossiprec.emulation.progress import Progress, Status, Stopwatch
@@ -241,7 +242,10 @@ class Running:
         yield from metric_rows(self._membership_now)
 
     def close(self, status: str) -> None:
-        """Write the summary and end the run."""
+        """Write what is known at the end and end the run."""
+        prepared = self._prepared
+        with self._timed("positions"):
+            write_positions(self._directory, prepared.attacks, self._record, prepared.protocol.n_nodes)
         times = self._times()
         self._directory.write_adversaries(self._record.adversaries())
         membership = self._record.membership()

@@ -6,7 +6,7 @@ import hashlib
 import json
 import math
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +22,7 @@ from gossiprec.eventlog.checkpoints import Stamp
 from gossiprec.eventlog.disk import TEMPORARY_SUFFIX, replace_file, writing
 from gossiprec.eventlog.lock import RunLock, is_written_now
 from gossiprec.eventlog.manifest import new_manifest, utc_now
-from gossiprec.eventlog.tables import ATTACKS, METRICS, TableWriter, content_before
+from gossiprec.eventlog.tables import ATTACKS, METRICS, POSITIONS, TableWriter, content_before, write_table
 from gossiprec.eventlog.writer import EventWriter
 from gossiprec.version import code_version
 
@@ -162,6 +162,10 @@ class RunDirectory:
     def write_adversaries(self, accuracies: Mapping[str, tuple[npt.ArrayLike, npt.ArrayLike]]) -> None:
         """Write ``adversaries.npz``: attack key to (node ids, accuracies)."""
         write_adversaries(self.path, accuracies)
+
+    def write_positions(self, columns: Mapping[str, Sequence[Any]]) -> None:
+        """Write ``positions.csv``: node, measure, value."""
+        write_table(self.path, POSITIONS, columns)
 
     def write_summary(self, summary: Mapping[str, Any]) -> None:
         """Write ``summary.json``; numbers that are not finite become null."""
