@@ -107,19 +107,18 @@ class Running:
     def _new_recording(self) -> Recording:
         prepared = self._prepared
         work = prepared.executor.work
-        training, layout, treatment = work.training, work.layout, work.treatment
+        treatment, load = work.treatment, prepared.load
         return Recording(
             self._directory.log,
             behaviours=prepared.protocol.behaviours,
             roles=prepared.protocol.roles,
-            samples=work.data.n_samples(training.negatives) * training.local_epochs,
-            epochs=training.local_epochs,
-            message_bytes=np.where(
-                treatment.hides_user, layout.message_bytes - 4 * layout.user_width, layout.message_bytes
-            ),
+            samples=load.samples,
+            epochs=work.training.local_epochs,
+            message_bytes=load.message_bytes,
             most_updates=treatment.most_updates,
             view_size=prepared.protocol.view_size,
             inline=prepared.course.inline,
+            presence=prepared.protocol.presence,
         )
 
     def state(self, now: float) -> dict[str, Any]:
@@ -177,7 +176,7 @@ class Running:
                 prepared.course.play(carrier.carry_out, after=after, recall=carrier.recall), after + 1
             ):
                 with self._timed("log"):
-                    self._recording.write(*carrier.taken())
+                    self._recording.write(*carrier.taken(), until=tick.time, last=tick.last)
                 updates = int(prepared.planner.updates.sum()) - carrier.n_refused
                 self._done = updates * prepared.executor.work.training.local_epochs
                 self._reached, self._rounds = tick.time, tick.round
@@ -234,6 +233,13 @@ class Running:
             )
         )
 
+    def _traffic(self) -> dict[str, Any]:
+        """Return what became of messages, where that is no matter of course."""
+        if self._prepared.uneventful:
+            return {}
+        online = self._prepared.protocol.presence.mean_online(self._reached)
+        return {"network": self._recording.traffic.summary(online), "messages": self._recording.traffic.sent}
+
     def _metrics(self, round_: int) -> Iterator[tuple[str, float]]:
         yield from self._utility_now.items()
         met = self._prepared.protocol.predicted_fraction_met(round_)
@@ -266,6 +272,7 @@ class Running:
                 "attack_seconds": times.attack_seconds,
                 **({"membership": membership} if membership else {}),
                 **self._prepared.protocol.report(),
+                **self._traffic(),
                 **({"notes": self._directory.notes} if self._directory.notes else {}),
             }
         )

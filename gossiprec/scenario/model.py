@@ -8,6 +8,7 @@ from pydantic import Field, PrivateAttr, SerializeAsAny, ValidationError
 
 from gossiprec.options import Options
 from gossiprec.scenario.checkpoint import Checkpoint
+from gossiprec.scenario.churn import Churn
 from gossiprec.scenario.explain import explain
 from gossiprec.scenario.network import Network
 from gossiprec.scenario.problems import Problems, SourceMap
@@ -80,7 +81,7 @@ class Scenario(Identity):
         See :class:`Identity`.
     dataset : DatasetChoice
     model, protocol : Choice
-    training, network, evaluate, executor, checkpoint
+    training, network, churn, evaluate, executor, checkpoint
         Fixed sections, see :mod:`gossiprec.scenario.sections`.
     policies : tuple of PolicyChoice
     observers : tuple of Choice
@@ -92,6 +93,7 @@ class Scenario(Identity):
     training: Training = Training()
     protocol: Choice
     network: Network = Network()
+    churn: Churn = Churn()
     policies: tuple[PolicyChoice, ...] = ()
     observers: tuple[Choice, ...] = ()
     evaluate: Evaluate = Evaluate()
@@ -135,6 +137,7 @@ class Scenario(Identity):
 FIXED: dict[str, type[Options]] = {
     "training": Training,
     "network": Network,
+    "churn": Churn,
     "evaluate": Evaluate,
     "executor": Executor,
     "checkpoint": Checkpoint,
