@@ -75,6 +75,7 @@ def _sessions(presence: Presence) -> tuple[F64, npt.NDArray[np.int32], npt.NDArr
         np.concatenate([np.zeros(len(away), np.bool_), online]).astype(np.uint8),
     )
 
+
 _STATE = ("updates_left", "view", "sender", "sent_at")
 _STATE_LISTS = ("unfinished", "sessions")
 """What changes in the course of a run."""

@@ -8,8 +8,6 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-import numpy as np
-
 from gossiprec.emulation.accuracy import AttackRecord
 from gossiprec.emulation.checkpointing import Checkpoints
 from gossiprec.emulation.membership import metric_rows
