@@ -48,10 +48,13 @@ class AttackRecord:
         The truth: u's community is the K other users nearest to it by Jaccard similarity of training items.
     largest : int
         Largest community size asked for; 0: no attacks.
+    defended : ndarray of bool, shape (n_users,), optional
+        Users whose nodes use any policy; nobody if it is left out.
     """
 
-    def __init__(self, split: Split, largest: int) -> None:
+    def __init__(self, split: Split, largest: int, defended: npt.NDArray[np.bool_] | None = None) -> None:
         self._n_users = split.n_users
+        self._defended = np.zeros(split.n_users, np.bool_) if defended is None else defended
         self._best: dict[str, _Best] = {}
         self._membership: dict[str, dict[str, Any]] = {}
         if largest:
@@ -152,9 +155,17 @@ class AttackRecord:
                 "best10_mean": best.row["best10_mean"],
                 "upper_bound": best.last["upper_bound"],
                 "random_bound": best.row["random_bound"],
+                "exposure_defended": _mean_known(best.found[self._defended]),
+                "exposure_undefended": _mean_known(best.found[~self._defended]),
             }
             for best in self._best.values()
         ]
+
+
+def _mean_known(values: npt.NDArray[np.float64]) -> float | None:
+    """Return the mean of the values that are known; None where none is."""
+    known = values[~np.isnan(values)]
+    return float(known.mean()) if len(known) else None
 
 
 def _key(row: dict[str, Any]) -> str:

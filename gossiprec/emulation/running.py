@@ -8,6 +8,8 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+import numpy as np
+
 from gossiprec.emulation.accuracy import AttackRecord
 from gossiprec.emulation.checkpointing import Checkpoints
 from gossiprec.emulation.membership import metric_rows
@@ -94,7 +96,10 @@ class Running:
         self._reached, self._rounds = 0.0, 0
         scenario, split = prepared.scenario, prepared.split
         sizes = [size for attack in prepared.attacks for r in attack.rankings() for size in r.community_sizes]
-        self._record = AttackRecord(split, max(sizes, default=0))
+        defended = np.zeros(split.n_users, np.bool_)
+        for policy in prepared.policies:
+            defended[policy.nodes] = True
+        self._record = AttackRecord(split, max(sizes, default=0), defended)
         self._utility = Utility(split, scenario.evaluate.metrics, prepared.executor, scenario.seed)
         self._utility_now: dict[str, float] = {}
         self._ledger = Ledger(prepared.policies, prepared.protocol.n_nodes)

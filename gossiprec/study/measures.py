@@ -16,7 +16,10 @@ from gossiprec.study.load import Study
 from gossiprec.study.sharing import keys_of
 
 FILTERS = ("observer", "relevance", "momentum", "community_size")
-OF_ATTACKS = ("max_aac", "at_round", "last_aac", "best10_min", "best10_mean", "upper_bound", "random_bound")
+OF_ATTACKS = (
+    "max_aac", "at_round", "last_aac", "best10_min", "best10_mean", "upper_bound", "random_bound",
+    "exposure_defended", "exposure_undefended",
+)  # fmt: skip
 BY_DEFAULT = ("max_aac", "last_aac", "upper_bound", "random_bound")
 OF_MEMBERSHIP = ("accuracy", "precision", "recall")
 MEMBERSHIP = "mia_"
