@@ -18,7 +18,7 @@ from typing import Any, Literal, Protocol
 import simpy
 from simpy.events import NORMAL
 
-from gossiprec.sim.causes import ARRIVED, BUSY, OFFLINE
+from gossiprec.sim.causes import ARRIVED, BUSY, OFFLINE, WAITS
 from gossiprec.sim.clock import WakeClock
 from gossiprec.sim.presence import Presence
 from gossiprec.sim.stretch import Happenings, Stretch
@@ -277,6 +277,8 @@ class Engine:
     def _arrive(self, outcome: Outcome) -> None:
         node, message, now = outcome.receiver, outcome.message, outcome.time
         self.now = now
+        if outcome.cause == WAITS:
+            return
         if outcome.cause != ARRIVED:
             self._recorder.drop(now, node, message, outcome.cause)
             return
@@ -299,6 +301,6 @@ class Engine:
                 self._recorder.drop(now, receiver, message, cause)
             elif cause != ARRIVED:
                 self._transport.lose(
-                    Outcome(ready, rank, message, sender, receiver, cause, queued=0.0, waits=False)
+                    Outcome(ready, rank, message, sender, receiver, cause, queued=0.0, settled=ready)
                 )
             rank += 1
