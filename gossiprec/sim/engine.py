@@ -149,7 +149,7 @@ class Engine:
         self.wakes_left = dict.fromkeys(clock.node_ids, wakes)
         self.n_wakes = 0
         self.now = 0.0
-        self._due = wakes * len(clock.node_ids)
+        self.wakes_due = wakes * len(clock.node_ids)
         self._control = control
         self._clock = clock
         self._transport = transport
@@ -158,6 +158,12 @@ class Engine:
         self._work = work
         self._mode = mode
         self._hindered = work is not None or not presence.always
+        self._copied = transport.network.with_copies if transport.network.copies else None
+        self._woke = {
+            "inline": self._woke_inline, "stretch": self._woke_in_stretch, "step": self._woke_in_step
+        }[mode]  # fmt: skip
+        self._online = [False] * len(presence.changes)  # at the node's last ring
+        self._until = [0.0] * len(presence.changes)  # when that next changes
         self._stretch = Stretch()
         self._last_ring = (0.0, 0)
         self._rank = 0
@@ -168,7 +174,7 @@ class Engine:
     @property
     def finished(self) -> bool:
         """Whether nothing is left to happen."""
-        return self._due == 0 and self._transport.idle
+        return self.wakes_due == 0 and self._transport.idle
 
     def wake_at(self, node: int, time: float) -> None:
         """Let a node's clock ring at a time, instead of when it would ring next.
@@ -198,7 +204,7 @@ class Engine:
                 self._step_until(time)
             self._agenda.run(until=time)
         if self._mode == "stretch":
-            over = None if self._due else self._last_ring
+            over = None if self.wakes_due else self._last_ring
             self._recorder.extend(self._stretch.cut(self._transport, time, over))
         self.now = time
 
@@ -212,7 +218,7 @@ class Engine:
                 self._agenda.step()
             else:
                 break
-            if self._due == 0 and self._transport.moving == 0:
+            if self.wakes_due == 0 and self._transport.moving == 0:
                 for waiting in self._transport.give_up(self.now):
                     self._recorder.drop(waiting.time, waiting.receiver, waiting.message, waiting.cause)
 
@@ -223,10 +229,16 @@ class Engine:
         now = self.now = self._agenda.now
         self._next[node] = None
         self.n_wakes += 1
-        self._due -= 1
+        self.wakes_due -= 1
         left = self.wakes_left[node] = self.wakes_left[node] - 1
         cause = self._hindrance(node, now) if self._hindered else None
-        receivers = self._missed(node, now, cause) if cause is not None else self._control.on_wake(node, now)
+        if cause is None:
+            receivers = self._control.on_wake(node, now)
+            if self._copied is not None:
+                receivers = self._copied(node, receivers)
+        else:
+            self._control.on_missed_wake(node, now)
+            self._recorder.miss(now, node, cause)
         if left and self._next[node] is None:
             event.callbacks = event.reaction
             event.rank = self._rank
@@ -234,32 +246,30 @@ class Engine:
             self._next[node] = event
             self._agenda.put(event, now + self._clock.next_interval(node))
         if cause is None:
-            self._woke(node, now, rank, receivers)
-        if not self._due:
+            self._woke(now, node, rank, receivers)
+        if not self.wakes_due:
             self._last_ring = now, rank
 
     def _hindrance(self, node: int, now: float) -> int | None:
         """Return why a clock rings in vain, if it does."""
-        if not self._presence.is_online(node, now):
+        if now >= self._until[node]:
+            self._until[node] = self._presence.next_change(node, now)
+            self._online[node] = self._presence.is_online(node, now)
+        if not self._online[node]:
             return OFFLINE
         return BUSY if self._work is not None and self._work.busy_until[node] > now else None
 
-    def _missed(self, node: int, now: float, cause: int) -> tuple[()]:
-        self._control.on_missed_wake(node, now)
-        self._recorder.miss(now, node, cause)
-        return ()
+    def _woke_inline(self, now: float, node: int, rank: int, receivers: Sequence[int]) -> None:
+        self._recorder.wake(now, node, receivers, now)
 
-    def _woke(self, node: int, now: float, rank: int, receivers: Sequence[int]) -> None:
-        """Record a wake, and put what it sends on its way."""
-        if self._mode == "inline":
-            self._recorder.wake(now, node, receivers, now)
-            return
+    def _woke_in_stretch(self, now: float, node: int, rank: int, receivers: Sequence[int]) -> None:
+        self._stretch.wake(now, node, rank, self._rank, receivers)
+        self._rank += len(receivers)
+        if self._work is not None:
+            self._stretch.ready(self._work.woke(node, now))
+
+    def _woke_in_step(self, now: float, node: int, rank: int, receivers: Sequence[int]) -> None:
         ready = now if self._work is None else self._work.woke(node, now)
-        receivers = self._transport.network.with_copies(node, receivers)
-        if self._mode == "stretch":
-            self._stretch.wake(now, node, rank, receivers, ready, self._rank)
-            self._rank += len(receivers)
-            return
         first = self._recorder.n_messages
         self._recorder.wake(now, node, receivers, ready)
         self._post(node, first, receivers, ready)
@@ -272,7 +282,8 @@ class Engine:
             return
         receivers = self._control.on_receive(node, message, now)
         ready = now if self._work is None else self._work.received(node, now)
-        receivers = self._transport.network.with_copies(node, receivers)
+        if self._copied is not None:
+            receivers = self._copied(node, receivers)
         first = self._recorder.n_messages
         self._recorder.deliver(now, node, message, receivers, ready, outcome.queued)
         if receivers:
