@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
+from gossiprec.overlay.base import Views
 from gossiprec.rng import NodeStreams, distinct_below, philox_words, purpose_id, uniforms
 from gossiprec.sim.clock import WakeClock
 
@@ -64,7 +65,7 @@ class PeriodicRefresh(Refresh):
         return np.broadcast_to(due, (self._n_nodes, count))
 
 
-class RandomViews:
+class RandomViews(Views):
     """Uniform peer sampling: a P-out-regular graph, drawn anew node by node.
 
     Parameters
@@ -87,10 +88,14 @@ class RandomViews:
         self._last_drawn = np.zeros(n_nodes, np.int64)
         self._streams = NodeStreams(n_nodes, self._receivers)
 
-    def next_receivers(self, node: int) -> Sequence[int]:
+    def next_receivers(self, node: int, now: float = 0.0) -> Sequence[int]:
         """Return whom the node sends to at its next wake."""
         receivers: Sequence[int] = self._streams.take(node)
         return receivers
+
+    def missed(self, node: int, now: float) -> None:
+        """Let a wake pass."""
+        self._streams.take(node)
 
     def _receivers(self, first: int, count: int) -> I64:
         wakes = np.arange(first, first + count)
@@ -104,7 +109,7 @@ class RandomViews:
         return chosen(peers, wakes, self._nodes, fanout=self._fanout, seed=self._seed)
 
 
-class StaticViews:
+class StaticViews(Views):
     """Neighbours in a fixed graph.
 
     Parameters
@@ -122,10 +127,14 @@ class StaticViews:
         self._seed = seed
         self._streams = NodeStreams(len(neighbors), self._receivers)
 
-    def next_receivers(self, node: int) -> Sequence[int]:
+    def next_receivers(self, node: int, now: float = 0.0) -> Sequence[int]:
         """Return whom the node sends to at its next wake."""
         receivers: Sequence[int] = self._streams.take(node)
         return [peer for peer in receivers if peer >= 0]
+
+    def missed(self, node: int, now: float) -> None:
+        """Let a wake pass."""
+        self._streams.take(node)
 
     def _receivers(self, first: int, count: int) -> I64:
         wakes = np.arange(first, first + count)

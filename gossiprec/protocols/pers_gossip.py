@@ -17,6 +17,7 @@ import numpy.typing as npt
 from pydantic import Field
 
 from gossiprec.compute.tape import Behaviour, Op
+from gossiprec.overlay.profiles import Profiles
 from gossiprec.overlay.views import RandomViews, Refresh
 from gossiprec.protocols import PROTOCOLS
 from gossiprec.protocols.base import I64
@@ -52,8 +53,16 @@ class PersGossip(Gossip):
     Options = PersGossipOptions
     options: PersGossipOptions
 
-    def __init__(self, options: Any, *, n_users: int, seed: int, presence: Presence | None = None) -> None:
-        super().__init__(options, n_users=n_users, seed=seed, presence=presence)
+    def __init__(
+        self,
+        options: Any,
+        *,
+        n_users: int,
+        seed: int,
+        presence: Presence | None = None,
+        profiles: Profiles | None = None,
+    ) -> None:
+        super().__init__(options, n_users=n_users, seed=seed, presence=presence, profiles=profiles)
         self._heard: list[dict[int, float]] = [{} for _ in range(n_users)]
         self._view: list[list[int]] = [[] for _ in range(n_users)]
 
