@@ -61,7 +61,7 @@ def test_all_of_a_star_end_together():
 
 
 def test_a_sender_that_goes_breaks_off_and_frees_the_other_end():
-    """Both download at 5 from 0. Node 1 goes at 1: 5 of its bytes are through. Node 2 has 5 left, alone: ends at 1.5."""
+    """Both download at 5 from 0. Node 1 goes at 1, with 5 bytes through. Node 2 has 5 left, alone: ends at 1.5."""
     starts = [(0.0, 1, 0), (0.0, 2, 0)]
 
     when, whole = ends(starts, up=[FAST] * 3, down=[10] * 3, sizes=[10] * 3, cuts=[1.0, math.inf])
