@@ -13,6 +13,7 @@ S. Voulgaris, M. van Steen, "VICINITY: a pinch of randomness brings out the stru
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any, Literal
 
 import numpy as np
@@ -24,7 +25,7 @@ from gossiprec.overlay import SAMPLINGS
 from gossiprec.overlay.base import Setting
 from gossiprec.overlay.exchange import Exchange, ExchangeOptions, View
 from gossiprec.rng import purpose_id, uniforms
-from topologies.likeness import place_likeness, taste_likeness
+from topologies.likeness import Likeness, in_blocks, place_likeness, taste_likeness
 
 RANK = purpose_id("descriptor-rank")
 MOST_NODES = 20_000
@@ -111,25 +112,34 @@ def ranks(rank: str, setting: Setting) -> npt.NDArray[np.int32]:
             f"{key}: found {n} nodes, but likeness is kept for each pair of at most {MOST_NODES}; "
             "lower dataset.limit_users, or take sampling: cyclon"
         )
-    if rank != "random" and setting.profiles is None:
-        raise ScenarioError(f"{key}: found {rank!r}, but nothing is known of the users; take random")
-    if rank == "random":
-        nodes = np.arange(n)
-        low, high = np.minimum(nodes[:, None], nodes), np.maximum(nodes[:, None], nodes)
-        likeness = uniforms(setting.seed, high, low, RANK)
-    elif rank == "taste":
-        assert setting.profiles is not None
-        likeness = taste_likeness([setting.profiles.items[user] for user in range(n)])
-    else:
-        assert setting.profiles is not None
-        if setting.profiles.places is None:
-            raise ScenarioError(
-                f"{key}: found 'place', but the items of {setting.profiles.dataset} have no places; "
-                "take taste, or check-in data such as synthetic-checkins"
-            )
-        likeness = place_likeness(setting.profiles.places)
-    np.fill_diagonal(likeness, -np.inf)
-    order = np.argsort(-likeness, axis=1, kind="stable")
     places = np.empty((n, n), np.int32)
-    np.put_along_axis(places, order, np.arange(n, dtype=np.int32)[None, :], axis=1)
+    for first, block in in_blocks(_likeness(rank, setting, key), n):
+        order = np.argsort(-block, axis=1, kind="stable")
+        np.put_along_axis(
+            places[first : first + len(block)], order, np.arange(n, dtype=np.int32)[None, :], axis=1
+        )
     return places
+
+
+def _likeness(rank: str, setting: Setting, key: str) -> Likeness:
+    """Return what compares some nodes with all."""
+    profiles, n = setting.profiles, setting.n_nodes
+    if rank == "random":
+        return partial(_drawn_likeness, setting)
+    if profiles is None:
+        raise ScenarioError(f"{key}: found {rank!r}, but nothing is known of the users; take random")
+    if rank == "taste":
+        return partial(taste_likeness, [profiles.items[user] for user in range(n)])
+    if profiles.places is None:
+        raise ScenarioError(
+            f"{key}: found 'place', but the items of {profiles.dataset} have no places; "
+            "take taste, or check-in data such as synthetic-checkins"
+        )
+    return partial(place_likeness, profiles.places)
+
+
+def _drawn_likeness(setting: Setting, rows: slice) -> npt.NDArray[np.float64]:
+    """Return a likeness drawn once for each two nodes, the same for both."""
+    nodes = np.arange(setting.n_nodes)
+    some = nodes[rows, None]
+    return uniforms(setting.seed, np.maximum(some, nodes), np.minimum(some, nodes), RANK)

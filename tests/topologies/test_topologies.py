@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import topologies
+from topologies import likeness
 from topologies.likeness import place_likeness, taste_likeness
 
 ITEMS = [np.random.default_rng(node).choice(30, 12, replace=False) for node in range(10)]
@@ -265,3 +266,11 @@ def test_the_package_imports_nothing_of_gossiprec():
             names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
             names += [node.module or ""] if isinstance(node, ast.ImportFrom) else []
             assert not any(name.split(".")[0] == "gossiprec" for name in names)
+
+
+@pytest.mark.parametrize("family", ["nearest_by_taste", "nearest_by_place", "blocks_by_taste"])
+def test_likeness_is_the_same_block_by_block(family, monkeypatch):
+    whole = edges(FAMILIES[family](1))
+    monkeypatch.setattr(likeness, "BLOCK_CELLS", 31)  # three rows of ten at a time
+
+    assert edges(FAMILIES[family](1)) == whole

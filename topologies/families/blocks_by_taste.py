@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 from topologies.blocks import blocks_drawn
@@ -56,12 +57,9 @@ def taste_communities(items: Sequence[Sequence[int]], nearest: int, seed: int) -
     """Return the community of each node, numbered in the order of their lowest nodes."""
     import networkx as nx
 
-    likeness = taste_likeness(items)
-    ties = nearest_neighbors(likeness, nearest)
-    for one, other in ties.edges:
-        ties.edges[one, other]["weight"] = float(likeness[one, other])
-    communities = nx.community.louvain_communities(ties, seed=seed % 2**32)
-    block_of = [0] * len(likeness)
+    ties = nearest_neighbors(partial(taste_likeness, items), len(items), nearest)
+    communities = nx.community.louvain_communities(ties, weight="likeness", seed=seed % 2**32)
+    block_of = [0] * len(items)
     for block, members in enumerate(sorted(communities, key=min)):
         for node in sorted(members):
             block_of[node] = block

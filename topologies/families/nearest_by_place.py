@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
+import numpy as np
 import numpy.typing as npt
 
 from topologies.likeness import check_connected, nearest_neighbors, place_likeness
@@ -29,4 +31,6 @@ def nearest_by_place(places: npt.ArrayLike, k: int) -> nx.Graph:
     ValueError
         If `k` is out of range, a place is off the globe, or the graph is not connected.
     """
-    return check_connected(nearest_neighbors(place_likeness(places), k), "raise k")
+    return check_connected(
+        nearest_neighbors(partial(place_likeness, places), len(np.asarray(places)), k), "raise k"
+    )

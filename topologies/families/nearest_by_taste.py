@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 from topologies.likeness import check_connected, nearest_neighbors, taste_likeness
@@ -28,4 +29,4 @@ def nearest_by_taste(items: Sequence[Sequence[int]], k: int) -> nx.Graph:
     ValueError
         If `k` is out of range, or the graph is not connected.
     """
-    return check_connected(nearest_neighbors(taste_likeness(items), k), "raise k")
+    return check_connected(nearest_neighbors(partial(taste_likeness, items), len(items), k), "raise k")
