@@ -64,10 +64,11 @@ class _Chooser:
         self._world = world
         self._contacts = world.contacts(math.inf if until is None else until)
         if not self._contacts.nnz:
+            found, remedy = "in this run", "use placement: random"
+            if until is not None:
+                found, remedy = f"by placement_until: {until:g}", "raise it"
             raise ScenarioError(
-                "observers: no message arrives "
-                + ("in this run" if until is None else f"by placement_until: {until:g}; raise it")
-                + ", so there is nothing to place colluders by"
+                f"observers: no message arrives {found}, so there is nothing to place colluders by; {remedy}"
             )
 
     def __call__(self, fraction: float, how: str, victim: int | None) -> I64:
