@@ -11,7 +11,8 @@ import click
 from gossiprec.cli import INTERRUPTED
 
 if TYPE_CHECKING:
-    from gossiprec.study.conduct import Conduct, OtherCode
+    from gossiprec.cli.study_progress import Tally
+    from gossiprec.study.conduct import Conduct, OtherCode, Start
     from gossiprec.study.plan import Plan
     from gossiprec.study.record import Outcome
     from gossiprec.study.sharing import Simulation
@@ -25,6 +26,14 @@ if TYPE_CHECKING:
 @click.option(
     "--jobs", type=click.IntRange(1, 1024), metavar="N", help="Worker processes.  [default: one a core]"
 )
+@click.option(
+    "--ray",
+    "address",
+    is_flag=False,
+    flag_value="local",
+    metavar="[ADDRESS]",
+    help="Run on a Ray cluster: auto, host:port; without ADDRESS on a Ray of its own on this machine.",
+)
 @click.option("--dry-run", is_flag=True, help="Check all runs and say what would be run; run nothing.")
 @click.option("--again", is_flag=True, help="Run anew what was run by another version of the code.")
 @click.option("--keep", is_flag=True, help="Use runs of another version of the code as they are.")
@@ -36,6 +45,7 @@ def study(
     study: Path,
     out: Path | None,
     jobs: int | None,
+    address: str | None,
     dry_run: bool,
     again: bool,
     keep: bool,
@@ -47,10 +57,12 @@ def study(
     gossiprec study scenarios/studies/fanout.yaml
     gossiprec study scenarios/studies/fanout.yaml --jobs 2 --out studies/tonight
     gossiprec study scenarios/studies/fanout.yaml --dry-run
+    gossiprec study scenarios/studies/fanout.yaml --ray auto
 
     Results are DIR/table.parquet and DIR/table.csv, one row for each run and measure. Finished runs are not repeated:
     the same command continues a study that was interrupted or made larger.
     """  # noqa: D301
+    from gossiprec.study.cluster import require_ray
     from gossiprec.study.conduct import Conduct
     from gossiprec.study.folder import StudyFolder
     from gossiprec.study.load import load_study
@@ -63,32 +75,36 @@ def study(
     folder.check(plan.study.name)
     conduct = Conduct(plan, folder)
     other_code: OtherCode = "again" if again else "keep" if keep else "refuse"
-    n_jobs = jobs or len(os.sched_getaffinity(0))
     if dry_run:
-        _foresee(conduct, other_code, n_jobs)
+        _foresee(conduct, other_code, jobs or _cores())
         return
+    if address:
+        require_ray()
     click.echo(size_of(plan), err=True)
     with folder.locked():
         todo = conduct.take_stock(other_code=other_code)
-        outcome = _carried_out(context, conduct, todo, n_jobs, quiet=quiet)
+        outcome = _carried_out(context, conduct, todo, jobs, address, quiet=quiet)
     _close(conduct, outcome)
     if outcome.failed:
         context.exit(1)
 
 
 def _carried_out(
-    context: click.Context, conduct: Conduct, todo: list[Simulation], jobs: int, *, quiet: bool
+    context: click.Context,
+    conduct: Conduct,
+    todo: list[Simulation],
+    jobs: int | None,
+    address: str | None,
+    *,
+    quiet: bool,
 ) -> Outcome:
     """Run what is to be run; Ctrl-C ends it with a word on how to go on."""
     from gossiprec.cli.study_progress import tally_display
-    from gossiprec.study.pool import Pool
-    from gossiprec.study.task import share_of_cores
 
-    jobs = max(1, min(jobs, len(todo)))
     try:
         with tally_display(lambda hash_: conduct.record.labels(hash_)[0], quiet=quiet) as tally:
-            pool = Pool(jobs, share_of_cores(jobs), tally.say)
-            return conduct.carry_out(todo, pool.carry_out, tally)
+            start = _workers(jobs, address, len(todo), tally)
+            return conduct.carry_out(todo, start, tally)
     except KeyboardInterrupt:
         outcome, path = conduct.outcome, conduct.folder.path
         click.echo(
@@ -97,6 +113,22 @@ def _carried_out(
             err=True,
         )
         context.exit(INTERRUPTED)
+
+
+def _workers(jobs: int | None, address: str | None, n_tasks: int, tally: Tally) -> Start:
+    """Return what carries out tasks: processes of this machine, or Ray."""
+    from gossiprec.study.cluster import Cluster
+    from gossiprec.study.pool import Pool
+    from gossiprec.study.task import share_of_cores
+
+    if address:
+        return Cluster(address, jobs, tally.say).carry_out
+    n_jobs = max(1, min(jobs or _cores(), n_tasks))
+    return Pool(n_jobs, share_of_cores(n_jobs), tally.say).carry_out
+
+
+def _cores() -> int:
+    return len(os.sched_getaffinity(0))
 
 
 def size_of(plan: Plan) -> str:

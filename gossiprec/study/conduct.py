@@ -112,7 +112,7 @@ class Conduct:
     def _round(self, todo: list[Simulation], start: Start, watching: Watching) -> list[Simulation]:
         """Run simulations; return those that take the place of shared ones that failed."""
         instead: list[Simulation] = []
-        ends = start([self._task(simulation) for simulation in todo])
+        ends = start([self.task_of(simulation) for simulation in todo])
         try:
             for done in ends:
                 instead += self._note(done, watching)
@@ -121,7 +121,8 @@ class Conduct:
             ends.close()
         return instead
 
-    def _task(self, simulation: Simulation) -> Task:
+    def task_of(self, simulation: Simulation) -> Task:
+        """Return what a worker is given."""
         return Task(
             hash=simulation.hash,
             scenario=simulation.scenario.resolved(),

@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from gossiprec.metrics.measure_names import Measure
 from gossiprec.scenario.cross_checks import note_oversized
 from gossiprec.scenario.load import build_scenario
 from gossiprec.scenario.model import Scenario
 from gossiprec.scenario.overrides import Override
 from gossiprec.scenario.problems import Problems
+from gossiprec.study.gathering import Gathered
 from gossiprec.study.identity import canonical, run_hash
 from gossiprec.study.load import Study
-from gossiprec.study.measures import Measure, check_measures, parse_measures
+from gossiprec.study.measures import check_measures, parse_measures
 from gossiprec.study.points import Label, Point, find_setting, make_points
 from gossiprec.study.sharing import Simulation, clashes, share
 
@@ -91,8 +93,8 @@ def make_plan(study: Study) -> Plan:
     measures = parse_measures(study, problems)
     baseline = _baseline(study, problems)
     problems.raise_any(study.source.source_map)
-    _check_observers(variants, problems)
-    _check_against_data(variants, problems)
+    _check_observers(study, variants, problems)
+    _check_against_data(study, variants, problems)
     if measures is not None:
         check_measures(measures, [variant.scenario for variant in variants], problems)
     problems.raise_any(study.source.source_map)
@@ -110,17 +112,19 @@ def _check_seed_keys(study: Study, problems: Problems) -> None:
 def _variants(study: Study, points: Sequence[Point], problems: Problems) -> list[Variant]:
     common = list(_common(study))
     variants = []
+    gathered = Gathered(study)
     for point in points:
         chosen = [override for setting in point.values() for override in setting.overrides]
         labels = {name: setting.label for name, setting in point.items()}
         for given in _seeds(study):
             found = Problems()
             scenario, source_map = build_scenario(study.base, [*common, *chosen, *given], found)
-            problems.absorb(found, source_map)
+            gathered.add(found, source_map, labels)
             if scenario is not None and not found:
                 variants.append(Variant(labels, scenario.located(source_map), run_hash(scenario)))
             if found:
                 break  # other seeds have the same problems
+    gathered.tell(problems, len(points))
     return variants
 
 
@@ -155,12 +159,13 @@ def _baseline(study: Study, problems: Problems) -> dict[str, Label]:
     return chosen
 
 
-def _check_against_data(variants: Sequence[Variant], problems: Problems) -> None:
+def _check_against_data(study: Study, variants: Sequence[Variant], problems: Problems) -> None:
     """Check every distinct scenario against the size of its data; a data set is read once, whatever the seeds."""
     from gossiprec.emulation.prepare import load_data
 
     sizes: dict[str, tuple[int, int]] = {}
     checked: set[str] = set()
+    gathered = Gathered(study)
     for variant in variants:
         scenario = variant.scenario
         told = canonical({**scenario.resolved(), "seed": None})
@@ -173,11 +178,13 @@ def _check_against_data(variants: Sequence[Variant], problems: Problems) -> None
             sizes[data] = (split.n_users, split.n_items)
         found = Problems()
         note_oversized(scenario, *sizes[data], found)
-        problems.absorb(found, scenario.source_map)
+        gathered.add(found, scenario.source_map, variant.labels)
+    gathered.tell(problems, len(checked))
 
 
-def _check_observers(variants: Sequence[Variant], problems: Problems) -> None:
+def _check_observers(study: Study, variants: Sequence[Variant], problems: Problems) -> None:
     """Refuse observers of one run that its tables could not tell apart."""
+    gathered = Gathered(study)
     for variant in variants:
         found, scenario = Problems(), variant.scenario
         for index, name in clashes(scenario):
@@ -186,4 +193,5 @@ def _check_observers(variants: Sequence[Variant], problems: Problems) -> None:
                 f"an earlier observer is called {name} too; give one another fraction, momentum, relevance or "
                 "community_size",
             )
-        problems.absorb(found, scenario.source_map)
+        gathered.add(found, scenario.source_map, variant.labels)
+    gathered.tell(problems, len(variants))

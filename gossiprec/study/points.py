@@ -172,12 +172,11 @@ def _unit_cube(method: str, samples: int, dim: int, seed: int) -> npt.NDArray[np
     """Return points of the unit cube, shape (samples, dim)."""
     if not dim:
         return np.zeros((samples, 0))
-    draws = generator(seed, "study")
     if method == "random":
-        return draws.random((samples, dim))
+        return generator(seed, "study").random((samples, dim))
     from scipy.stats import qmc
 
-    cube: npt.NDArray[np.float64] = qmc.LatinHypercube(dim, rng=draws).random(samples)
+    cube: npt.NDArray[np.float64] = qmc.LatinHypercube(dim, rng=seed).random(samples)
     return cube
 
 
