@@ -93,7 +93,8 @@ class ObserverOptions(Options):
             raise ValueError(
                 "fictive_user: own_embedding needs a user; a coordinator has none: fitted or paper"
             )
-        if "refit_every" in self.model_fields_set and self.fictive_user != "fitted":
+        default = type(self).model_fields["refit_every"].default  # which a resolved scenario writes out
+        if self.refit_every != default and self.fictive_user != "fitted":
             raise ValueError(
                 f"refit_every belongs to fictive_user: fitted, found fictive_user: {self.fictive_user}"
             )

@@ -17,7 +17,8 @@ from gossiprec.eventlog.checkpoints import Stamp, State
 from gossiprec.eventlog.disk import sync_file
 from gossiprec.scenario.checkpoint import Checkpoint
 
-LOWEST_PRIORITY = 19
+NICENESS = 5
+"""Of the writer: it gives way to the run, but on a machine with other work it still gets a share."""
 LONGEST_MESSAGE = 4096
 
 
@@ -45,8 +46,8 @@ class Checkpoints:
     Notes
     -----
     The writer is a fork of the process, so it sees memory as it was at the report, and the run goes on at once. The
-    system copies a page when the run writes to it while the writer still needs it. The writer has the lowest
-    priority: it works where the run leaves a core idle. Where there is no fork, the run waits for the writing.
+    system copies a page when the run writes to it while the writer still needs it. The writer has a lower
+    priority: it works, as far as it can, where the run leaves a core idle. Where there is no fork, the run waits for the writing.
     """
 
     def __init__(self, directory: RunDirectory, options: Checkpoint, say: Progress, *, done: int = 0) -> None:
@@ -121,7 +122,7 @@ class Checkpoints:
         status = 1
         try:
             self._directory.lock.close()
-            os.nice(LOWEST_PRIORITY)
+            os.nice(NICENESS)
             for writer in (self._directory.log, self._directory.metrics, self._directory.attacks):
                 sync_file(writer.path)
             self._directory.checkpoints.write(

@@ -65,6 +65,7 @@ def resume(
         return run
     folder = CheckpointFolder(run.path)
     lock = RunLock(run.path / layout.EVENTS)
+    found: _Reopened | None = None
     try:
         scenario = load_scenario(run.path / layout.SCENARIO)
         if threads is not None:
@@ -73,7 +74,6 @@ def resume(
     except NoCheckpointError:
         if not from_start:
             raise
-        found = None
     finally:
         if found is None:
             lock.close()

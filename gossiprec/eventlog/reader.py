@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import mmap
 import os
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -134,6 +135,30 @@ class EventLog:
                 column.name: np.frombuffer(packed, column.dtype).reshape(column.shape(chunk.rows))
                 for column, packed in zip(columns, self._packed(chunk), strict=True)
             }
+
+    def rows_after(self, offset: int) -> tuple[dict[str, int], dict[str, int] | None]:
+        """Look for whole records beyond byte `offset`, where the log is damaged.
+
+        Returns
+        -------
+        rows : dict of str to int
+            Rows in whole chunks there, by kind.
+        written : dict of str to int or None
+            Rows that the whole log had, by kind, if its index is whole.
+        """
+        rows, written = dict.fromkeys(self._kinds, 0), None
+        data = bytes(self._data[offset:])
+        for found in re.finditer(b"|".join((frames.CHUNK, frames.INDEX)), data):
+            try:
+                record = frames.read_record(self._data, offset + found.start())
+                if record.tag == frames.INDEX:
+                    written = {str(kind): int(n) for kind, n in record.content(self._data)["rows"].items()}
+                else:
+                    chunk = self._chunk(record)
+                    rows[chunk.kind.name] += chunk.rows
+            except (DamagedError, ValueError, TypeError, KeyError, AttributeError):
+                continue
+        return rows, written
 
     def time_span(self, kind: str) -> tuple[float, float] | None:
         """Return the least and greatest virtual time of one kind's readable rows, None where it has none."""

@@ -14,6 +14,7 @@ import yaml
 from gossiprec.errors import LogError
 from gossiprec.eventlog import layout
 from gossiprec.eventlog.adversaries import Accuracies, read_adversaries
+from gossiprec.eventlog.lock import is_written_now
 from gossiprec.eventlog.reader import Columns, EventLog, read_log
 from gossiprec.eventlog.tables import ATTACKS, METRICS, POSITIONS, read_table
 
@@ -25,12 +26,23 @@ class Run:
     ----------
     path : Path
     manifest : dict
-        As written when the run was opened; ``manifest["status"]`` says how the run stands.
+        As written when the run was opened; :attr:`status` says how the run stands now.
     """
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self.manifest: dict[str, Any] = _mapping(path / layout.MANIFEST)
+
+    @property
+    def status(self) -> str:
+        """``running``, ``complete``, ``failed``, ``interrupted``; or ``killed``: it says running, but no process does.
+
+        Where a file system has no locks, a running run looks killed.
+        """
+        status = str(self.manifest.get("status"))
+        if status == "running" and not is_written_now(self.path / layout.EVENTS):
+            return "killed"
+        return status
 
     @cached_property
     def scenario(self) -> dict[str, Any]:

@@ -88,11 +88,11 @@ def _oversized(plain: dict[str, Any], n_users: int, n_items: int) -> Iterator[tu
         for index, entry in enumerate(plain["churn"][key]):
             yield from _population(entry, ("churn", key, index), n_users)
     for index, window in enumerate(plain["network"]["partitions"]):
-        at: KeyPath = ("network", "partitions", index)
+        there: KeyPath = ("network", "partitions", index)
         for number, group in enumerate(window["groups"] or []):
-            yield from _population({"nodes": group}, (*at, "groups", number), n_users)
+            yield from _population({"nodes": group}, (*there, "groups", number), n_users)
         if (window["parts"] or 0) > n_users:
-            yield (*at, "parts"), f"found {window['parts']}, but there are only {n_users} nodes"
+            yield (*there, "parts"), f"found {window['parts']}, but there are only {n_users} nodes"
     for index, entry in enumerate(plain["observers"]):
         for path, size in _values(entry, "community_size", ("observers", index)):
             if size >= n_users:
