@@ -127,7 +127,7 @@ class RunDirectory:
         attacks = content_before(path, ATTACKS, stamp.tables[ATTACKS.file])
         log = EventWriter.resumed(path / layout.EVENTS, end=stamp.log_bytes, digest=stamp.log_digest)
         with writing(path):
-            for name in (layout.SUMMARY, layout.ADVERSARIES):
+            for name in (layout.SUMMARY, layout.ADVERSARIES, layout.POSITIONS):
                 (path / name).unlink(missing_ok=True)
         manifest = json.loads((path / layout.MANIFEST).read_bytes())
         manifest.update(status="running", log_digest=None, finished=None)
