@@ -18,7 +18,7 @@ momentum: a gradient is of one round.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
@@ -26,8 +26,9 @@ from pydantic import Field
 
 from gossiprec.attacks import ATTACKS
 from gossiprec.attacks.base import F32, I64, Attack, Meetings, Ranking, World
-from gossiprec.attacks.scoring import Ids, Size, Sizes, listed, refuse_moves
-from gossiprec.attacks.shadows import classifier, confidence, shadow_features, unit_rows
+from gossiprec.attacks.naming import TableKey, listed
+from gossiprec.attacks.scoring import Ids, Size, Sizes, refuse_moves
+from gossiprec.attacks.shadows import classifier, confidence, network_of, shadow_features, unit_rows
 from gossiprec.compute.planner import Sightings
 from gossiprec.compute.program import Program
 from gossiprec.errors import ScenarioError
@@ -36,6 +37,10 @@ from gossiprec.rng import generator
 
 if TYPE_CHECKING:
     import torch
+
+
+_STATE = ("seen", "changed", "features", "latest")
+"""Arrays that change in the course of a run."""
 
 
 class AIAOptions(Options):
@@ -81,6 +86,11 @@ class AIA(Attack):
         self._features = np.zeros((world.n_users, layout.n_items * layout.item_width), np.float32)
         self._latest = np.full((len(self._adversaries), world.n_users), np.nan, np.float32)
 
+    @classmethod
+    def table_keys(cls, options: AIAOptions) -> frozenset[TableKey]:
+        """Return what its rows are called: one for each community size."""
+        return frozenset(("coordinator", "aia", 0.0, size) for size in listed(options.community_size))
+
     def _chosen(self) -> I64:
         """Return the adversaries' ids; more of them contain the fewer."""
         chosen, n_users = self.options.adversaries, self.world.n_users
@@ -123,6 +133,22 @@ class AIA(Attack):
         self._sender_of = np.zeros(meetings.n_messages, np.int32)
         self._sender_of[meetings.message] = meetings.sender
 
+    def state(self, now: float) -> dict[str, Any]:
+        """Return the latest gradients and scores, the model sent, and the classifiers' weights."""
+        networks = [[p.detach().numpy() for p in network.parameters()] for network in self._networks]
+        return {
+            "sent": self._sent,
+            "networks": networks,
+            **{name: getattr(self, f"_{name}") for name in _STATE},
+        }
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Take them over."""
+        for name in _STATE:
+            setattr(self, f"_{name}", state[name])
+        self._sent = state["sent"]
+        self._networks = [network_of(weights) for weights in state["networks"]]
+
     @property
     def state_bytes(self) -> int:
         """Memory of the clients' latest gradients and of the classifiers with their optimizers' state."""
@@ -137,6 +163,8 @@ class AIA(Attack):
                 if program.merge_keep[merge] == 0:
                     self._begin_round(rows[program.source[task]])
                 victim = self._sender_of[program.merge_message[merge]]
+                if victim == self.world.coordinator:
+                    continue  # the version pushed last, of which the new one keeps a share
                 if self._sent is None:
                     continue  # a client without data, before all others: it weighs nothing and begins no round
                 self._features[victim] = rows[program.merge_row[merge], items] - self._sent

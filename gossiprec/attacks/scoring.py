@@ -5,7 +5,8 @@ Momentum makes the models of several receptions one; a rule turns a model's scor
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import itertools
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
@@ -13,14 +14,15 @@ from pydantic import Field, model_validator
 
 from gossiprec.attacks.alone import ObserversAlone
 from gossiprec.attacks.base import F32, I64, Attack, Meetings, Ranking, World
+from gossiprec.attacks.coalitions import coalitions, drawn
 from gossiprec.attacks.fictive import FictiveUsers
+from gossiprec.attacks.naming import TableKey, exact, listed, observer_names
 from gossiprec.attacks.pooled import ObserverPools
 from gossiprec.attacks.targets import TargetItems
 from gossiprec.compute.planner import Sightings
 from gossiprec.compute.program import Program
 from gossiprec.errors import ScenarioError
 from gossiprec.options import Options
-from gossiprec.rng import generator
 
 Fraction = Annotated[float, Field(gt=0, le=1)]
 Size = Annotated[int, Field(ge=1)]
@@ -29,6 +31,8 @@ Ids = Annotated[tuple[Annotated[int, Field(ge=0)], ...], Field(min_length=1)]
 Fractions = Annotated[tuple[Fraction, ...], Field(min_length=1)]
 Sizes = Annotated[tuple[Size, ...], Field(min_length=1)]
 Momenta = Annotated[tuple[Momentum, ...], Field(min_length=1)]
+Placement = Literal["random", "degree", "betweenness", "clustered", "greedy-cover", "eclipse"]
+Placements = Annotated[tuple[Placement, ...], Field(min_length=1)]
 
 
 class SomeNodes(Options):
@@ -47,7 +51,19 @@ class ObserverOptions(Options):
         default="all", description="single: which nodes observe: all, {fraction: f}, or ids"
     )
     fraction: Fraction | Fractions | None = Field(
-        default=None, description="coalition: share of the nodes that collude, drawn at random"
+        default=None, description="coalition: share of the nodes that collude"
+    )
+    placement: Placement | Placements = Field(
+        default="random",
+        description="coalition: which nodes collude: drawn at random, or chosen by who meets whom in the run",
+    )
+    victim: Annotated[int, Field(ge=0)] | Ids | None = Field(
+        default=None, description="placement: eclipse: the user whom the colluders surround"
+    )
+    placement_until: float | None = Field(
+        default=None,
+        gt=0,
+        description="placement: only contacts up to this virtual time are known; null: those of the whole run",
     )
     members: Ids | None = Field(
         default=None, description="coalition: ids of the colluders, instead of fraction"
@@ -70,17 +86,28 @@ class ObserverOptions(Options):
             raise ValueError("a coalition needs either fraction or members")
         if self.who != "coalition" and named:
             raise ValueError(f"fraction and members belong to who: coalition, found who: {self.who}")
+        self._placement_fits()
         if self.who != "single" and self.nodes != "all":
             raise ValueError(f"nodes belongs to who: single, found who: {self.who}")
         if self.who == "coordinator" and self.fictive_user == "own_embedding":
             raise ValueError(
                 "fictive_user: own_embedding needs a user; a coordinator has none: fitted or paper"
             )
-        if "refit_every" in self.model_fields_set and self.fictive_user != "fitted":
+        default = type(self).model_fields["refit_every"].default  # which a resolved scenario writes out
+        if self.refit_every != default and self.fictive_user != "fitted":
             raise ValueError(
                 f"refit_every belongs to fictive_user: fitted, found fictive_user: {self.fictive_user}"
             )
         return self
+
+    def _placement_fits(self) -> None:
+        chosen = [how for how in listed(self.placement) if how != "random"]
+        if chosen and self.fraction is None:
+            raise ValueError(f"placement: {chosen[0]} belongs to a coalition with a fraction")
+        if ("eclipse" in chosen) != (self.victim is not None):
+            raise ValueError("placement: eclipse needs a victim, and no other placement takes one")
+        if self.placement_until is not None and not chosen:
+            raise ValueError("placement_until belongs to a placement other than random")
 
 
 class ScoringAttack(Attack):
@@ -130,28 +157,30 @@ class ScoringAttack(Attack):
     def _who(self) -> tuple[list[str], list[I64], list[I64]]:
         """Return observer names, the nodes whose receptions each pool shares, and whose items are the targets."""
         options, world = self.options, self.world
+        names = observer_names(options)
         everyone = np.arange(world.n_users)
         if options.who == "coordinator":
-            return ["coordinator"], [np.array([world.coordinator])], [everyone]
+            return names, [np.array([world.coordinator])], [everyone]
         if options.who == "single":
             if options.nodes == "all":
-                return ["single"], [], [everyone]
+                return names, [], [everyone]
             if isinstance(options.nodes, SomeNodes):
-                fraction = options.nodes.fraction
-                return [f"single-{100 * fraction:g}%"], [], [self._drawn(fraction)]
-            ids = np.unique(options.nodes)
-            return [f"single-{len(ids)}-nodes"], [], [ids]
-        if options.members is not None:
-            members = [np.unique(options.members)]
-            return [f"coalition-{len(members[0])}-nodes"], members, members
-        fractions = listed(options.fraction)
-        members = [self._drawn(fraction) for fraction in fractions]
-        return [f"coalition-{100 * fraction:g}%" for fraction in fractions], members, members
+                return names, [], [drawn(world, options.nodes.fraction)]
+            return names, [], [np.unique(options.nodes)]
+        members = [np.unique(options.members)] if options.members is not None else coalitions(world, options)
+        return names, members, members
 
-    def _drawn(self, fraction: float) -> I64:
-        """Return a random part of the nodes; a larger part contains a smaller one."""
-        order = generator(self.world.seed, "observers").permutation(self.world.n_users)
-        return np.sort(order[: max(1, round(fraction * self.world.n_users))])
+    @staticmethod
+    def rules_of(options: Any) -> list[str]:
+        """Return the names of the relevance rules that the options ask for."""
+        raise NotImplementedError
+
+    @classmethod
+    def table_keys(cls, options: Any) -> frozenset[TableKey]:
+        """Return what its rows are called: one for each observer, rule, momentum and community size."""
+        momenta = [exact(np.float32(momentum)) for momentum in listed(options.momentum)]
+        named = (observer_names(options), cls.rules_of(options), momenta, listed(options.community_size))
+        return frozenset(itertools.product(*named))
 
     @property
     def label(self) -> str:
@@ -162,6 +191,13 @@ class ScoringAttack(Attack):
     def pools(self) -> Sequence[I64]:
         """Coalitions, or the coordinator."""
         return self._groups
+
+    @property
+    def coalitions(self) -> dict[str, I64]:
+        """Colluders by the name of their coalition."""
+        if self.options.who != "coalition":
+            return {}
+        return dict(zip(self._names, self._groups, strict=True))
 
     def foresee(self, meetings: Meetings, first_pool: int) -> None:
         """Take the memory for what will be received, and train the fictive users that are trained once."""
@@ -182,6 +218,17 @@ class ScoringAttack(Attack):
         super().warm_up()
         if self._pooled:
             self._pooled.warm_up()
+
+    def state(self, now: float) -> dict[str, Any]:
+        """Return momentum models, scores and fictive users."""
+        observers = self._alone.state(now) if self._alone else self._pooled.state()  # type: ignore[union-attr]
+        return {"observers": observers, "fictive": [fictive.state() for fictive in self._fictive]}
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Take them over."""
+        (self._alone or self._pooled).restore(state["observers"])  # type: ignore[union-attr]
+        for fictive, kept in zip(self._fictive, state["fictive"], strict=True):
+            fictive.restore(kept)
 
     @property
     def state_bytes(self) -> int:
@@ -206,16 +253,6 @@ class ScoringAttack(Attack):
             Ranking(self._names[pool], rule, exact(beta), sizes, ids, scores)
             for pool, rule, beta, ids, scores in found
         ]
-
-
-def listed(value: Any) -> list[Any]:
-    """Return the values of an option that holds one or several, each once."""
-    return list(dict.fromkeys(value if isinstance(value, tuple) else (value,)))
-
-
-def exact(value: np.float32) -> float:
-    """Return a float32 as the number it was written as."""
-    return float(np.format_float_positional(value))
 
 
 def refuse_moves(name: str, world: World) -> None:

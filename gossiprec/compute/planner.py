@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from gossiprec.compute import tables
 from gossiprec.compute.program import I32, I64, Program
-from gossiprec.compute.tape import Behaviour, Event, Segment, Tape
+from gossiprec.compute.tape import Behaviour, Event, Op, Segment, Tape
 
 SMALL = 20_000
 """Messages below which a run does not wait for a compiler."""
@@ -96,8 +96,9 @@ class Planner:
         self._inline = inline
         self._soft_limit = n_nodes + spare_rows
         self._behaviours = _behaviour_table(behaviours)
+        self._mixing = np.array([b.mixing if Op.MIX in b.on_wake else 0.0 for b in behaviours])
         self._loop = _loop(expected_messages)
-        self._nodes = np.full((n_nodes, 6), tables.NONE, np.int32)
+        self._nodes = np.full((n_nodes, 8), tables.NONE, np.int32)
         self._nodes[:, tables.CURRENT] = np.arange(n_nodes)
         self._nodes[:, tables.UPDATES] = 0
         self._nodes[:, tables.ROLE] = roles
@@ -106,7 +107,7 @@ class Planner:
         self._free = np.zeros(0, np.int32)
         self._messages = np.zeros((0, 4), np.int32)
         self._keeps = np.zeros(0, np.float32)
-        self._mass = np.zeros(n_nodes)
+        self._mass = np.zeros((n_nodes, 2))
         self._counters = np.zeros(9, np.int64)
         self._pool_waves = np.zeros((pools_of.shape[1], n_nodes), np.int32)
         self._pools_seen = np.zeros((0, pools_of.shape[1]), np.bool_)
@@ -134,6 +135,20 @@ class Planner:
         """Local updates of every node so far, shape (n_nodes,)."""
         return self._nodes[:, tables.UPDATES].astype(np.int64)
 
+    def state(self) -> dict[str, Any]:
+        """Return all that links the next stretch of tape to those before, for a checkpoint: references, no copies."""
+        return {name: getattr(self, f"_{name}") for name in _STATE}
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Go on where another planner of the same run was when it gave its :meth:`state`."""
+        for name in _STATE:
+            setattr(self, f"_{name}", state[name])
+
+    @property
+    def needed_rows(self) -> I64:
+        """Arena rows whose versions are still needed, ascending."""
+        return np.flatnonzero(self._rows[:, tables.NEEDED] > 0)
+
     def warm_up(self) -> None:
         """Plan an empty tape: compiles the loop if it is to be compiled."""
         self.plan(Tape().cut())
@@ -154,10 +169,10 @@ class Planner:
         event, sent = 0, segment.first_message
         while True:
             event, sent = self._loop(
-                event, segment.kind, segment.node, segment.message, segment.count, segment.receiver,
-                segment.first_message, sent, self._inline, True, self._soft_limit, self._behaviours,
-                self._nodes, self._rows, self._messages, self._keeps, self._weights, self._mass, self._free, counters,
-                self._pools_of, self._pool_waves, self._pools_seen, *output,
+                event, segment.kind, segment.node, segment.message, segment.count, segment.factor,
+                segment.receiver, segment.first_message, sent, self._inline, True, self._soft_limit, self._behaviours,
+                self._mixing, self._nodes, self._rows, self._messages, self._keeps, self._weights, self._mass,
+                self._free, counters, self._pools_of, self._pool_waves, self._pools_seen, *output,
             )  # fmt: skip
             if event == len(segment.kind):
                 return self._in_waves(*output)
@@ -166,7 +181,8 @@ class Planner:
     def _output_tables(self, segment: Segment) -> tuple[npt.NDArray[Any], ...]:
         """Return empty task, end, merge, weight and sighting tables, long enough for any outcome."""
         delivered = segment.receiver if self._inline else segment.node[segment.kind == Event.DELIVER]
-        n_merges = int(self._counters[tables.QUEUED]) + len(delivered)
+        n_mixes = len(segment.kind) if self._mixing.any() else 0
+        n_merges = int(self._counters[tables.QUEUED]) + len(delivered) + n_mixes
         n_tasks = 2 * len(segment.kind) + len(segment.receiver) + n_merges
         n_sightings = int(self._pools_of.sum(axis=1)[delivered].sum())
         return (
@@ -221,6 +237,10 @@ class Planner:
         self._rows = _grown(self._rows, capacity)
         self._free = _grown(waiting, capacity)
         self._counters[tables.FREE_HEAD] = 0
+
+
+_STATE = ("nodes", "rows", "free", "messages", "keeps", "mass", "counters", "pool_waves", "pools_seen")
+"""The tables that change in the course of a run; the others follow from the scenario."""
 
 
 def _grown(table: npt.NDArray[Any], length: int) -> npt.NDArray[Any]:

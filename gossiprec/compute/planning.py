@@ -19,7 +19,9 @@ from gossiprec.compute.tables import (
     FREE_COUNT,
     FREE_HEAD,
     FRESH,
+    FULL,
     HEAD,
+    HELD,
     LAST_WAVE,
     LIMIT,
     MERGES,
@@ -29,6 +31,7 @@ from gossiprec.compute.tables import (
     NONE,
     POOL_ID,
     PUSH,
+    PUSHED,
     QUEUED,
     READ,
     ROLE,
@@ -45,8 +48,12 @@ from gossiprec.compute.tables import (
     UPDATES,
     VICTIM,
     WAVE,
+    WEIGHTED,
     WRITTEN,
 )
+
+UNMIXED = -1.0
+"""In place of what a node's version keeps against the one it pushed last: that one is not merged into it."""
 
 
 @register_jitable
@@ -72,8 +79,14 @@ def release(row, rows, free, counters):
 
 
 @register_jitable
-def emit_task(node, update, nodes, rows, messages, keeps, free, counters, tasks, ends, merges, merge_keep):
-    """Append the task that merges what the node has received and runs local update number `update` (-1: none)."""
+def emit_task(
+    node, update, mixed, nodes, rows, messages, keeps, free, counters, tasks, ends, merges, merge_keep
+):
+    """Append the task that merges what the node has received and runs local update number `update` (-1: none).
+
+    The version that the node pushed last is merged after all others, `mixed` being what the node's keeps; or it is
+    UNMIXED.
+    """
     source = nodes[node, CURRENT]
     wave = max(counters[BASE_WAVE], rows[source, WRITTEN]) + 1
     first = counters[MERGES]
@@ -87,6 +100,12 @@ def emit_task(node, update, nodes, rows, messages, keeps, free, counters, tasks,
         message = messages[message, NEXT]
     counters[QUEUED] -= counters[MERGES] - first
     nodes[node, HEAD] = nodes[node, TAIL] = NONE
+    if mixed != UNMIXED:
+        held, merge = nodes[node, HELD], counters[MERGES]
+        merges[merge, 0], merges[merge, 1], merge_keep[merge] = held, nodes[node, PUSHED], mixed
+        counters[MERGES] += 1
+        wave = max(wave, rows[held, WRITTEN] + 1)
+        nodes[node, HELD] = NONE  # its claim is released with those of the messages
     target = source
     if rows[source, NEEDED] > 1:
         target = take_row(rows, free, counters)
@@ -112,25 +131,39 @@ def emit_task(node, update, nodes, rows, messages, keeps, free, counters, tasks,
 @register_jitable
 def train(node, nodes, rows, messages, keeps, free, counters, tasks, ends, merges, merge_keep):
     """Append the node's next local update; one that has spent its budget only merges."""
-    update = nodes[node, UPDATES]
+    update, out = nodes[node, UPDATES], (tasks, ends, merges, merge_keep)
     if update < nodes[node, LIMIT]:
-        emit_task(node, update, nodes, rows, messages, keeps, free, counters, tasks, ends, merges, merge_keep)
+        emit_task(node, update, UNMIXED, nodes, rows, messages, keeps, free, counters, *out)
         nodes[node, UPDATES] += 1
 
 
 @register_jitable
-def receive(message, node, op, nodes, messages, keeps, weights, mass, counters):
-    """Queue a delivered version for merging by rule `op`; one of weight zero changes nothing."""
-    theirs = weights[messages[message, SENDER]]
+def hold(node, row, first, count, nodes, rows, free, counters):
+    """Keep the version that a node pushes, to be mixed with what is pooled until its next push."""
+    before = nodes[node, HELD]
+    nodes[node, HELD] = row
+    rows[row, NEEDED] += 1
+    if before != NONE:
+        release(before, rows, free, counters)
+    if count > 0:
+        nodes[node, PUSHED] = first
+
+
+@register_jitable
+def receive(message, node, op, factor, nodes, messages, keeps, weights, mass, counters):
+    """Queue a delivered version for merging by rule `op`; one of weight or factor zero changes nothing."""
+    full = weights[messages[message, SENDER]]
+    theirs = factor * full
     if op == 4:  # Op.ADOPT
         keeps[message] = 0.0
     elif op == 6:  # Op.APPRAISE
         keeps[message] = APPRAISED
     else:
-        own = weights[node] if op == 3 else mass[node]  # Op.BLEND, else Op.POOL
+        own = weights[node] if op == 3 else mass[node, WEIGHTED]  # Op.BLEND, else Op.POOL
         keeps[message] = own / (own + theirs) if theirs > 0.0 else 1.0
-        if op == 5:
-            mass[node] += theirs
+        if op == 5 and theirs > 0.0:
+            mass[node, WEIGHTED] += theirs
+            mass[node, FULL] += full
     counters[QUEUED] += 1
     messages[message, NEXT] = NONE
     if nodes[node, HEAD] == NONE:
@@ -166,18 +199,33 @@ def settle_all(nodes, rows, messages, keeps, free, counters, tasks, ends, merges
     """Append a task for every node with queued versions."""
     for i in range(len(nodes)):
         if nodes[i, HEAD] != NONE:
-            emit_task(i, NONE, nodes, rows, messages, keeps, free, counters, tasks, ends, merges, merge_keep)
+            emit_task(
+                i,
+                NONE,
+                UNMIXED,
+                nodes,
+                rows,
+                messages,
+                keeps,
+                free,
+                counters,
+                tasks,
+                ends,
+                merges,
+                merge_keep,
+            )
 
 
 def plan_events(
-    start, kind, node, message, count, receiver, first_message, sent, inline, settle, soft_limit, behaviours,
-    nodes, rows, messages, keeps, weights, mass, free, counters, pools_of, pool_waves, pools_seen,
+    start, kind, node, message, count, factor, receiver, first_message, sent, inline, settle, soft_limit, behaviours,
+    mixing, nodes, rows, messages, keeps, weights, mass, free, counters, pools_of, pool_waves, pools_seen,
     tasks, ends, merges, merge_keep, sightings,
 ):  # fmt: skip
     """Turn events from number `start` on into tasks and sightings; update the state tables.
 
     `inline`: a message is delivered the moment it is sent, and has no event of its own. `sent` is the id of the next
-    message to be sent. `settle`: finally merge all that is queued, so that every node's row is its current model.
+    message to be sent. `factor`: of each event, or empty. `mixing`: of each role; 0 if it does not mix. `settle`:
+    finally merge all that is queued, so that every node's row is its current model.
 
     Returns
     -------
@@ -199,9 +247,11 @@ def plan_events(
                 train(i, nodes, rows, messages, keeps, free, counters, *out)
             elif op == 2:  # Op.PUSH
                 if nodes[i, HEAD] != NONE:
-                    emit_task(i, NONE, nodes, rows, messages, keeps, free, counters, *out)
-                mass[i] = 0.0
+                    emit_task(i, NONE, UNMIXED, nodes, rows, messages, keeps, free, counters, *out)
+                mass[i, WEIGHTED] = mass[i, FULL] = 0.0
                 row, push = nodes[i, CURRENT], sent
+                if mixing[nodes[i, ROLE]] > 0.0:
+                    hold(i, row, sent, count[e], nodes, rows, free, counters)
                 rows[row, NEEDED] += count[e]
                 for m in range(sent, sent + count[e]):
                     messages[m, SENDER], messages[m, CARRIED], messages[m, PUSH] = i, row, push
@@ -212,10 +262,15 @@ def plan_events(
                             if reply == 1:
                                 train(r, nodes, rows, messages, keeps, free, counters, *out)
                             elif reply > 2:
-                                receive(m, r, reply, nodes, messages, keeps, weights, mass, counters)
+                                receive(m, r, reply, 1.0, nodes, messages, keeps, weights, mass, counters)
                 sent += count[e]
+            elif op == 7:  # Op.MIX
+                if mass[i, WEIGHTED] > 0.0:
+                    mixed = mixing[nodes[i, ROLE]] * mass[i, WEIGHTED] / mass[i, FULL]
+                    emit_task(i, NONE, mixed, nodes, rows, messages, keeps, free, counters, *out)
             elif op > 2:
-                receive(message[e], i, op, nodes, messages, keeps, weights, mass, counters)
+                share = factor[e] if len(factor) > 0 else 1.0
+                receive(message[e], i, op, share, nodes, messages, keeps, weights, mass, counters)
         in_use = counters[FRESH] - counters[FREE_COUNT]
         if in_use > soft_limit and 8 * counters[QUEUED] > len(nodes):
             settle_all(nodes, rows, messages, keeps, free, counters, *out)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-# Columns of the node table; LIMIT is the number of local updates after which a node trains no more.
-CURRENT, HEAD, TAIL, UPDATES, ROLE, LIMIT = range(6)
+# Columns of the node table; LIMIT is the number of local updates after which a node trains no more; HELD is the row
+# of the version it pushed last, and PUSHED the first message of a push of its, if it mixes.
+CURRENT, HEAD, TAIL, UPDATES, ROLE, LIMIT, HELD, PUSHED = range(8)
+# Columns of the mass table: weight of what was pooled since the last push, with and without the factors.
+WEIGHTED, FULL = range(2)
 # Columns of the row table: who needs the row; wave of its last write; latest wave that reads it.
 NEEDED, WRITTEN, READ = range(3)
 # Columns of the message table; PUSH is the first message of the push that sent this one.

@@ -45,14 +45,25 @@ class Op(IntEnum):
     """Average, by the senders' weights, what has arrived since the node's last push."""
     APPRAISE = 6
     """Merge the received version by how well it and the own one do on the node's validation items."""
+    MIX = 7
+    """Give the version of the node's last push its share of what has been pooled since (:attr:`Behaviour.mixing`)."""
 
 
 @dataclass(frozen=True)
 class Behaviour:
-    """What the nodes of one role do on a wake and on a receive."""
+    """What the nodes of one role do on a wake and on a receive.
+
+    Attributes
+    ----------
+    on_wake, on_receive : tuple of Op
+    mixing : float
+        For `Op.MIX`: the share, above 0 and to 1, of fully weighted answers in the new version. With weights w and
+        factors s (:attr:`Segment.factor`) it is ``mixing * sum(w s) / sum(w)``; the pushed version keeps the rest.
+    """
 
     on_wake: tuple[Op, ...]
     on_receive: tuple[Op, ...]
+    mixing: float = 1.0
 
 
 @dataclass(frozen=True)
@@ -87,6 +98,9 @@ class Segment:
         Why a message was lost, as the log numbers it; -1 for other events.
     queued : ndarray of float64, shape (n_events,)
         Time that a delivered message lost to others on shared bandwidth.
+    factor : ndarray of float64, shape (n_events,) or (0,)
+        By what the sender's weight is multiplied in the merge of each delivery, from 0 (it is seen, and changes
+        nothing) to 1; without elements where all are 1.
     sender, receiver : ndarray of int32, shape (n_messages,)
         The messages sent in this stretch, in order; their ids continue from `first_message`.
     misses : Misses
@@ -100,6 +114,7 @@ class Segment:
     ready: F64
     cause: I32
     queued: F64
+    factor: F64
     sender: I32
     receiver: I32
     first_message: int
@@ -120,9 +135,14 @@ def joined(stretches: Sequence[Segment]) -> Segment:
     def all_of(name: str) -> npt.NDArray[Any]:
         return np.concatenate([getattr(stretch, name) for stretch in stretches])
 
+    def factors(stretch: Segment) -> F64:
+        return stretch.factor if len(stretch.factor) else np.ones(len(stretch.kind))
+
     misses = [stretch.misses for stretch in stretches]
+    weighted = any(len(stretch.factor) for stretch in stretches)
     return Segment(
         **{name: all_of(name) for name in (*_COLUMNS, "sender", "receiver")},
+        factor=np.concatenate([factors(stretch) for stretch in stretches]) if weighted else np.zeros(0),
         first_message=stretches[0].first_message,
         misses=Misses(
             *[np.concatenate([getattr(m, name) for m in misses]) for name in ("time", "node", "cause")]
@@ -159,6 +179,7 @@ class Tape:
         ] = {}  # what follows is kept for the few events that have it, by their place
         self._causes: dict[int, int] = {}
         self._queued: dict[int, float] = {}
+        self._factors: dict[int, float] = {}
         self._missed: list[int] = []  # node and cause of each
         self._missed_at: list[float] = []
         self._blocks: list[Happenings] = []
@@ -197,6 +218,10 @@ class Tape:
         self._receivers += receivers
         self.n_messages += len(receivers)
 
+    def weigh(self, factor: float) -> None:
+        """Multiply the weight of the delivery that was appended last."""
+        self._factors[len(self._times) - 1] = factor
+
     def drop(self, time: float, receiver: int, message: int, cause: int = 0) -> None:
         """Append the loss of `message` on its way to `receiver`."""
         self._causes[len(self._times)] = cause
@@ -214,6 +239,7 @@ class Tape:
         node, cause = np.array(self._missed, np.int32).reshape(-1, 2).T.copy()
         segment = Segment(
             **columns,
+            factor=_with(np.ones(len(self._times)), self._factors) if self._factors else np.zeros(0),
             sender=np.repeat(columns["node"], columns["count"]),
             first_message=self._first_message,
             misses=Misses(np.array(self._missed_at, np.float64), node, cause),

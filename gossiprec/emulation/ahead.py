@@ -55,6 +55,7 @@ def make_engine(
         presence=protocol.presence,
         work=conditions.work,
         mode="inline" if inline else "stretch" if together else "step",
+        steering=protocol if protocol.steers else None,
     )
     return engine, inline
 

@@ -127,7 +127,7 @@ def prepare(scenario: Scenario, progress: Progress | None = None) -> Prepared:
     say, watch = progress or Silent(), Stopwatch()
     say.phase("loading data")
     with watch("load"):
-        split = _load(scenario)
+        split = load_data(scenario)
         check_sizes(scenario, split.n_users, split.n_items)
         protocol = PROTOCOLS[scenario.protocol.name](
             scenario.protocol.options,
@@ -166,7 +166,10 @@ def prepare(scenario: Scenario, progress: Progress | None = None) -> Prepared:
         )
     crew = Crew(thread_count(scenario) if executor.parallel else 1)
     with watch("setup"):
-        attacks = make_attacks(scenario, split, protocol, executor, crew, own_rows=lambda: planner.current)
+        attacks = make_attacks(
+            scenario, split, protocol, executor, crew,
+            meetings=course.meetings, own_rows=lambda: planner.current,
+        )  # fmt: skip
         pools = [pool for attack in attacks for pool in attack.pools]
         planner = make_planner(protocol, split, executor.work, pools, course, spare)
         executor.work.arena.grow(planner.capacity)
@@ -204,7 +207,14 @@ def prepare(scenario: Scenario, progress: Progress | None = None) -> Prepared:
     )
 
 
-def _load(scenario: Scenario) -> Split:
+def load_data(scenario: Scenario) -> Split:
+    """Return the scenario's data, divided.
+
+    Raises
+    ------
+    DataError
+        If they are missing or damaged.
+    """
     choice = scenario.dataset
     return load_split(
         choice.name,

@@ -122,6 +122,31 @@ class Protocol(ABC):
         """Return the receivers of what the node sends on the delivery of a message."""
         return ()
 
+    @property
+    def steers(self) -> bool:
+        """Whether the one waking node sets its next wake by what arrives, and weighs it.
+
+        Such a protocol defines :meth:`on_sent`, :attr:`factor` and :meth:`next_wake`.
+        """
+        return False
+
+    def on_sent(self, first: int, receivers: Sequence[int]) -> None:
+        """Be told that what the call before this one returned goes out, as messages first, first + 1, ..."""
+        raise NotImplementedError(f"{type(self).__name__} steers but does not follow its messages")
+
+    @property
+    def factor(self) -> float:
+        """By what to multiply the sender's weight in the merge of the delivery just received, from 0 to 1."""
+        return 1.0
+
+    def next_wake(self, now: float) -> float | None:
+        """Return when the waking node's next wake is due, as things stand; None: when its clock rings."""
+        return None
+
+    def report(self) -> dict[str, Any]:
+        """Return sections for the summary: what the protocol alone knows of its run."""
+        return {}
+
     def on_missed_wake(self, node: int, now: float) -> None:  # noqa: B027 (most protocols draw nothing)
         """Take note that the node's clock rang in vain; what this wake would have drawn is passed over."""
 

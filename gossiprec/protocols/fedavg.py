@@ -3,58 +3,64 @@
 References
 ----------
 McMahan et al., "Communication-efficient learning of deep networks from decentralized data", AISTATS 2017;
-CDA paper (arXiv 2306.08929), section 2.1.
+CDA paper (arXiv 2306.08929), section 2.1; for buffered aggregation :mod:`gossiprec.protocols.fedavg_options`.
 """
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
-from typing import Literal
+from collections.abc import Collection, Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from pydantic import Field
 
 from gossiprec.compute.tape import Behaviour, Op
-from gossiprec.options import Options
 from gossiprec.protocols import PROTOCOLS
 from gossiprec.protocols.base import I64, Protocol
-from gossiprec.rng import generator
+from gossiprec.protocols.fedavg_options import Buffered, FedAvgOptions
+from gossiprec.protocols.jobs import Jobs
+from gossiprec.protocols.pace import Buffer, Clocked, Deadline, Pace
+from gossiprec.rng import generator, purpose_id, uniforms
 from gossiprec.sim.clock import WakeClock
+from gossiprec.sim.presence import Presence
 
-
-class FedAvgOptions(Options):
-    """Options of FedAvg."""
-
-    rounds: int = Field(default=100, ge=1, description="wakes of the coordinator")
-    participation: float = Field(
-        default=1.0, gt=0, le=1, description="share of the clients asked in each round"
-    )
-    user_table: Literal["own", "averaged"] = Field(
-        default="own",
-        description="own: a client keeps its user's row; averaged: all rows travel and are averaged (published code)",
-    )
-    merge: Literal["samples", "mean"] = Field(
-        default="samples", description="weight of a client in the average: its number of positives, or 1"
-    )
+ASKED = purpose_id("asked")
 
 
 @PROTOCOLS.register("fedavg")
 class FedAvg(Protocol):
     """The coordinator sends its model to the round's clients; they adopt it, train, and answer; it averages.
 
-    Answers that arrive after the next round has begun count for that round.
+    Answers that arrive after the next round has begun count for that round, unless the options say otherwise.
     """
 
     Options = FedAvgOptions
     options: FedAvgOptions
     has_coordinator = True
 
+    def __init__(self, options: Any, *, n_users: int, seed: int, presence: Presence | None = None) -> None:
+        super().__init__(options, n_users=n_users, seed=seed, presence=presence)
+        self._n_wakes = 0
+        self._jobs = Jobs()
+        self._pace = self._new_pace()
+        self._brought: int | None = None  # message that the client has received which is about to answer
+        self._weight = 1.0
+
+    def _new_pace(self) -> Pace:
+        if isinstance(self.options.aggregation, Buffered):
+            return Buffer(self.options.aggregation)
+        return Deadline(self.options.round, self._n_asked) if self.options.round else Clocked(self._n_asked)
+
     @property
     def replies(self) -> bool:
         """Clients answer."""
         return True
+
+    @property
+    def steers(self) -> bool:
+        """Unless rounds follow the clock and all answers weigh the same."""
+        return not (isinstance(self._pace, Clocked) and self.options.aggregation.plain)
 
     @property
     def roles(self) -> I64:
@@ -64,20 +70,27 @@ class FedAvg(Protocol):
     @property
     def behaviours(self) -> Sequence[Behaviour]:
         """Clients and coordinator."""
+        mixing = self.options.aggregation.mixing
+        on_wake = (Op.PUSH,) if mixing is None else (Op.MIX, Op.PUSH)
         return [
             Behaviour(on_wake=(), on_receive=(Op.ADOPT, Op.TRAIN, Op.PUSH)),
-            Behaviour(on_wake=(Op.PUSH,), on_receive=(Op.POOL,)),
+            Behaviour(on_wake=on_wake, on_receive=(Op.POOL,), mixing=mixing or 1.0),
         ]
 
     @functools.cached_property
     def clock(self) -> WakeClock:
-        """The coordinator's: one round a unit of time."""
+        """The coordinator's: one round a unit of time, unless it sets its own wakes."""
         return WakeClock([self.n_users], mean=1.0, law="constant", seed=self.seed)
 
     @property
     def wakes(self) -> int:
         """Rounds."""
         return self.options.rounds
+
+    @property
+    def horizon(self) -> float:
+        """As the clock says, or if every round is given up."""
+        return super().horizon if self._pace.longest is None else 1.0 + self.wakes * self._pace.longest
 
     @property
     def _n_asked(self) -> int:
@@ -93,24 +106,83 @@ class FedAvg(Protocol):
         weights = n_positives if self.options.merge == "samples" else np.ones_like(n_positives)
         return np.append(weights, 0).astype(float)
 
-    @functools.cached_property
-    def _round(self) -> list[int]:
-        return [0]
-
     def on_wake(self, node: int, now: float) -> Sequence[int]:
-        """Return the clients asked in this round: all, or a uniform sample in order of id."""
-        number = self._round[0]
-        self._round[0] = number + 1
-        if self._n_asked == self.n_users:
-            return range(self.n_users)
-        draw = generator(self.seed, "participation", number)
-        asked: list[int] = np.sort(draw.choice(self.n_users, self._n_asked, replace=False)).tolist()
+        """Return the clients asked: all, or a uniform sample in order of id."""
+        number = self._n_wakes
+        self._n_wakes = number + 1
+        count = self._pace.vacancies(now)
+        asked = self._choose(number, count, self._pace.busy, now)
+        self._brought = None
+        if self.steers:
+            self._jobs.publish(asked)
+            self._pace.begin(self._jobs.version, asked, now)
         return asked
 
+    def _choose(self, number: int, count: int, busy: Collection[int], now: float) -> Sequence[int]:
+        """Choose clients for wake `number`; what one of them draws depends on nobody's presence."""
+        if self.options.ask == "all" and not isinstance(self._pace, Buffer):
+            if count == self.n_users:
+                return range(self.n_users)
+            draw = generator(self.seed, "participation", number)
+            asked: list[int] = np.sort(draw.choice(self.n_users, count, replace=False)).tolist()
+            return asked
+        free = np.ones(self.n_users, np.bool_)
+        free[list(busy)] = False
+        if self.options.ask == "online":
+            free &= self.presence.online_at(now)[: self.n_users]
+        candidates = np.flatnonzero(free)
+        lots = uniforms(self.seed, number, candidates, ASKED)
+        chosen: list[int] = np.sort(candidates[np.argsort(lots, kind="stable")[:count]]).tolist()
+        return chosen
+
     def on_receive(self, node: int, message: int, now: float) -> Sequence[int]:
-        """Clients answer the coordinator."""
-        return () if node == self.n_users else (self.n_users,)
+        """Clients answer the coordinator, which notes who has answered what."""
+        if node < self.n_users:
+            self._brought, self._weight = message, 1.0
+            return (self.n_users,)
+        if self.steers:
+            self._weight = self._weigh(message, now)
+        return ()
+
+    def _weigh(self, message: int, now: float) -> float:
+        """Return what an answer weighs that has come: nothing if it is a copy, or late and not to count."""
+        answer = self._jobs.answered(message)
+        if answer.is_copy or not self._pace.counts(answer, now):
+            return 0.0
+        return self.options.aggregation.staleness.weight(answer.staleness)
+
+    def on_sent(self, first: int, receivers: Sequence[int]) -> None:
+        """Note which messages carry which job."""
+        if self._brought is None:
+            self._jobs.ask(first, receivers)
+        else:
+            self._jobs.reply(self._brought, first, len(receivers))
+
+    @property
+    def factor(self) -> float:
+        """Of the delivery that came last: an answer may weigh less than another."""
+        return self._weight
+
+    def next_wake(self, now: float) -> float | None:
+        """Return when the coordinator wakes next, as things stand."""
+        return self._pace.due(now)
 
     def predicted_fraction_met(self, rounds: float) -> float | None:
-        """Return the share of the clients asked at least once."""
+        """Return the share of the clients asked at least once, where all answer in time and chance alone decides."""
+        if self.options.round or self.options.ask == "online" or isinstance(self._pace, Buffer):
+            return None
         return float(1.0 - (1.0 - self.options.participation) ** rounds)
+
+    def report(self) -> dict[str, Any]:
+        """Return what became of rounds and answers."""
+        if not self.steers:
+            return {}
+        tally, n = self._pace.tally, self._n_wakes
+        return {
+            "rounds": {
+                "n": n,
+                "mean_answers": tally.answers / max(n, 1),
+                "late": tally.late,
+                "given_up": tally.given_up,
+            }
+        }

@@ -21,10 +21,23 @@ def check_sections(scenario: Scenario, problems: Problems) -> None:
             ("protocol", "fanout"),
             f"found {fanout}, but a view has {view} peers; lower fanout or raise view.size",
         )
+    aggregation = protocol.get("aggregation") or {}
+    if aggregation.get("name") == "buffered" and _takes_no_time(plain["network"]):
+        problems.add(
+            ("protocol", "aggregation"),
+            "buffered aggregation lives on answers that take time, but latency is 0 and computing takes no time: all "
+            "would happen at once; give network.latency a value",
+        )
     for key in ("policies", "observers"):
         for index, entry in enumerate(plain[key]):
             if entry in plain[key][:index]:
                 problems.add((key, index), f"repeats {key}.{plain[key].index(entry)}; remove one of them")
+
+
+def _takes_no_time(network: dict[str, Any]) -> bool:
+    latency = network["latency"]
+    instant = latency.get("law") == "constant" and latency.get("value") == 0.0
+    return instant and not network.get("bandwidth") and not network.get("compute")
 
 
 def check_sizes(scenario: Scenario, n_users: int, n_items: int) -> None:
@@ -42,9 +55,14 @@ def check_sizes(scenario: Scenario, n_users: int, n_items: int) -> None:
         With every value that the data cannot carry, one a line.
     """
     problems = Problems()
+    note_oversized(scenario, n_users, n_items, problems)
+    problems.raise_any(scenario.source_map)
+
+
+def note_oversized(scenario: Scenario, n_users: int, n_items: int, problems: Problems) -> None:
+    """Note every value that data of this size cannot carry; see :func:`check_sizes`."""
     for path, message in _oversized(scenario.resolved(), n_users, n_items):
         problems.add(path, message)
-    problems.raise_any(scenario.source_map)
 
 
 def _oversized(plain: dict[str, Any], n_users: int, n_items: int) -> Iterator[tuple[KeyPath, str]]:
@@ -55,6 +73,10 @@ def _oversized(plain: dict[str, Any], n_users: int, n_items: int) -> Iterator[tu
     participation = _number(protocol, "participation")
     if participation is not None and round(participation * n_users) < 1:
         yield ("protocol", "participation"), f"found {participation}, which is no node out of {n_users}"
+    concurrency = _number(protocol.get("aggregation"), "concurrency")
+    if concurrency is not None and concurrency > n_users:
+        at = ("protocol", "aggregation", "concurrency")
+        yield at, f"found {concurrency}, but there are only {n_users} clients"
     for index, metric in enumerate(plain["evaluate"]["metrics"]):
         found = METRIC.fullmatch(metric)
         if found and ranks_all_items(metric) and int(found[3]) >= n_items:
@@ -66,11 +88,11 @@ def _oversized(plain: dict[str, Any], n_users: int, n_items: int) -> Iterator[tu
         for index, entry in enumerate(plain["churn"][key]):
             yield from _population(entry, ("churn", key, index), n_users)
     for index, window in enumerate(plain["network"]["partitions"]):
-        at: KeyPath = ("network", "partitions", index)
+        there: KeyPath = ("network", "partitions", index)
         for number, group in enumerate(window["groups"] or []):
-            yield from _population({"nodes": group}, (*at, "groups", number), n_users)
+            yield from _population({"nodes": group}, (*there, "groups", number), n_users)
         if (window["parts"] or 0) > n_users:
-            yield (*at, "parts"), f"found {window['parts']}, but there are only {n_users} nodes"
+            yield (*there, "parts"), f"found {window['parts']}, but there are only {n_users} nodes"
     for index, entry in enumerate(plain["observers"]):
         for path, size in _values(entry, "community_size", ("observers", index)):
             if size >= n_users:
@@ -90,6 +112,12 @@ def _population(entry: dict[str, Any], at: KeyPath, n_users: int) -> Iterator[tu
                 path,
                 f"found {fraction}, which is no node out of {n_users}; raise it to {1 / n_users:.2g} or more",
             )
+    for path, victim in _values(entry, "victim", at):
+        if victim >= n_users:
+            yield path, f"found node {victim}, but nodes are numbered 0 to {n_users - 1}"
+        for place, fraction in _values(entry, "fraction", at):
+            if round(fraction * n_users) == n_users:
+                yield place, f"found {fraction}: then the victim of an eclipse colludes too; lower it"
     for key in ("nodes", "members"):
         ids = entry.get(key)
         for index, node_id in enumerate(ids if isinstance(ids, list) else []):

@@ -39,6 +39,20 @@ class Control(Protocol):
         """Take note that the node's clock rang in vain: it is away, or still busy."""
 
 
+class Steering(Protocol):
+    """What the engine asks of a protocol whose one waking node sets its next wake by what arrives."""
+
+    @property
+    def factor(self) -> float:
+        """By what to multiply the sender's weight in the merge of the delivery that came last."""
+
+    def on_sent(self, first: int, receivers: Sequence[int]) -> None:
+        """Note that the receivers named last are sent messages first, first + 1, ...; the network may make copies."""
+
+    def next_wake(self, now: float) -> float | None:
+        """Return when the next wake is due, as things stand; None: when the clock rings."""
+
+
 class Recorder(Protocol):
     """Where the engine writes what happened."""
 
@@ -60,6 +74,9 @@ class Recorder(Protocol):
         queued: float,
     ) -> None:
         """Record a delivery and what it makes the receiver send when it is `ready`."""
+
+    def weigh(self, factor: float) -> None:
+        """Record what the delivery recorded last weighs."""
 
     def drop(self, time: float, receiver: int, message: int, cause: int) -> None:
         """Record a lost message."""
@@ -131,6 +148,8 @@ class Engine:
         `inline`: deliveries follow from the wakes (instant network, no replies), and are neither scheduled nor
         recorded. `stretch`: deliveries make nobody send, and are found for a stretch of time at once. `step`: one
         after the other. The last two give the same results.
+    steering : Steering, optional
+        In step mode: sets the wakes of the clock's one node, and weighs deliveries.
     """
 
     def __init__(
@@ -144,6 +163,7 @@ class Engine:
         presence: Presence,
         work: Work | None = None,
         mode: Mode,
+        steering: Steering | None = None,
     ) -> None:
         self._agenda = _Agenda()
         self.wakes_left = dict.fromkeys(clock.node_ids, wakes)
@@ -157,6 +177,7 @@ class Engine:
         self._presence = presence
         self._work = work
         self._mode = mode
+        self._steering = steering
         self._hindered = work is not None or not presence.always
         self._copied = transport.network.with_copies if transport.network.copies else None
         self._woke = {
@@ -168,6 +189,7 @@ class Engine:
         self._last_ring = (0.0, 0)
         self._rank = 0
         self._next: dict[int, _Ring | None] = {}
+        self._alarm: float | None = None  # where the steered node's next wake has been moved to
         for node in clock.node_ids:
             self._set_alarm(node, clock.next_interval(node))
 
@@ -229,7 +251,7 @@ class Engine:
         if self._next[node] is not event:
             return  # an alarm has taken its place
         now = self.now = self._agenda.now
-        self._next[node] = None
+        self._next[node] = self._alarm = None
         self.n_wakes += 1
         self.wakes_due -= 1
         left = self.wakes_left[node] = self.wakes_left[node] - 1
@@ -249,6 +271,7 @@ class Engine:
             self._agenda.put(event, now + self._clock.next_interval(node))
         if cause is None:
             self._woke(now, node, rank, receivers)
+            self._steer()
         if not self.wakes_due:
             self._last_ring = now, rank
 
@@ -274,6 +297,7 @@ class Engine:
         ready = now if self._work is None else self._work.woke(node, now)
         first = self._recorder.n_messages
         self._recorder.wake(now, node, receivers, ready)
+        self._announce(first, receivers)
         self._post(node, first, receivers, ready)
 
     def _arrive(self, outcome: Outcome) -> None:
@@ -289,8 +313,25 @@ class Engine:
             receivers = self._copied(node, receivers)
         first = self._recorder.n_messages
         self._recorder.deliver(now, node, message, receivers, ready, queued)
+        if self._steering and self._steering.factor != 1.0:
+            self._recorder.weigh(self._steering.factor)
         if receivers:
+            self._announce(first, receivers)
             self._post(node, first, receivers, ready)
+        self._steer()
+
+    def _announce(self, first: int, receivers: Sequence[int]) -> None:
+        """Say which messages go out, to whom it concerns."""
+        if self._steering and receivers:
+            self._steering.on_sent(first, receivers)
+
+    def _steer(self) -> None:
+        """Move the next wake to where it is due."""
+        due = self._steering.next_wake(self.now) if self._steering else None
+        if due is not None and due != self._alarm:
+            (node,) = self._clock.node_ids
+            self._alarm = due
+            self.wake_at(node, due)
 
     def _post(self, sender: int, first: int, receivers: Sequence[int], ready: float) -> None:
         """Hand messages first, first + 1, ... to the transport; what is lost at once is recorded at once."""

@@ -30,6 +30,8 @@ def shortened(path):
         yield f"dataset={MADE_UP_CITY}"
     yield "dataset.limit_users=20"
     yield f"protocol.{'rounds' if scenario.protocol.name == 'fedavg' else 'wakes'}=2"
+    if "concurrency" in scenario.resolved()["protocol"].get("aggregation", {}):
+        yield "protocol.aggregation.concurrency=12"
     yield "evaluate.every=1"
     yield "plots=true"
     if scenario.dataset.name == "movielens-100k":

@@ -83,12 +83,12 @@ class PlainNode:
             return model(torch.arange(self.work.layout.n_items))
 
 
-def events_of(run):
-    """Return all wakes and deliveries in virtual time; a message comes after the wake that sends it."""
+def events_of(run, wakes=0):
+    """Return all wakes and deliveries in virtual time; at the same time messages come after wakes, but `wakes` is 2."""
     queue, number = [], count()
     wake, message = run.events("wake"), run.events("message")
     for time, node in zip(wake["time"], wake["node"], strict=True):
-        queue.append((time, 0, next(number), node, None, None))
+        queue.append((time, wakes, next(number), node, None, None))
     for time, *rest in zip(*(message[c] for c in ("time", "sender", "receiver", "sent_at")), strict=True):
         queue.append((time, 1, next(number), *rest))
     heapq.heapify(queue)
@@ -109,13 +109,13 @@ class PlainSimulation:
 
     def advance(self, until):
         while self.done < len(self.events) and self.events[self.done][0] <= until:
-            time, kind, _, first, receiver, sent_at = self.events[self.done]
+            time, _, _, first, receiver, self.sent_at = self.events[self.done]
             self.done += 1
-            if kind == 0:
+            if receiver is None:
                 self.wake(time, self.node(first))
             else:
-                self.received.append((first, receiver, sent_at))
-                self.receive(time, self.node(first), self.node(receiver), self.sent[first, sent_at])
+                self.received.append((first, receiver, self.sent_at))
+                self.receive(time, self.node(first), self.node(receiver), self.sent[first, self.sent_at])
 
     def push(self, time, node):
         state = node.model.state_dict()
@@ -195,6 +195,48 @@ class PlainFederation(PlainSimulation):
             receiver.merge(state, 0.0)
             receiver.train()
             self.push(time, receiver)
+
+
+class PlainCoordinator(PlainFederation):
+    """FedAvg whose coordinator wakes by what arrives: its answers weigh what the versions since then make of them."""
+
+    def __init__(self, prepared, run):
+        super().__init__(prepared, run)
+        self.events = events_of(run, wakes=2)  # an answer that ends a round comes before the wake
+        self.aggregation = self.protocol["aggregation"]
+        self.late = (self.protocol["round"] or self.aggregation)["late"]
+        self.patience = self.aggregation.get("give_up")
+        self.trained_on, self.published = {}, []
+        self.full, self.discarded, self.stale = 0.0, 0, 0
+
+    def wake(self, time, node):
+        if self.aggregation["mixing"] is not None and self.answered:
+            share = self.aggregation["mixing"] * self.answered / self.full
+            node.merge(self.sent[self.published[-1]], share)
+        self.published.append((node.number, time))
+        self.full = 0.0
+        super().wake(time, node)
+
+    def receive(self, time, sender, receiver, state):
+        if receiver is not self.coordinator:
+            version = self.published.index((sender.number, self.sent_at))
+            self.trained_on[receiver.number, time] = version, self.sent_at
+            super().receive(time, sender, receiver, state)
+            return
+        version, asked_at = self.trained_on[sender.number, self.sent_at]
+        staleness = len(self.published) - 1 - version
+        late = staleness > 0 if self.patience is None else time >= asked_at + self.patience
+        weight = len(sender.positives)
+        factor = 0.0 if late and self.late == "discard" else (1 + staleness) ** -self.exponent
+        self.discarded, self.stale = self.discarded + (factor == 0), self.stale + (0 < factor < 1)
+        if factor:
+            receiver.merge(state, self.answered / (self.answered + factor * weight))
+            self.answered, self.full = self.answered + factor * weight, self.full + weight
+
+    @property
+    def exponent(self):
+        staleness = self.aggregation["staleness"]
+        return staleness["exponent"] if staleness["law"] == "polynomial" else 0.0
 
 
 class PlainPersonal(PlainSimulation):

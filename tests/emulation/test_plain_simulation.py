@@ -4,7 +4,12 @@ import numpy as np
 import pytest
 
 from gossiprec.emulation import simulate
-from tests.emulation.plain_simulation import PlainFederation, PlainPersonal, PlainSimulation
+from tests.emulation.plain_simulation import (
+    PlainCoordinator,
+    PlainFederation,
+    PlainPersonal,
+    PlainSimulation,
+)
 from tests.emulation.tiny_runs import carried_out, final_models, tiny
 
 GOSSIP = {"name": "rand-gossip", "fanout": 3, "view": {"size": 3}, "wakes": 6}
@@ -32,6 +37,41 @@ WORLDS = {
         "network": {"latency": {"law": "exponential", "mean": 0.2}, "loss": 0.1},
         "protocol": {"name": "fedavg", "rounds": 7, "participation": 0.5},
     },
+    "fedavg-waiting": {
+        "network": {"latency": {"law": "exponential", "mean": 0.4}, "loss": 0.1},
+        "protocol": {
+            "name": "fedavg",
+            "rounds": 12,
+            "participation": 0.5,
+            "round": {"deadline": 0.6, "minimum": 0.5, "give_up": 1.5, "late": "discard"},
+            "aggregation": {"name": "synchronous", "mixing": 0.7},
+        },
+    },
+    "fedavg-late-weighted": {
+        "network": {"latency": {"law": "exponential", "mean": 0.4}, "loss": 0.1},
+        "protocol": {
+            "name": "fedavg",
+            "rounds": 12,
+            "round": {"deadline": 0.6, "give_up": 1.5},
+            "aggregation": {"name": "synchronous", "staleness": {"law": "polynomial", "exponent": 1.0}},
+        },
+    },
+    "fedavg-buffered": {
+        "network": {"latency": {"law": "exponential", "mean": 0.5}, "loss": 0.1},
+        "protocol": {
+            "name": "fedavg",
+            "rounds": 20,
+            "aggregation": {
+                "name": "buffered",
+                "buffer": 3,
+                "concurrency": 7,
+                "give_up": 2.0,
+                "late": "discard",
+                "mixing": 0.8,
+                "staleness": {"law": "polynomial"},
+            },
+        },
+    },
     "overtaken": {"network": UNEVEN},
     "personal": JUDGED,
     "personal-on-receive": {**JUDGED, "protocol": {**PERSONAL, "train_on": "receive", "wakes": 4}},
@@ -39,6 +79,7 @@ WORLDS = {
     "sgd": {"training": {"optimizer": "sgd", "learning_rate": 0.1, "batch_size": 16}},
 }
 BETAS = [0.0, 0.7]
+STEERED = ("fedavg-waiting", "fedavg-late-weighted", "fedavg-buffered")
 COALITION = (1, 4, 7, 9)
 DAMPED = {"batch_size": 16, "eps": 1e-3}
 """Adam would enlarge rounding where samples cancel: see ``tests.compute.worlds.worlds``."""
@@ -51,6 +92,8 @@ def federated(world):
 def simulation_of(world):
     if world.startswith("personal"):
         return PlainPersonal
+    if world in STEERED:
+        return PlainCoordinator
     return PlainFederation if federated(world) else PlainSimulation
 
 
@@ -103,6 +146,15 @@ def test_the_emulator_agrees_with_a_plain_simulation_at_every_tick(world, tmp_pa
     assert len(plain.received) > 30
     parameters = np.stack([node.model.flat() for node in plain.nodes])
     np.testing.assert_allclose(final_models(prepared)[:12], parameters, rtol=1e-3, atol=1e-4)
+
+
+def test_steered_worlds_have_late_and_discarded_answers(tmp_path):
+    for world, kinds in zip(STEERED, ["discarded", "stale", "both"], strict=True):
+        run = simulate(scenario(world), out=tmp_path / world)
+        plain = PlainCoordinator(carried_out(scenario(world)), run)
+        plain.advance(np.inf)
+        assert (plain.discarded > 2) == (kinds != "stale")
+        assert (plain.stale > 2) == (kinds != "discarded")
 
 
 def test_personal_worlds_show_every_edge_case(tmp_path):

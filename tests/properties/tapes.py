@@ -38,6 +38,7 @@ def record(control, *, law="constant", latency=0.0, loss=0.0, every=1e9, inline=
         wakes=control.wakes,
         presence=control.presence,
         mode=mode or ("inline" if inline else "step" if control.replies else "stretch"),
+        steering=control if control.steers else None,
     )
     while not engine.finished:
         engine.run_until(np.nextafter((len(segments) + 1) * every, np.inf))
@@ -92,7 +93,7 @@ class Naive:
     values : list of ndarray
         The nodes' models.
     received : list of lists of (message, model)
-        What every node was delivered, in order.
+        What every node was delivered, in order; and the versions of its own that it mixed in.
     seen : list of (pool, victim, message, model)
         What the pools saw, in order.
     """
@@ -106,15 +107,20 @@ class Naive:
         self.received = [[] for _ in self.values]
         self.seen = []
         self.updates = [0] * control.n_nodes
-        self._mass = [0.0] * control.n_nodes
+        self._mass = [
+            (0.0, 0.0)
+        ] * control.n_nodes  # pooled since the last push, with and without the factors
+        self._held = [None] * control.n_nodes
+        self._pushed = [None] * control.n_nodes
         self._sent = {}  # message: sender, model, push
         self._known = set()
 
     def play(self, segment):
         """Carry out a stretch of tape."""
         first = segment.first_message
-        for kind, node, message, count in zip(
-            segment.kind, segment.node, segment.message, segment.count, strict=True
+        factors = segment.factor if len(segment.factor) else np.ones(len(segment.kind))
+        for kind, node, message, count, factor in zip(
+            segment.kind, segment.node, segment.message, segment.count, factors, strict=True
         ):
             going = range(first, first + count)
             first += count
@@ -124,36 +130,46 @@ class Naive:
                     for m in going:
                         self._deliver(m, segment.receiver[m - segment.first_message], ())
             elif kind == Event.DELIVER:
-                self._deliver(message, node, going)
+                self._deliver(message, node, going, factor)
 
-    def _deliver(self, message, node, going):
+    def _deliver(self, message, node, going, factor=1.0):
         sender, model, push = self._sent[message]
         self.received[node].append((message, *model))
         for pool, members in enumerate(self._pools):
             if node in members and (pool, push) not in self._known:
                 self._known.add((pool, push))
                 self.seen.append((pool, sender, message, *model))
-        self._act(node, self._behaviours[node].on_receive, going, sender, model)
+        self._act(node, self._behaviours[node].on_receive, going, sender, model, factor)
 
-    def _act(self, node, ops, going, sender=None, model=None):
+    def _act(self, node, ops, going, sender=None, model=None, factor=1.0):
         for op in ops:
             if op == Op.TRAIN:
                 self.values[node] = trained(node, self.updates[node], self.values[node])
                 self.updates[node] += 1
             elif op == Op.PUSH:
-                self._mass[node] = 0.0
+                self._mass[node], self._held[node] = (0.0, 0.0), self.values[node]
+                self._pushed[node] = going[0] if going else self._pushed[node]
                 for m in going:
                     self._sent[m] = (node, self.values[node], going[0])
+            elif op == Op.MIX:
+                weighted, full = self._mass[node]
+                if weighted > 0:
+                    share = float(np.float32(self._behaviours[node].mixing * weighted / full))
+                    self.values[node] = merged(share, self.values[node], self._held[node])
+                    self.received[node].append((self._pushed[node], *self._held[node]))
             else:
-                self.values[node] = merged(self._keep(op, node, sender), self.values[node], model)
+                self.values[node] = merged(self._keep(op, node, sender, factor), self.values[node], model)
 
-    def _keep(self, op, node, sender):
+    def _keep(self, op, node, sender, factor):
         if op == Op.APPRAISE:
             return APPRAISED
-        own = {Op.BLEND: self._weights[node], Op.ADOPT: 0.0, Op.POOL: self._mass[node]}[op]
-        theirs = self._weights[sender]
+        weighted, full = self._mass[node]
+        own = {Op.BLEND: self._weights[node], Op.ADOPT: 0.0, Op.POOL: weighted}[op]
+        theirs = factor * self._weights[sender]
+        if theirs == 0:
+            return 0.0 if op == Op.ADOPT else 1.0
         if op == Op.POOL:
-            self._mass[node] += theirs
+            self._mass[node] = weighted + theirs, full + self._weights[sender]
         return 0.0 if op == Op.ADOPT else float(np.float32(own / (own + theirs)))
 
 

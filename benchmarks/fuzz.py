@@ -1,0 +1,201 @@
+"""Does any file make gossiprec crash, hang, or answer with the wrong exit status?
+
+Mutants of all files in ``scenarios/`` and ``scenarios/studies/``, structure-aware and byte by byte, go through the real
+command line in this process: ``scenario check`` and ``simulate --dry-run`` (on tiny data, where the file is otherwise
+right), or ``study --dry-run``::
+
+    python benchmarks/fuzz.py [--count 5000] [--seed 1] [--first 0] [--limit 20] [--keep DIR]
+
+prints one JSON line: how many ended with which exit status, and what was found. Exit statuses are right if a good file
+gives 0 and a bad one 2 with a message, the same from every command; 1 stands for what the machine lacks. `--keep`
+writes the files that were answered wrongly to a folder. The exit status of this script is 1 if there are any.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import io
+import os
+import shutil
+import signal
+import tempfile
+import time
+import traceback
+import warnings
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+from common import emit, say
+from mutants import Corpus, mutant
+
+from gossiprec.cli.main import COMMANDS, exit_code
+from gossiprec.scenario import json_schema, load_scenario
+
+ROOT = Path(__file__).resolve().parents[1]
+RATINGS = (
+    "{name: synthetic, users: 120, items: 150, interactions: 3000, communities: 3, "
+    "split: {name: leave_last_k, test: 2, validation: 2}}"
+)
+CHECK_INS = (
+    "{name: synthetic-checkins, users: 120, items: 400, checkins: 5000, communities: 3, "
+    "split: {name: random, test: 0.2, validation: 0.1}}"
+)
+SHORT = {False: "protocol.wakes=3", True: "protocol.rounds=3"}
+"""By whether there are rounds: the override that makes the run of a right file a matter of a moment."""
+
+
+class Hang(BaseException):
+    """A command took longer than its limit."""
+
+
+def _hang(signum: int, frame: FrameType | None) -> None:
+    raise Hang
+
+
+@contextlib.contextmanager
+def limited(seconds: float) -> Iterator[None]:
+    """Raise Hang in what takes longer."""
+    signal.signal(signal.SIGALRM, _hang)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+
+
+class Examiner:
+    """Runs commands and notes what is wrong with their answers.
+
+    Attributes
+    ----------
+    answers : Counter of (command, exit status)
+    wrong : list of dict
+        Command, kind of fault, and its first words.
+    """
+
+    def __init__(self, limit: float) -> None:
+        self._limit = limit
+        self.answers: Counter[str] = Counter()
+        self.wrong: list[dict[str, Any]] = []
+        self.slowest = 0.0
+
+    def ask(self, *arguments: str, allowed: tuple[int, ...]) -> int | None:
+        """Run a command; return its exit status, None if it crashed or hung."""
+        command = " ".join(word for word in arguments if not word.startswith("/"))[:60]
+        out, err = io.StringIO(), io.StringIO()
+        begin = time.perf_counter()
+        code: int | None = None
+        try:
+            with limited(self._limit), contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+                code = exit_code(arguments)
+        except Hang:
+            self._note(command, "hang", f"more than {self._limit} s")
+        except BaseException:
+            self._note(command, "traceback", traceback.format_exc()[-1500:])
+        self.slowest = max(self.slowest, time.perf_counter() - begin)
+        if code is not None:
+            self._judge(command, code, allowed, out.getvalue(), err.getvalue())
+        return code
+
+    def _judge(self, command: str, code: int, allowed: tuple[int, ...], out: str, err: str) -> None:
+        self.answers[f"{command.split()[0]} {code}"] += 1
+        if code not in allowed:
+            self._note(command, f"exit status {code}, not {' or '.join(map(str, allowed))}", err[-500:])
+        elif "Traceback" in out + err or "Warning:" in err:
+            self._note(command, "noise", err[-1500:])
+        elif code and not err.strip():
+            self._note(command, "a failure without a message", out[-500:])
+
+    def _note(self, command: str, fault: str, what: str) -> None:
+        self.wrong.append({"command": command, "fault": fault, "what": what})
+
+
+def examine_scenario(examiner: Examiner, file: Path, out: Path) -> None:
+    """Check a scenario file, and prepare its run on tiny data if it is right."""
+    path = str(file)
+    code = examiner.ask("scenario", "check", path, allowed=(0, 2))
+    if code == 2:
+        examiner.ask("simulate", path, "--dry-run", "--quiet", "--out", str(out), allowed=(2,))
+    elif code == 0:
+        scenario = load_scenario(path)
+        data = CHECK_INS if scenario.model.name == "prme-g" else RATINGS
+        changes = [f"dataset={data}", SHORT[scenario.protocol.name == "fedavg"]]
+        words = [word for change in changes for word in ("--set", change)]
+        examiner.ask("simulate", path, *words, "--dry-run", "--quiet", "--out", str(out), allowed=(0, 1, 2))
+
+
+def examine_study(examiner: Examiner, file: Path, out: Path) -> None:
+    """Check a study file and all runs that it stands for."""
+    examiner.ask("study", str(file), "--dry-run", "--out", str(out), allowed=(0, 1, 2))
+
+
+def corpus_of(root: Path) -> tuple[Corpus, Corpus]:
+    """Return what scenarios and what studies are made of."""
+    scenarios, studies = sorted(root.glob("*.yaml")), sorted((root / "studies").glob("*.yaml"))
+    pages, schema = sorted((ROOT / "docs").glob("*.md")), json_schema()
+    return Corpus.collect(scenarios, pages, schema), Corpus.collect(studies, pages, schema)
+
+
+def examined(options: argparse.Namespace) -> Examiner:
+    """Examine mutants number first .. first + count - 1."""
+    scenarios, studies = corpus_of(ROOT / "scenarios")
+    has_studies = bool(studies.files) and "study" in COMMANDS
+    examiner = Examiner(options.limit)
+    with tempfile.TemporaryDirectory() as folder:
+        home = Path(folder) / "scenarios"
+        shutil.copytree(ROOT / "scenarios", home)
+        (home / "studies").mkdir(exist_ok=True)
+        os.chdir(folder)
+        for number in range(options.first, options.first + options.count):
+            is_study = has_studies and number % 5 == 0
+            name, text = mutant(studies if is_study else scenarios, options.seed, number)
+            file = (home / "studies" if is_study else home) / f"mutant-{number}-{name}"
+            file.write_bytes(text)
+            before = len(examiner.wrong)
+            (examine_study if is_study else examine_scenario)(examiner, file, Path(folder) / "out")
+            for fault in examiner.wrong[before:]:
+                fault["file"] = file.name
+                say(f"{file.name}: {fault['command']}: {fault['fault']}: {fault['what'][-300:]}")
+                if options.keep:
+                    options.keep.mkdir(parents=True, exist_ok=True)
+                    shutil.copy(file, options.keep)
+            file.unlink()
+            if number % 500 == 499:
+                say(f"{number + 1 - options.first} examined, {len(examiner.wrong)} faults")
+        os.chdir(ROOT)
+    return examiner
+
+
+def main() -> int:
+    """Examine, and print what was found."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
+    parser.add_argument("--count", type=int, default=5_000)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--first", type=int, default=0, help="number of the first mutant")
+    parser.add_argument("--limit", type=float, default=20.0, help="seconds for one command")
+    parser.add_argument(
+        "--keep", type=lambda text: Path(text).resolve(), help="folder for the files answered wrongly"
+    )
+    options = parser.parse_args()
+    warnings.simplefilter("always")
+    begin = time.perf_counter()
+    examiner = examined(options)
+    emit(
+        benchmark="fuzz",
+        count=options.count,
+        seed=options.seed,
+        answers=dict(sorted(examiner.answers.items())),
+        wrong=len(examiner.wrong),
+        faults=dict(Counter(fault["fault"] for fault in examiner.wrong)),
+        slowest_s=round(examiner.slowest, 2),
+        seconds=round(time.perf_counter() - begin, 1),
+    )
+    return 1 if examiner.wrong else 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,184 @@
+"""Options of FedAvg: whom it asks, when a round ends, and what an answer weighs."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal, TypeAlias
+
+from pydantic import Field, model_validator
+
+from gossiprec.options import Options
+
+Late: TypeAlias = Literal["count", "discard"]
+PATIENCE = 10.0
+"""Default of `give_up`, in units of virtual time or in deadlines."""
+
+
+class RoundOptions(Options):
+    """When a round ends. Without this section it lasts one unit of virtual time, whoever has answered by then."""
+
+    deadline: float | None = Field(
+        default=None,
+        gt=0,
+        description="after so long a round ends if `minimum` have answered; null: it waits for all",
+    )
+    minimum: float = Field(
+        default=0.0,
+        ge=0,
+        le=1,
+        description="share of the asked clients that a round waits for past its deadline",
+    )
+    give_up: float | None = Field(
+        default=None,
+        gt=0,
+        description="after so long a round ends in any case; null: ten times the deadline, or 10 without one",
+    )
+    at_least: float | None = Field(
+        default=None,
+        ge=0,
+        description="a round lasts at least so long, even if all have answered; null: 1, or the deadline if shorter",
+    )
+    late: Late = Field(
+        default="count",
+        description="answers to an earlier round: count in the round in which they arrive, or discard",
+    )
+
+    @model_validator(mode="after")
+    def _in_order(self) -> RoundOptions:
+        if self.deadline is None and self.minimum:
+            raise ValueError(
+                f"found minimum {self.minimum} but no deadline; set deadline, or leave minimum out"
+            )
+        if self.deadline is not None and self.longest < self.deadline:
+            raise ValueError(
+                f"found give_up {self.give_up}, which comes before the deadline {self.deadline}; raise give_up"
+            )
+        end, name = (self.longest, "give_up") if self.deadline is None else (self.deadline, "deadline")
+        if self.shortest > end:
+            raise ValueError(
+                f"found at_least {self.at_least}, which is longer than {name} {end}; lower at_least"
+            )
+        return self
+
+    @property
+    def longest(self) -> float:
+        """After how long a round ends in any case."""
+        return PATIENCE * (self.deadline or 1.0) if self.give_up is None else self.give_up
+
+    @property
+    def shortest(self) -> float:
+        """How long a round lasts at least."""
+        return min(1.0, self.deadline or self.longest) if self.at_least is None else self.at_least
+
+
+class Staleness(Options):
+    """What an answer weighs whose model is tau versions old.
+
+    References
+    ----------
+    Xie, Koyejo, Gupta, "Asynchronous federated optimization" (FedAsync), OPT 2020, section 5.2; Nguyen et al. 2022
+    use the polynomial law with exponent 0.5.
+    """
+
+    law: Literal["constant", "polynomial"] = Field(
+        default="constant", description="constant: 1; polynomial: (1 + tau)^-exponent"
+    )
+    exponent: float = Field(default=0.5, gt=0, description="of the polynomial law")
+
+    def weight(self, tau: int) -> float:
+        """Return s(tau), above 0 and at most 1."""
+        return 1.0 if self.law == "constant" else float((1.0 + tau) ** -self.exponent)
+
+
+class _Aggregation(Options):
+    staleness: Staleness = Field(
+        default=Staleness(),
+        description="weight of an answer by the versions published since its client was asked",
+    )
+    mixing: float | None = Field(
+        default=None,
+        gt=0,
+        le=1,
+        description="alpha: share of full-weight answers in a new version, the old one keeping the rest; null: all",
+    )
+
+    @property
+    def plain(self) -> bool:
+        """Whether every answer weighs the same whenever it comes, and the old version keeps nothing."""
+        return self.staleness.law == "constant" and self.mixing is None
+
+
+class Synchronous(_Aggregation):
+    """Clients are asked in rounds, all at once."""
+
+    name: Literal["synchronous"] = "synchronous"
+
+
+class Buffered(_Aggregation):
+    """Clients are asked one after the other; a version is published after every so many answers (FedBuff).
+
+    References
+    ----------
+    Nguyen et al., "Federated learning with buffered asynchronous aggregation", AISTATS 2022.
+    """
+
+    name: Literal["buffered"]
+    buffer: int = Field(default=10, ge=1, description="K: answers that make a version")
+    concurrency: int = Field(ge=1, description="M: clients at work after each version")
+    give_up: float = Field(
+        default=PATIENCE,
+        gt=0,
+        description="a client that has not answered for so long is replaced by another",
+    )
+    late: Late = Field(
+        default="count", description="answers of clients that have been replaced: count, or discard"
+    )
+
+    @model_validator(mode="after")
+    def _fills(self) -> Buffered:
+        if self.buffer > self.concurrency:
+            raise ValueError(
+                f"found buffer {self.buffer} but concurrency {self.concurrency}: a buffer that the clients at work "
+                "cannot fill; lower buffer or raise concurrency"
+            )
+        return self
+
+
+Aggregation: TypeAlias = Annotated[Synchronous | Buffered, Field(discriminator="name")]
+
+
+class FedAvgOptions(Options):
+    """Options of FedAvg."""
+
+    rounds: int = Field(default=100, ge=1, description="wakes of the coordinator")
+    participation: float = Field(
+        default=1.0, gt=0, le=1, description="share of the clients asked in each round"
+    )
+    user_table: Literal["own", "averaged"] = Field(
+        default="own",
+        description="own: a client keeps its user's row; averaged: all rows travel and are averaged (published code)",
+    )
+    merge: Literal["samples", "mean"] = Field(
+        default="samples", description="weight of a client in the average: its number of positives, or 1"
+    )
+    ask: Literal["all", "online"] = Field(
+        default="all", description="whom a round may ask: all clients, or only those online when it begins"
+    )
+    round: RoundOptions | None = Field(
+        default=None, description="when a round ends; null: after one unit of time"
+    )
+    aggregation: Aggregation = Field(default=Synchronous(), description="what becomes of answers")
+
+    @model_validator(mode="after")
+    def _of_one_kind(self) -> FedAvgOptions:
+        if isinstance(self.aggregation, Buffered):
+            if self.round is not None:
+                raise ValueError(
+                    "found round, but buffered aggregation has no rounds; leave round out (give_up and late are "
+                    "options of aggregation)"
+                )
+            if self.participation != 1.0:
+                raise ValueError(
+                    f"found participation {self.participation}, but with buffered aggregation concurrency says how "
+                    "many clients work; leave participation out"
+                )
+        return self

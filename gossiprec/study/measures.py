@@ -1,0 +1,83 @@
+"""Which numbers of its runs a study collects."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from gossiprec.errors import suggestion
+from gossiprec.metrics.measure_names import OF_ATTACKS, OF_MEMBERSHIP, Measure, read_measure
+from gossiprec.scenario.model import Scenario
+from gossiprec.scenario.problems import Problems
+from gossiprec.scenario.sections import METRIC
+from gossiprec.study.load import Study
+from gossiprec.study.sharing import keys_of
+
+BY_DEFAULT = ("max_aac", "last_aac", "upper_bound", "random_bound")
+OF_RUNS = (
+    "nodes", "items", "interactions", "wakes", "messages", "node_updates", "virtual_time", "privacy.nodes",
+    "privacy.delta", "privacy.epsilon_max", "privacy.epsilon_mean", "privacy.noise_multiplier_min",
+    "privacy.noise_multiplier_max",
+)  # fmt: skip
+VARYING = (
+    "wall_seconds", "node_updates_per_second", "peak_rss_mib", "seconds", "attack_seconds", "needed_mib", "threads",
+)  # fmt: skip
+"""Keys of a summary that differ from run to run of one scenario: no measures."""
+
+
+def parse_measures(study: Study, problems: Problems) -> list[Measure] | None:
+    """Return the measures of a study file; None: it names none, all are collected."""
+    texts = study.file.measures
+    if texts is None:
+        return None
+    parsed: list[Measure] = []
+    for place, text in enumerate(texts):
+        try:
+            found = _known(read_measure(text))
+        except ValueError as error:
+            problems.add(("measures", place), str(error))
+            continue
+        if found in parsed:
+            problems.add(("measures", place), f"found {text!r} a second time; remove one")
+        parsed.append(found)
+    return parsed
+
+
+def check_measures(measures: Sequence[Measure], scenarios: Iterable[Scenario], problems: Problems) -> None:
+    """Refuse measures that no run will have."""
+    scenarios = list(scenarios)
+    metrics = {metric for scenario in scenarios for metric in scenario.evaluate.metrics}
+    found = [keys_of(scenario) for scenario in scenarios]
+    keys = None if any(own is None for own in found) else {key for own in found for key in own or ()}
+    for place, measure in enumerate(measures):
+        at = ("measures", place)
+        if METRIC.fullmatch(measure.name) and measure.name not in metrics:
+            known = ", ".join(sorted(metrics))
+            problems.add(at, f"no run measures {measure.name!r}: evaluate.metrics has {known}; add it there")
+        elif measure.is_of_attacks and keys is not None and not any(map(measure.takes, keys)):
+            there = ", ".join(sorted({f"{o}/{r}/b{m:g}/k{k}" for o, r, m, k in keys})) or "none"
+            problems.add(
+                at, f"no run has such an attack; there are (observer/relevance/momentum/size): {there}"
+            )
+
+
+def _known(measure: Measure) -> Measure:
+    """Return a measure if runs can have it.
+
+    Raises
+    ------
+    ValueError
+        If not; the message names the near ones.
+    """
+    name = measure.name
+    if name.partition(".")[0] in VARYING:
+        raise ValueError(
+            f"{name!r} differs from run to run of one scenario; look it up in the runs' summary.json"
+        )
+    if not (METRIC.fullmatch(name) or measure.is_of_attacks or name in OF_RUNS):
+        known = [*OF_ATTACKS, *OF_MEMBERSHIP, *OF_RUNS]
+        raise ValueError(
+            f"unknown measure {name!r}{suggestion(name, known)} (metrics such as hr@20, or: {', '.join(known)})"
+        )
+    if measure.is_filtered and not measure.is_of_attacks:
+        raise ValueError(f"{name!r} is a number of the whole run; leave out the brackets")
+    return measure

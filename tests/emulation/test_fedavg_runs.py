@@ -1,0 +1,107 @@
+"""Whole runs of FedAvg whose coordinator waits or buffers."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from gossiprec.emulation import simulate
+from gossiprec.errors import ScenarioError
+from gossiprec.scenario import check_sizes, load_scenario
+from tests.emulation.tiny_runs import carried_out, final_models, tiny
+
+SLOW = {"latency": {"law": "exponential", "mean": 0.4}, "loss": 0.1}
+DAMPED = {"batch_size": 16, "eps": 1e-3}
+WAITING = {"round": {"deadline": 0.6, "minimum": 0.5, "give_up": 2.0, "late": "discard"}}
+BUFFER = {"name": "buffered", "buffer": 3, "concurrency": 6, "give_up": 2.0}
+BUFFERED = {"aggregation": {**BUFFER, "mixing": 0.7, "staleness": {"law": "polynomial", "exponent": 0.5}}}
+KINDS = {"waiting": WAITING, "buffered": BUFFERED}
+
+
+def scenario(options, **sections):
+    protocol = {"name": "fedavg", "rounds": 12, **options}
+    coordinator = {"name": "cda", "who": "coordinator", "community_size": 3, "reference_items": 9}
+    return tiny(
+        **{"protocol": protocol, "network": SLOW, "training": DAMPED, "observers": [coordinator], **sections}
+    )
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("executor", ["batched", "fused"])
+def test_executors_agree_on_weighted_and_mixed_models(executor, kind):
+    one, other = (
+        final_models(carried_out(scenario(KINDS[kind], executor={"name": name})))
+        for name in ("reference", executor)
+    )
+
+    np.testing.assert_allclose(other, one, rtol=1e-3, atol=1e-4)
+    assert np.abs(one[-1] - one[0]).max() > 0.01  # the coordinator has learned something of its own
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_threads_and_waves_change_no_byte(kind, tmp_path):
+    runs = [
+        simulate(scenario(KINDS[kind], executor={"name": "fused", **more}), out=tmp_path / str(number))
+        for number, more in enumerate([{"threads": 1}, {"threads": 2, "wave_size": 3}])
+    ]
+
+    one, other = (
+        (run.path / "attacks.csv").read_bytes() + run.manifest["log_digest"].encode() for run in runs
+    )
+    assert one == other
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_summary_tells_what_became_of_rounds_and_the_log_holds_every_answer(kind, tmp_path):
+    run = simulate(scenario(KINDS[kind]), out=tmp_path / "run")
+    rounds, message = run.summary["rounds"], run.events("message")
+    answers = int((message["receiver"] == 12).sum())
+
+    assert rounds["n"] == run.summary["wakes"] == 12
+    assert rounds["given_up"] > 0
+    discarded = answers - round(rounds["mean_answers"] * 12)
+    assert (discarded == rounds["late"] > 0) if kind == "waiting" else (discarded == 0)
+    assert "predicted_fraction_met" not in run.metrics["metric"]
+
+
+def test_rounds_by_the_clock_say_nothing_of_rounds(tmp_path):
+    assert "rounds" not in simulate(scenario({}), out=tmp_path / "run").summary
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (
+            {"round": {"deadline": 1.0, "minimum": 1.5}},
+            "round.minimum: found 1.5, must be less than or equal to 1",
+        ),
+        ({"round": {"minimum": 0.5}}, "found minimum 0.5 but no deadline"),
+        ({"round": {"deadline": 2.0, "give_up": 1.0}}, "give_up 1.0, which comes before the deadline 2.0"),
+        ({"round": {"deadline": 2.0, "at_least": 3.0}}, "at_least 3.0, which is longer than deadline 2.0"),
+        ({"round": {"deadline": float("nan")}}, "round.deadline"),
+        ({"round": {"deadline": -1}}, "round.deadline: found -1, must be greater than 0"),
+        ({"round": {"late": "maybe"}}, "found 'maybe', must be 'count' or 'discard'"),
+        ({"ask": "everyone"}, "protocol.ask"),
+        ({"aggregation": {**BUFFER, "buffer": 7}}, "found buffer 7 but concurrency 6"),
+        (
+            {"aggregation": {**BUFFER, "concurrency": 13}},
+            "concurrency: found 13, but there are only 12 clients",
+        ),
+        ({"aggregation": {"name": "buffered"}}, "aggregation.concurrency: is missing"),
+        ({"aggregation": BUFFER, "round": {}}, "found round, but buffered aggregation has no rounds"),
+        ({"aggregation": BUFFER, "participation": 0.5}, "leave participation out"),
+        ({"aggregation": {"name": "synchronous", "mixing": 0}}, "mixing: found 0, must be greater than 0"),
+        ({"aggregation": {"name": "synchronous", "mixing": 1.5}}, "mixing: found 1.5"),
+        ({"aggregation": {"name": "synchronous", "buffer": 3}}, "aggregation.buffer: unknown key"),
+        ({"aggregation": {"name": "bufered"}}, "did you mean 'buffered'"),
+        ({"aggregation": {**BUFFER, "staleness": {"law": "hinge"}}}, "staleness.law: found 'hinge'"),
+    ],
+)
+def test_contradictory_options_are_refused_in_plain_words(options, message):
+    with pytest.raises(ScenarioError, match=message.replace("(", r"\(")):
+        check_sizes(load_scenario(scenario(options)), 12, 40)
+
+
+def test_a_buffer_without_anything_that_takes_time_is_refused():
+    with pytest.raises(ScenarioError, match=r"give network\.latency a value"):
+        load_scenario(scenario({"aggregation": BUFFER}, network={}))
