@@ -30,6 +30,8 @@ I64 = npt.NDArray[np.int64]
 UP, DOWN = purpose_id("upload-rate"), purpose_id("download-rate")
 PLACE = purpose_id("node-coordinates")
 
+SLOWEST = 1e-3
+"""Lowest rate that a file may hold."""
 MANY = 20_000
 """Messages from which on the loop of shared bandwidth is compiled."""
 
@@ -192,6 +194,8 @@ def _rates(
         rates = np.full(n_users, options)
     elif options.law == "file":
         rates = read_column(options.path, f"{key}.path", positive=True)
+        if rates.min() < SLOWEST:
+            raise ScenarioError(f"{key}.path: {options.path} has a rate of {rates.min():g}, must be {SLOWEST:g} or more")
         if len(rates) != n_users:
             raise ScenarioError(
                 f"{key}.path: {options.path} has {len(rates)} rates, must have one for each of {n_users} nodes"
