@@ -23,7 +23,6 @@ from gossiprec.protocols.jobs import Jobs
 from gossiprec.protocols.pace import Buffer, Clocked, Deadline, Pace
 from gossiprec.rng import generator, purpose_id, uniforms
 from gossiprec.sim.clock import WakeClock
-from gossiprec.sim.presence import Presence
 
 ASKED = purpose_id("asked")
 
@@ -39,8 +38,8 @@ class FedAvg(Protocol):
     options: FedAvgOptions
     has_coordinator = True
 
-    def __init__(self, options: Any, *, n_users: int, seed: int, presence: Presence | None = None) -> None:
-        super().__init__(options, n_users=n_users, seed=seed, presence=presence)
+    def __init__(self, options: Any, **world: Any) -> None:
+        super().__init__(options, **world)
         self._n_wakes = 0
         self._jobs = Jobs()
         self._pace = self._new_pace()
