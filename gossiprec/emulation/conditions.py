@@ -195,7 +195,8 @@ def _rates(
     elif options.law == "file":
         rates = read_column(options.path, f"{key}.path", positive=True)
         if rates.min() < SLOWEST:
-            raise ScenarioError(f"{key}.path: {options.path} has a rate of {rates.min():g}, must be {SLOWEST:g} or more")
+            found = f"has a rate of {rates.min():g}, must be {SLOWEST:g} or more"
+            raise ScenarioError(f"{key}.path: {options.path} {found}")
         if len(rates) != n_users:
             raise ScenarioError(
                 f"{key}.path: {options.path} has {len(rates)} rates, must have one for each of {n_users} nodes"
