@@ -71,6 +71,7 @@ def make_network(scenario: Scenario, n_nodes: int, n_users: int) -> Network:
         duplication=options.duplication,
         reordering=(options.reordering.share, options.reordering.delay),
         partitions=[_partition(p, n_nodes, k, scenario.seed) for k, p in enumerate(options.partitions)],
+        hub=n_nodes > n_users,
         seed=scenario.seed,
     )
 

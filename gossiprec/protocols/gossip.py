@@ -42,6 +42,10 @@ class ViewOptions(Options):
 
     size: int = Field(default=3, ge=1, description="view size P: distinct other nodes")
     refresh: ClockedRefresh | CountedRefresh = ClockedRefresh()
+    heal: bool = Field(
+        default=True,
+        description="replace a peer that is away at the wake by a random one that is there; false: send in vain",
+    )
 
     @model_validator(mode="before")
     @classmethod

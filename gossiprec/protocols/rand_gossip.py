@@ -86,7 +86,12 @@ class RandGossip(Gossip):
             return SAMPLINGS[view.sampling](view, setting)
         refresh = refresh_of(view.refresh, self.clock, self.seed)
         return RandomViews(
-            self.n_users, size=view.size, fanout=self.options.fanout, refresh=refresh, seed=self.seed
+            self.n_users,
+            size=view.size,
+            fanout=self.options.fanout,
+            refresh=refresh,
+            seed=self.seed,
+            presence=self.presence if view.heal else None,
         )
 
     @property

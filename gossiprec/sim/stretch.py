@@ -98,7 +98,7 @@ class Stretch:
             receiver=receiver,
             cause=none,
             queued=np.zeros(len(wake)),
-            waits=none.astype(np.bool_),
+            settled=ready[wake],
         )
         # What is lost as it is sent is known before anything else happens: it takes the place of the wake.
         found = transport.carry(sent, np.where(ready == time, rank, -1)[wake], until, over)
@@ -126,6 +126,6 @@ def _merged(
         time=when[order],
         ready=np.concatenate([ready, found.time])[order],
         cause=column(wakes + ARRIVED, found.cause),
-        queued=np.concatenate([wakes, found.queued])[order],
+        queued=np.concatenate([wakes, np.where(found.cause == ARRIVED, found.queued, 0.0)])[order],
         receiver=receiver.astype(np.int32),
     )
