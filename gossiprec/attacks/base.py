@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -66,6 +67,8 @@ class World:
         Use compiled kernels: there are some for GMF and some for models of moves (PRME-G).
     hides_user : ndarray of bool, shape (n_nodes,)
         Nodes whose messages carry no user row: every receiver can tell.
+    meetings : Meetings
+        Deliveries as far as they are known before the run: where colluders are placed by them, and nothing else.
     own_rows : callable
         Returns the arena row of every node's present model, shape (n_nodes,). An observer reads those of its own
         nodes, and only in :meth:`Attack.rankings`.
@@ -79,7 +82,28 @@ class World:
     crew: Crew
     compiled: bool
     hides_user: npt.NDArray[np.bool_]
+    meetings: Meetings
     own_rows: Callable[[], I64]
+
+    def contacts(self, until: float = math.inf) -> Any:
+        """Return how often each user sends to each other one, as far as known before the run.
+
+        Parameters
+        ----------
+        until : float
+            Deliveries later than this virtual time are left out.
+
+        Returns
+        -------
+        scipy.sparse.csr_array of int64, shape (n_users, n_users)
+            Entry (u, v): deliveries from u to v.
+        """
+        from scipy import sparse  # here, because most runs need none
+
+        met, n = self.meetings, self.n_users
+        known = (met.time <= until) & (met.sender < n) & (met.receiver < n)
+        ends = (met.sender[known], met.receiver[known])
+        return sparse.csr_array((np.ones(len(ends[0]), np.int64), ends), shape=(n, n))
 
     @property
     def moves(self) -> Moves | None:
@@ -171,6 +195,11 @@ class Attack(Watcher, ABC):
     @abstractmethod
     def pools(self) -> Sequence[I64]:
         """Groups of nodes that share what they receive; sightings for them are planned in the order of delivery."""
+
+    @property
+    def coalitions(self) -> Mapping[str, I64]:
+        """Members of the groups of users that share what they receive, by observer."""
+        return {}
 
     @abstractmethod
     def foresee(self, meetings: Meetings, first_pool: int) -> None:

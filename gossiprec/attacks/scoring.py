@@ -13,6 +13,7 @@ from pydantic import Field, model_validator
 
 from gossiprec.attacks.alone import ObserversAlone
 from gossiprec.attacks.base import F32, I64, Attack, Meetings, Ranking, World
+from gossiprec.attacks.coalitions import coalitions, drawn
 from gossiprec.attacks.fictive import FictiveUsers
 from gossiprec.attacks.pooled import ObserverPools
 from gossiprec.attacks.targets import TargetItems
@@ -20,7 +21,6 @@ from gossiprec.compute.planner import Sightings
 from gossiprec.compute.program import Program
 from gossiprec.errors import ScenarioError
 from gossiprec.options import Options
-from gossiprec.rng import generator
 
 Fraction = Annotated[float, Field(gt=0, le=1)]
 Size = Annotated[int, Field(ge=1)]
@@ -29,6 +29,8 @@ Ids = Annotated[tuple[Annotated[int, Field(ge=0)], ...], Field(min_length=1)]
 Fractions = Annotated[tuple[Fraction, ...], Field(min_length=1)]
 Sizes = Annotated[tuple[Size, ...], Field(min_length=1)]
 Momenta = Annotated[tuple[Momentum, ...], Field(min_length=1)]
+Placement = Literal["random", "degree", "betweenness", "clustered", "greedy-cover", "eclipse"]
+Placements = Annotated[tuple[Placement, ...], Field(min_length=1)]
 
 
 class SomeNodes(Options):
@@ -47,7 +49,19 @@ class ObserverOptions(Options):
         default="all", description="single: which nodes observe: all, {fraction: f}, or ids"
     )
     fraction: Fraction | Fractions | None = Field(
-        default=None, description="coalition: share of the nodes that collude, drawn at random"
+        default=None, description="coalition: share of the nodes that collude"
+    )
+    placement: Placement | Placements = Field(
+        default="random",
+        description="coalition: which nodes collude: drawn at random, or chosen by who meets whom in the run",
+    )
+    victim: Annotated[int, Field(ge=0)] | Ids | None = Field(
+        default=None, description="placement: eclipse: the user whom the colluders surround"
+    )
+    placement_until: float | None = Field(
+        default=None,
+        gt=0,
+        description="placement: only contacts up to this virtual time are known; null: those of the whole run",
     )
     members: Ids | None = Field(
         default=None, description="coalition: ids of the colluders, instead of fraction"
@@ -70,6 +84,7 @@ class ObserverOptions(Options):
             raise ValueError("a coalition needs either fraction or members")
         if self.who != "coalition" and named:
             raise ValueError(f"fraction and members belong to who: coalition, found who: {self.who}")
+        self._placement_fits()
         if self.who != "single" and self.nodes != "all":
             raise ValueError(f"nodes belongs to who: single, found who: {self.who}")
         if self.who == "coordinator" and self.fictive_user == "own_embedding":
@@ -81,6 +96,15 @@ class ObserverOptions(Options):
                 f"refit_every belongs to fictive_user: fitted, found fictive_user: {self.fictive_user}"
             )
         return self
+
+    def _placement_fits(self) -> None:
+        chosen = [how for how in listed(self.placement) if how != "random"]
+        if chosen and self.fraction is None:
+            raise ValueError(f"placement: {chosen[0]} belongs to a coalition with a fraction")
+        if ("eclipse" in chosen) != (self.victim is not None):
+            raise ValueError("placement: eclipse needs a victim, and no other placement takes one")
+        if self.placement_until is not None and not chosen:
+            raise ValueError("placement_until belongs to a placement other than random")
 
 
 class ScoringAttack(Attack):
@@ -138,20 +162,20 @@ class ScoringAttack(Attack):
                 return ["single"], [], [everyone]
             if isinstance(options.nodes, SomeNodes):
                 fraction = options.nodes.fraction
-                return [f"single-{100 * fraction:g}%"], [], [self._drawn(fraction)]
+                return [f"single-{100 * fraction:g}%"], [], [drawn(world, fraction)]
             ids = np.unique(options.nodes)
             return [f"single-{len(ids)}-nodes"], [], [ids]
         if options.members is not None:
             members = [np.unique(options.members)]
             return [f"coalition-{len(members[0])}-nodes"], members, members
-        fractions = listed(options.fraction)
-        members = [self._drawn(fraction) for fraction in fractions]
-        return [f"coalition-{100 * fraction:g}%" for fraction in fractions], members, members
-
-    def _drawn(self, fraction: float) -> I64:
-        """Return a random part of the nodes; a larger part contains a smaller one."""
-        order = generator(self.world.seed, "observers").permutation(self.world.n_users)
-        return np.sort(order[: max(1, round(fraction * self.world.n_users))])
+        names, members = coalitions(
+            world,
+            fractions=listed(options.fraction),
+            placements=listed(options.placement),
+            victims=[] if options.victim is None else listed(options.victim),
+            until=options.placement_until,
+        )
+        return names, members, members
 
     @property
     def label(self) -> str:
@@ -162,6 +186,13 @@ class ScoringAttack(Attack):
     def pools(self) -> Sequence[I64]:
         """Coalitions, or the coordinator."""
         return self._groups
+
+    @property
+    def coalitions(self) -> dict[str, I64]:
+        """Colluders by the name of their coalition."""
+        if self.options.who != "coalition":
+            return {}
+        return dict(zip(self._names, self._groups, strict=True))
 
     def foresee(self, meetings: Meetings, first_pool: int) -> None:
         """Take the memory for what will be received, and train the fictive users that are trained once."""

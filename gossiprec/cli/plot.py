@@ -96,6 +96,33 @@ def exposure(runs: tuple[Path, ...], out: Path | None) -> None:
     _print(exposure.draw([open_run(run) for run in runs], out or runs[0] / "exposure"))
 
 
+@plot.command()
+@_runs
+@_choice
+@click.option(
+    "--measure",
+    multiple=True,
+    help="Measure of position, e.g. betweenness, in_contacts, or distance to the coalition (repeatable).  "
+    "[default: betweenness, or in_contacts in runs without it]",
+)
+@_out("position")
+def position(
+    runs: tuple[Path, ...],
+    observer: tuple[str, ...],
+    relevance: tuple[str, ...],
+    momentum: tuple[float, ...],
+    measure: tuple[str, ...],
+    out: Path | None,
+) -> None:
+    """Draw what nodes find, and how often they are found, against where they sit."""
+    from analysis import position
+    from analysis.series import Selection
+    from gossiprec.eventlog import open_run
+
+    selection, stem = Selection(observer, relevance, momentum), out or runs[0] / "position"
+    _print(position.draw([open_run(run) for run in runs], stem, measures=measure, selection=selection))
+
+
 def _print(paths: Iterable[Path]) -> None:
     for path in paths:
         click.echo(path)

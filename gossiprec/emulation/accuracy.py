@@ -14,7 +14,15 @@ from gossiprec.data.split import Split
 from gossiprec.emulation.membership import MembershipRecord
 from gossiprec.errors import ScenarioError
 from gossiprec.eventlog.adversaries import attack_key
-from gossiprec.metrics.attack import aac, accuracy_of_scores, best_decile, random_bound, upper_bound
+from gossiprec.metrics.attack import (
+    aac,
+    accuracy_of_hits,
+    best_decile,
+    found_by,
+    hits_of_scores,
+    random_bound,
+    upper_bound,
+)
 from gossiprec.metrics.communities import jaccard_communities
 
 _NAMES = ("observer", "relevance", "momentum", "community_size")
@@ -27,6 +35,7 @@ class _Best:
     row: dict[str, Any]
     nodes: npt.NDArray[np.int64]
     accuracies: npt.NDArray[np.float64]
+    found: npt.NDArray[np.float64]
     last: dict[str, Any] = field(default_factory=dict)
 
 
@@ -91,7 +100,8 @@ class AttackRecord:
 
     def _score(self, ranking: Ranking, size: int, *, time: float, round: int) -> dict[str, Any]:
         community = self._communities[ranking.adversaries, :size]
-        accuracies = accuracy_of_scores(ranking.scores, community)
+        hits = hits_of_scores(ranking.scores, community)
+        accuracies = accuracy_of_hits(hits)
         low, mean = best_decile(accuracies)
         row = {
             "observer": ranking.observer,
@@ -108,13 +118,18 @@ class AttackRecord:
         }
         key = _key(row)
         if key not in self._best or row["aac"] > self._best[key].row["aac"]:
-            self._best[key] = _Best(row, ranking.adversaries, accuracies)
+            found = found_by(hits, community, self._n_users)
+            self._best[key] = _Best(row, ranking.adversaries, accuracies, found)
         self._best[key].last = row
         return row
 
     def adversaries(self) -> dict[str, tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]]:
         """Return each attack's adversaries and their accuracies at its best round."""
         return {key: (best.nodes, best.accuracies) for key, best in self._best.items()}
+
+    def exposures(self) -> dict[str, npt.NDArray[np.float64]]:
+        """Return for each attack, at its best round, how exposed every user is (:func:`found_by`)."""
+        return {key: best.found for key, best in self._best.items()}
 
     def summary(self) -> list[dict[str, Any]]:
         """Return the attacks' part of the summary: the best round, and the bounds at the end."""

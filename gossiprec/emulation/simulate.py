@@ -12,6 +12,7 @@ from gossiprec.emulation.accuracy import AttackRecord
 from gossiprec.emulation.membership import metric_rows
 from gossiprec.emulation.memory import peak_rss_mib
 from gossiprec.emulation.metering import seconds_by_label
+from gossiprec.emulation.positions import write_positions
 from gossiprec.emulation.prepare import Prepared, prepare
 from gossiprec.emulation.privacy import Ledger
 from gossiprec.emulation.progress import Progress, Silent, Status, Stopwatch
@@ -191,7 +192,11 @@ class _Running:
         yield from metric_rows(self._membership_now)
 
     def close(self, status: str) -> None:
-        """Write the summary and end the run."""
+        """Write what is known at the end and end the run."""
+        with self._timed("positions"):
+            write_positions(
+                self._directory, self._prepared.attacks, self._record, self._prepared.protocol.n_nodes
+            )
         seconds = time.perf_counter() - self._begin
         self._directory.write_adversaries(self._record.adversaries())
         membership = self._record.membership()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import mmap
 import os
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -113,12 +114,21 @@ class EventLog:
         columns = self.schema[kind].columns
         arrays = {c.name: np.empty(c.shape(self.rows[kind]), c.dtype) for c in columns}
         filled = 0
-        for chunk in (chunk for chunk in self._chunks if chunk.kind.name == kind):
-            for column, packed in zip(columns, self._packed(chunk), strict=True):
-                values = np.frombuffer(packed, column.dtype).reshape(column.shape(chunk.rows))
-                arrays[column.name][filled : filled + chunk.rows] = values
-            filled += chunk.rows
+        for part in self.parts(kind):
+            upto = filled + len(part[columns[0].name])
+            for name, values in part.items():
+                arrays[name][filled:upto] = values
+            filled = upto
         return arrays
+
+    def parts(self, kind: str) -> Iterator[Columns]:
+        """Yield the same rows piece by piece, as they were written: for logs that are larger than memory."""
+        columns = self.schema[kind].columns
+        for chunk in (chunk for chunk in self._chunks if chunk.kind.name == kind):
+            yield {
+                column.name: np.frombuffer(packed, column.dtype).reshape(column.shape(chunk.rows))
+                for column, packed in zip(columns, self._packed(chunk), strict=True)
+            }
 
     def time_span(self, kind: str) -> tuple[float, float] | None:
         """Return the least and greatest virtual time of one kind's readable rows, None where it has none."""

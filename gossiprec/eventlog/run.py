@@ -15,7 +15,7 @@ from gossiprec.errors import LogError
 from gossiprec.eventlog import layout
 from gossiprec.eventlog.adversaries import Accuracies, read_adversaries
 from gossiprec.eventlog.reader import Columns, EventLog, read_log
-from gossiprec.eventlog.tables import ATTACKS, METRICS, read_table
+from gossiprec.eventlog.tables import ATTACKS, METRICS, POSITIONS, read_table
 
 
 class Run:
@@ -57,6 +57,11 @@ class Run:
     def adversaries(self) -> Accuracies:
         """Attack key to (node ids, accuracies) at the attack's best round."""
         return read_adversaries(self.path)
+
+    @cached_property
+    def positions(self) -> dict[str, npt.NDArray[Any]]:
+        """Columns of ``positions.csv``: node, measure, value; empty where the run has not written it."""
+        return read_table(self.path, POSITIONS) if (self.path / layout.POSITIONS).exists() else {}
 
     @cached_property
     def log(self) -> EventLog:

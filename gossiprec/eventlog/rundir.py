@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,7 @@ from gossiprec.eventlog import layout
 from gossiprec.eventlog.adversaries import write_adversaries
 from gossiprec.eventlog.disk import TEMPORARY_SUFFIX, replace_file, writing
 from gossiprec.eventlog.manifest import new_manifest, utc_now
-from gossiprec.eventlog.tables import ATTACKS, METRICS, TableWriter
+from gossiprec.eventlog.tables import ATTACKS, METRICS, POSITIONS, TableWriter, write_table
 from gossiprec.eventlog.writer import EventWriter
 
 
@@ -82,6 +82,10 @@ class RunDirectory:
     def write_adversaries(self, accuracies: Mapping[str, tuple[npt.ArrayLike, npt.ArrayLike]]) -> None:
         """Write ``adversaries.npz``: attack key to (node ids, accuracies)."""
         write_adversaries(self.path, accuracies)
+
+    def write_positions(self, columns: Mapping[str, Sequence[Any]]) -> None:
+        """Write ``positions.csv``: node, measure, value."""
+        write_table(self.path, POSITIONS, columns)
 
     def write_summary(self, summary: Mapping[str, Any]) -> None:
         """Write ``summary.json``; numbers that are not finite become null."""

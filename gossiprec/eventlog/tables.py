@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -43,6 +43,7 @@ ATTACKS = Table(
         "random_bound": float,
     },
 )
+POSITIONS = Table(layout.POSITIONS, {"node": int, "measure": str, "value": float})
 
 
 class TableWriter:
@@ -84,6 +85,25 @@ class TableWriter:
         if set(row) != set(self.table.columns):
             raise ValueError(f"{self.table.file} has columns {list(self.table.columns)}; found {list(row)}")
         return [_cell(row[name], kind) for name, kind in self.table.columns.items()]
+
+
+def write_table(folder: Path, table: Table, columns: Mapping[str, Sequence[Any]]) -> None:
+    """Write a whole table in one step.
+
+    Parameters
+    ----------
+    folder : Path
+    table : Table
+    columns : mapping of str to sequence
+        Of equal length; values already of their column's type.
+
+    Raises
+    ------
+    ResourceError
+        If the file cannot be written.
+    """
+    rows = zip(*(columns[name] for name in table.columns), strict=True)
+    replace_file(folder / table.file, _lines([list(table.columns), *map(list, rows)]))
 
 
 def _cell(value: Any, kind: type[float] | type[int] | type[str]) -> float | int | str:

@@ -90,6 +90,12 @@ def _population(entry: dict[str, Any], at: KeyPath, n_users: int) -> Iterator[tu
                 path,
                 f"found {fraction}, which is no node out of {n_users}; raise it to {1 / n_users:.2g} or more",
             )
+    for path, victim in _values(entry, "victim", at):
+        if victim >= n_users:
+            yield path, f"found node {victim}, but nodes are numbered 0 to {n_users - 1}"
+        for place, fraction in _values(entry, "fraction", at):
+            if round(fraction * n_users) == n_users:
+                yield place, f"found {fraction}: then the victim of an eclipse colludes too; lower it"
     for key in ("nodes", "members"):
         ids = entry.get(key)
         for index, node_id in enumerate(ids if isinstance(ids, list) else []):
