@@ -28,7 +28,7 @@ from gossiprec.attacks.base import Guesses, World
 from gossiprec.attacks.relevance import MEMBERS, entropy
 from gossiprec.attacks.scoring import ObserverOptions, ScoringAttack, exact, listed, refuse_moves
 
-Threshold = Annotated[float, Field(gt=0)]
+Threshold = Annotated[float, Field(gt=0, le=1e6)]
 Thresholds = Annotated[tuple[Threshold, ...], Field(min_length=1)]
 
 

@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
 from gossiprec.attacks.base import Meetings
-from gossiprec.compute.tape import Event, Op, Segment, Tape
-from gossiprec.emulation.conditions import make_network
+from gossiprec.compute.tape import Event, Segment, Tape
+from gossiprec.emulation.conditions import Conditions, training_events
 from gossiprec.protocols import Protocol
 from gossiprec.scenario import Scenario
 from gossiprec.sim.engine import Control, Engine
-from gossiprec.sim.transport import Transport
 
 
 @dataclass(frozen=True)
@@ -29,28 +28,32 @@ class Tick:
         Virtual time of the report.
     round : int
         Mean number of wakes so far of the nodes that wake.
+    last : bool
+        Whether nothing is left to happen.
     """
 
     segment: Segment
     time: float
     round: int
+    last: bool
 
 
 def make_engine(
-    scenario: Scenario, protocol: Protocol, *, control: Control, tape: Tape
+    conditions: Conditions, protocol: Protocol, *, control: Control, tape: Tape
 ) -> tuple[Engine, bool]:
     """Return an engine at time 0, and whether deliveries are implied: instant, certain, and answered by nobody."""
-    presence = protocol.presence
-    network = make_network(scenario, protocol.n_nodes)
-    inline = network.instant and presence.always and not protocol.replies
+    inline = conditions.implied and not protocol.replies
     together = not protocol.replies and not protocol.chooses_by_value
+    if conditions.work is not None and conditions.work.hindered_by_deliveries:
+        together = False
     engine = Engine(
         control=control,
         clock=protocol.clock,
-        transport=Transport(network, presence),
+        transport=conditions.transport,
         recorder=tape,
         wakes=protocol.wakes,
-        presence=presence,
+        presence=protocol.presence,
+        work=conditions.work,
         mode="inline" if inline else "stretch" if together else "step",
         steering=protocol if protocol.steers else None,
     )
@@ -58,23 +61,56 @@ def make_engine(
 
 
 def play_to_ticks(engine: Engine, tape: Tape, scenario: Scenario, protocol: Protocol) -> Iterator[Tick]:
-    """Let everything happen up to each report in turn; yield what is then on the tape."""
+    """Let everything happen up to each report in turn; yield what is then on the tape.
+
+    Once all clocks have rung and nothing happens from one report to the next, what still comes is reported at once.
+    """
     n_waking = len(protocol.clock.node_ids)
+    quiet = False
     for number in itertools.count(1):
         due = number * scenario.evaluate.every * protocol.clock.mean
-        engine.run_until(math.nextafter(due, math.inf))
+        engine.run_until(math.inf if quiet else math.nextafter(due, math.inf))
         segment, over = tape.cut(), engine.finished
-        at = max([*segment.time[-1:].tolist(), *segment.misses.time[-1:].tolist()]) if over else due
-        yield Tick(segment, at, round(engine.n_wakes / n_waking))
+        quiet = not engine.wakes_due and not len(segment.time)
+        if quiet and not over:
+            continue
+        at = (
+            max([*segment.time[-1:].tolist(), *segment.misses.time[-1:].tolist()], default=due)
+            if over
+            else due
+        )
+        yield Tick(segment, at, round(engine.n_wakes / n_waking), over)
         if over:
             return
 
 
-def run_ahead(scenario: Scenario, protocol: Protocol) -> tuple[list[Tick], bool]:
+def run_ahead(scenario: Scenario, protocol: Protocol, conditions: Conditions) -> tuple[list[Tick], bool]:
     """Run the whole control plane; return its tape cut at the report ticks, and whether deliveries are implied."""
     tape = Tape()
-    engine, inline = make_engine(scenario, protocol, control=protocol, tape=tape)
+    engine, inline = make_engine(conditions, protocol, control=protocol, tape=tape)
     return list(play_to_ticks(engine, tape, scenario, protocol)), inline
+
+
+class _Nobody:
+    """A control under which nodes wake and send nothing."""
+
+    def on_wake(self, node: int, now: float) -> Sequence[int]:
+        return ()
+
+    def on_receive(self, node: int, message: int, now: float) -> Sequence[int]:
+        return ()
+
+    def on_missed_wake(self, node: int, now: float) -> None:
+        pass
+
+
+def count_wakes(protocol: Protocol, conditions: Conditions) -> npt.NDArray[np.int64]:
+    """Return how often each node will wake, if that does not depend on what is sent; shape (n_nodes,)."""
+    tape = Tape()
+    engine, _ = make_engine(conditions, protocol, control=_Nobody(), tape=tape)
+    engine.run_until(math.inf)
+    segment = tape.cut()
+    return np.bincount(segment.node[segment.kind == Event.WAKE], minlength=protocol.n_nodes)
 
 
 def meetings_in(segments: list[Segment], inline: bool) -> Meetings:
@@ -93,7 +129,7 @@ def meetings_in(segments: list[Segment], inline: bool) -> Meetings:
 
 def count_updates(segment: Segment, protocol: Protocol, inline: bool) -> npt.NDArray[np.int64]:
     """Return the number of local updates of every node in a stretch of tape, shape (n_nodes,)."""
-    trains = np.array([[Op.TRAIN in b.on_wake, Op.TRAIN in b.on_receive] for b in protocol.behaviours])
+    trains = training_events(protocol.behaviours)
     role = protocol.roles[segment.node]
     on_wake = trains[role, 0] & (segment.kind == Event.WAKE)
     on_receive = trains[role, 1] & (segment.kind == Event.DELIVER)

@@ -12,11 +12,13 @@ from gossiprec.compute.tape import Event, Op, Segment, Tape
 from gossiprec.emulation.ahead import (
     Tick,
     count_updates,
+    count_wakes,
     make_engine,
     meetings_in,
     play_to_ticks,
     run_ahead,
 )
+from gossiprec.emulation.conditions import Conditions, Load, make_conditions, refuse_short_traces
 from gossiprec.protocols import Protocol
 from gossiprec.scenario import Scenario
 
@@ -55,14 +57,16 @@ class Course(ABC):
 class Foreseen(Course):
     """No choice depends on a model's values, so that everything is known before the first local update."""
 
-    def __init__(self, scenario: Scenario, protocol: Protocol) -> None:
-        self.ticks, self.inline = run_ahead(scenario, protocol)
+    def __init__(self, scenario: Scenario, protocol: Protocol, load: Load, conditions: Conditions) -> None:
+        self.ticks, self.inline = run_ahead(scenario, protocol, conditions)
         segments = [tick.segment for tick in self.ticks]
         self.updates = np.sum([count_updates(s, protocol, self.inline) for s in segments], axis=0)
         self.n_updates = int(self.updates.sum())
         self.n_wakes = sum(int((s.kind == Event.WAKE).sum()) + len(s.misses.time) for s in segments)
         self.n_messages = sum(len(s.receiver) for s in segments)
         self.virtual_time = self.ticks[-1].time
+        sent = np.sum([np.bincount(s.sender, minlength=protocol.n_nodes) for s in segments], axis=0)
+        refuse_short_traces(scenario, messages=int(sent.max()), updates=int(self.updates.max()))
         self.meetings = meetings_in(segments, self.inline)
 
     def play(self, carry_out: CarryOut) -> Iterator[Tick]:
@@ -80,23 +84,37 @@ class Unforeseen(Course):
     some twenty wakes, wide enough to compute them side by side.
     """
 
-    def __init__(self, scenario: Scenario, protocol: Protocol) -> None:
+    def __init__(self, scenario: Scenario, protocol: Protocol, load: Load, conditions: Conditions) -> None:
         self._scenario = scenario
         self._protocol = protocol
         self._tape = Tape()
         self._waiting: set[int] = set()
         self._carry_out: CarryOut | None = None
-        self._engine, self.inline = make_engine(scenario, protocol, control=self, tape=self._tape)
+        self._engine, self.inline = make_engine(conditions, protocol, control=self, tape=self._tape)
         wakers = len(protocol.clock.node_ids)
         self.n_wakes = wakers * protocol.wakes
         assert protocol.messages_per_wake is not None
-        self.n_messages = self.n_wakes * protocol.messages_per_wake
+        copies = 2 if scenario.network.duplication > 0.0 else 1
+        each = protocol.wakes * protocol.messages_per_wake * copies
+        self.n_messages = wakers * each
         self.virtual_time = float(protocol.clock.intervals(0, protocol.wakes).sum(axis=1).max())
         trains_on_wake = any(Op.TRAIN in behaviour.on_wake for behaviour in protocol.behaviours)
-        self.updates = np.full(protocol.n_nodes, protocol.wakes) if trains_on_wake else None
-        self.n_updates = self.n_wakes if trains_on_wake else self.n_messages
+        self.updates = self._wakes(scenario, load) if trains_on_wake else None
+        self.n_updates = self.n_messages if self.updates is None else int(self.updates.sum())
+        refuse_short_traces(
+            scenario,
+            messages=each,
+            updates=self.n_messages if self.updates is None else int(self.updates.max()),
+        )
         none = np.zeros(0, np.int32)
         self.meetings = Meetings(none, none, none, np.zeros(0), self.n_messages, complete=False)
+
+    def _wakes(self, scenario: Scenario, load: Load) -> I64:
+        """Return how often each node wakes."""
+        protocol = self._protocol
+        if protocol.presence.always and scenario.network.compute is None:
+            return np.full(protocol.n_nodes, protocol.wakes)
+        return count_wakes(protocol, make_conditions(scenario, protocol, load))
 
     def play(self, carry_out: CarryOut) -> Iterator[Tick]:
         """Play the events; wakes at which nobody waits for a value are computed together."""

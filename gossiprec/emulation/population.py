@@ -11,9 +11,10 @@ from gossiprec.attacks import ATTACKS, Attack
 from gossiprec.attacks.base import World
 from gossiprec.compute.crew import Crew
 from gossiprec.compute.executors import Executor
-from gossiprec.compute.training import TrainingSettings
+from gossiprec.compute.training import LocalData, TrainingSettings
 from gossiprec.compute.treatment import Treatment
 from gossiprec.data.split import Split
+from gossiprec.emulation.conditions import Load
 from gossiprec.models import Layout, Model
 from gossiprec.policies import POLICIES, Policy
 from gossiprec.protocols import Protocol
@@ -51,19 +52,42 @@ def make_policies(
     protocol: Protocol,
     model: Model,
     layout: Layout,
-    training: TrainingSettings,
-    updates: npt.NDArray[np.int64] | None,
-) -> tuple[list[Policy], Treatment]:
-    """Return the scenario's policies and what they do to the nodes."""
-    treatment = Treatment.none(protocol.n_nodes)
+) -> list[Policy]:
+    """Return the scenario's policies."""
     policies = []
     for choice in scenario.policies:
         nodes = _nodes(choice.nodes, protocol.n_users, scenario.seed)
         policy = POLICIES[choice.name](choice.options, nodes)
         policy.check(model, layout)
-        policy.treat(treatment, training=training, updates=updates)
         policies.append(policy)
-    return policies, treatment
+    return policies
+
+
+def treat(
+    policies: list[Policy],
+    n_nodes: int,
+    *,
+    training: TrainingSettings,
+    updates: npt.NDArray[np.int64] | None,
+) -> Treatment:
+    """Return what policies do to the nodes, of which each runs so many local updates."""
+    treatment = Treatment.none(n_nodes)
+    for policy in policies:
+        policy.treat(treatment, training=training, updates=updates)
+    return treatment
+
+
+def make_load(
+    policies: list[Policy], protocol: Protocol, layout: Layout, data: LocalData, training: TrainingSettings
+) -> Load:
+    """Return what every node sends and trains on."""
+    size = np.full(protocol.n_nodes, layout.message_bytes, np.int64)
+    for policy in policies:
+        if policy.hides_user:
+            size[policy.nodes] -= 4 * layout.user_width
+    samples = np.zeros(protocol.n_nodes, np.int64)
+    samples[: protocol.n_users] = data.n_samples(training.negatives) * training.local_epochs
+    return Load(size, samples)
 
 
 def _nodes(chosen: Nodes, n_users: int, seed: int) -> npt.NDArray[np.int64]:

@@ -15,7 +15,9 @@ from gossiprec.compute.planner import Planner
 from gossiprec.compute.waves import WaveRunner
 from gossiprec.data import load_split
 from gossiprec.data.split import Split
+from gossiprec.emulation.attendance import make_presence
 from gossiprec.emulation.carrier import Carrier
+from gossiprec.emulation.conditions import Load, make_conditions
 from gossiprec.emulation.course import Course, Foreseen, Unforeseen
 from gossiprec.emulation.machinery import (
     make_executor,
@@ -28,12 +30,14 @@ from gossiprec.emulation.machinery import (
 from gossiprec.emulation.memory import check_fits
 from gossiprec.emulation.metering import Metered
 from gossiprec.emulation.places import on_its_data
-from gossiprec.emulation.population import make_attacks, make_policies
+from gossiprec.emulation.population import make_attacks, make_load, make_policies, treat
 from gossiprec.emulation.progress import Progress, Silent, Stopwatch
 from gossiprec.models import MODELS
 from gossiprec.policies import Policy
 from gossiprec.protocols import PROTOCOLS, Protocol
 from gossiprec.scenario import Scenario, check_sizes
+from gossiprec.scenario.churn import Churn
+from gossiprec.scenario.network import Network
 
 
 @dataclass(frozen=True)
@@ -52,6 +56,8 @@ class Prepared:
         Wall time of the preparations, by part.
     meters : list of Metered
         The attacks again, each with a meter of its cost.
+    load : Load
+        What every node sends and trains on.
     """
 
     scenario: Scenario
@@ -67,6 +73,7 @@ class Prepared:
     epochs: int
     needed: dict[str, int]
     seconds: dict[str, float]
+    load: Load
 
     def carrier(self, watch: Stopwatch | None = None) -> Carrier:
         """Return what carries out the tape."""
@@ -81,6 +88,12 @@ class Prepared:
             course=self.course, protocol=self.protocol, planner=self.planner, executor=self.executor,
             attacks=self.attacks, runner=runner, watch=watch or Stopwatch(),
         )  # fmt: skip
+
+    @property
+    def uneventful(self) -> bool:
+        """Whether every message arrives the moment it is sent, and nobody is ever away or busy."""
+        plain = {"network": Network(), "churn": Churn()}
+        return all(getattr(self.scenario, key) == section for key, section in plain.items())
 
     def sizes(self) -> dict[str, Any]:
         """Return what the run is about, in numbers: for ``--dry-run`` and the summary."""
@@ -118,14 +131,21 @@ def prepare(scenario: Scenario, progress: Progress | None = None) -> Prepared:
         protocol = PROTOCOLS[scenario.protocol.name](
             scenario.protocol.options, n_users=split.n_users, seed=scenario.seed
         )
-    say.phase("running events ahead")
-    with watch("control"):
-        course = (Unforeseen if protocol.chooses_by_value else Foreseen)(scenario, protocol)
     training = training_settings(scenario)
     with watch("setup"):
         model, data = on_its_data(MODELS[scenario.model.name](scenario.model.options), split)
         layout = model.layout(split.n_items, split.n_users if protocol.whole_user_table else 1)
-        policies, treatment = make_policies(scenario, protocol, model, layout, training, course.updates)
+        policies = make_policies(scenario, protocol, model, layout)
+        load = make_load(policies, protocol, layout, data, training)
+    with watch("control"):
+        protocol.presence = make_presence(scenario, protocol, say.phase)
+    with watch("compile"):
+        conditions = make_conditions(scenario, protocol, load)
+    say.phase("running events ahead")
+    with watch("control"):
+        course = (Unforeseen if protocol.chooses_by_value else Foreseen)(scenario, protocol, load, conditions)
+    with watch("setup"):
+        treatment = treat(policies, protocol.n_nodes, training=training, updates=course.updates)
         updates = course.n_updates
         if course.updates is not None:
             updates = int(np.minimum(course.updates, treatment.most_updates).sum())
@@ -176,6 +196,7 @@ def prepare(scenario: Scenario, progress: Progress | None = None) -> Prepared:
         epochs,
         needed,
         watch.seconds,
+        load,
     )
 
 

@@ -2,15 +2,69 @@
 
 from __future__ import annotations
 
+import math
+from collections import Counter
 from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from gossiprec.compute.tape import Behaviour, Event, Op, Segment
+from gossiprec.compute.tape import Behaviour, Event, Segment
+from gossiprec.emulation.conditions import training_events
 from gossiprec.eventlog import EventWriter
+from gossiprec.eventlog.schema import DROP_CAUSES, MISS_CAUSES, NO_PEER
+from gossiprec.sim.presence import Presence
 
 I64 = npt.NDArray[np.int64]
+F64 = npt.NDArray[np.float64]
+
+
+@dataclass
+class Traffic:
+    """What became of messages and rings so far."""
+
+    delivered: int = 0
+    dropped: Counter[str] = field(default_factory=Counter)
+    missed: Counter[str] = field(default_factory=Counter)
+    delay: float = 0.0
+    queued: float = 0.0
+    sent: int = 0
+
+    def count(self, segment: Segment, *, delays: F64, queued: F64) -> None:
+        """Add a stretch of tape, and its deliveries."""
+        self.sent += len(segment.receiver)
+        self.delivered += len(delays)
+        self.delay += float(delays.sum())
+        self.queued += float(queued.sum())
+        for cause, name in enumerate(DROP_CAUSES):
+            self.dropped[name] += int((segment.cause == cause).sum())
+        for cause, name in enumerate(MISS_CAUSES):
+            self.missed[name] += int((segment.misses.cause == cause).sum())
+
+    def summary(self, online_mean: float) -> dict[str, Any]:
+        """Return what the summary says: numbers, causes, means over deliveries; and the mean share online."""
+        delivered = max(1, self.delivered)
+        return {
+            "delivered": self.delivered,
+            "dropped": {name: count for name, count in self.dropped.items() if count},
+            "missed": {name: count for name, count in self.missed.items() if count},
+            "mean_delay": self.delay / delivered,
+            "mean_queued": self.queued / delivered,
+            "online_mean": online_mean,
+        }
+
+
+def _sessions(presence: Presence) -> tuple[F64, npt.NDArray[np.int32], npt.NDArray[np.uint8]]:
+    """Return the rows of the log: who is away at the start, and all changes."""
+    time, node, online = presence.log()
+    away = np.flatnonzero(~presence.starts_online)
+    return (
+        np.concatenate([np.zeros(len(away)), time]),
+        np.concatenate([away, node]).astype(np.int32),
+        np.concatenate([np.zeros(len(away), np.bool_), online]).astype(np.uint8),
+    )
 
 
 class Recording:
@@ -33,6 +87,8 @@ class Recording:
         Peers of a view if a wake sends to the whole view; views are then logged when they change.
     inline : bool
         Messages arrive when they are sent.
+    presence : Presence
+        When nodes come and go.
     """
 
     def __init__(
@@ -47,6 +103,7 @@ class Recording:
         most_updates: I64,
         view_size: int | None,
         inline: bool,
+        presence: Presence,
     ) -> None:
         self._log = log
         self._roles = roles
@@ -55,20 +112,29 @@ class Recording:
         self._message_bytes = message_bytes
         self._updates_left = most_updates.copy()
         self._inline = inline
-        self._trains = np.array([[Op.TRAIN in b.on_wake, Op.TRAIN in b.on_receive] for b in behaviours])
+        self._trains = training_events(behaviours)
         self._view = None if view_size is None else np.full((len(roles), view_size), -1, np.int32)
         self._sender = np.zeros(0, np.int32)
         self._sent_at = np.zeros(0, np.float64)
+        self._unfinished = np.zeros(0), np.zeros(0, np.int32)  # updates that end after the last stretch
+        self._sessions = _sessions(presence)
+        self.traffic = Traffic()
 
-    def write(self, segment: Segment, refused: I64) -> None:
-        """Append a stretch of tape; after the messages `refused` the receiver did not train."""
+    def write(self, segment: Segment, refused: I64, *, until: float, last: bool) -> None:
+        """Append a stretch of tape, perhaps the last; after the messages `refused` the receiver did not train."""
         wakes = segment.kind == Event.WAKE
         self._log.append("wake", {"time": segment.time[wakes], "node": segment.node[wakes]})
+        self._write_sessions(until)
+        missed = segment.misses
+        self._log.append(
+            "miss", {"time": missed.time, "node": missed.node, "cause": missed.cause.astype(np.uint8)}
+        )
         if self._view is not None:
             self._write_views(segment)
         sent_at = segment.sent_at
         if self._inline:
-            time, receiver, sender = sent_at, segment.receiver, segment.sender
+            time, receiver, sender, ready = sent_at, segment.receiver, segment.sender, sent_at
+            queued = np.zeros(len(sender))
             message = np.arange(segment.first_message, segment.first_message + len(sender))
         else:
             self._sender = np.concatenate([self._sender, segment.sender])
@@ -76,14 +142,19 @@ class Recording:
             arrived = segment.kind == Event.DELIVER
             message = segment.message[arrived]
             time, receiver, sender = segment.time[arrived], segment.node[arrived], self._sender[message]
+            ready, queued = segment.ready[arrived], segment.queued[arrived]
             sent_at = self._sent_at[message]
             self._write_drops(segment)
         size = self._message_bytes[sender].astype(np.int32)
         self._log.append(
             "message",
-            {"time": time, "sender": sender, "receiver": receiver, "sent_at": sent_at, "size_bytes": size},
-        )
-        self._write_updates(segment, time, receiver, ~np.isin(message, refused))
+            {
+                "time": time, "sender": sender, "receiver": receiver, "sent_at": sent_at, "size_bytes": size,
+                "queued": queued,
+            },
+        )  # fmt: skip
+        self.traffic.count(segment, delays=time - sent_at, queued=queued)
+        self._write_updates(segment, ready, receiver, ~np.isin(message, refused), math.inf if last else until)
 
     def mark(self, kind: str, *, time: float, round: int) -> None:
         """Append a round or an evaluation."""
@@ -97,15 +168,20 @@ class Recording:
     def _write_updates(
         self,
         segment: Segment,
-        time: npt.NDArray[np.float64],
+        ready: npt.NDArray[np.float64],
         receiver: npt.NDArray[np.int32],
         worthwhile: npt.NDArray[np.bool_],
+        until: float,
     ) -> None:
+        """Append the updates that end before `until`; keep the others for the next stretch."""
         woke = segment.kind == Event.WAKE
         woke &= self._trains[self._roles[segment.node], 0]
         on_receive = self._trains[self._roles[receiver], 1] & worthwhile
-        times = np.concatenate([segment.time[woke], time[on_receive]])
-        nodes = np.concatenate([segment.node[woke], receiver[on_receive]])
+        times = np.concatenate([self._unfinished[0], segment.ready[woke], ready[on_receive]])
+        nodes = np.concatenate([self._unfinished[1], segment.node[woke], receiver[on_receive]])
+        later = times > until
+        self._unfinished = times[later], nodes[later]
+        times, nodes = times[~later], nodes[~later]
         order = np.argsort(times, kind="stable")
         order = order[self._within_budget(nodes[order])]
         nodes = nodes[order]
@@ -135,8 +211,7 @@ class Recording:
         wakes = np.flatnonzero(segment.kind == Event.WAKE)
         if not len(wakes):
             return
-        starts = np.cumsum(segment.count) - segment.count
-        peers = segment.receiver[starts[wakes][:, None] + np.arange(self._view.shape[1])]
+        peers = self._peers(segment, wakes)
         order = np.argsort(segment.node[wakes], kind="stable")
         nodes, views = segment.node[wakes][order], np.sort(peers[order], axis=1)
         before = np.roll(views, 1, axis=0)
@@ -154,6 +229,23 @@ class Recording:
             },
         )
 
+    def _peers(self, segment: Segment, wakes: I64) -> npt.NDArray[np.int32]:
+        """Return whom each wake sent to, filled up; second copies of a message, which come last, are left out."""
+        assert self._view is not None
+        size = self._view.shape[1]
+        starts, counts = np.cumsum(segment.count) - segment.count, segment.count[wakes]
+        places = starts[wakes][:, None] + np.arange(size)
+        peers = np.append(segment.receiver, NO_PEER)[np.minimum(places, len(segment.receiver))]
+        within = np.arange(size) < counts[:, None]
+        again = (peers[:, :, None] == peers[:, None, :]) & np.tri(size, k=-1, dtype=np.bool_)
+        return np.where(within & ~again.any(axis=2), peers, NO_PEER).astype(np.int32)
+
+    def _write_sessions(self, until: float) -> None:
+        time, node, online = self._sessions
+        now = int(np.searchsorted(time, until, side="right"))
+        self._log.append("session", {"time": time[:now], "node": node[:now], "online": online[:now]})
+        self._sessions = time[now:], node[now:], online[now:]
+
     def _write_drops(self, segment: Segment) -> None:
         lost = segment.kind == Event.DROP
         message = segment.message[lost]
@@ -164,6 +256,6 @@ class Recording:
                 "sender": self._sender[message],
                 "receiver": segment.node[lost],
                 "sent_at": self._sent_at[message],
-                "cause": np.zeros(len(message), np.uint8),
+                "cause": segment.cause[lost].astype(np.uint8),
             },
         )

@@ -8,8 +8,6 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from gossiprec.emulation.accuracy import AttackRecord
 from gossiprec.emulation.membership import metric_rows
 from gossiprec.emulation.memory import peak_rss_mib
@@ -114,19 +112,18 @@ class _Running:
     def _new_recording(self) -> Recording:
         prepared = self._prepared
         work = prepared.executor.work
-        training, layout, treatment = work.training, work.layout, work.treatment
+        treatment, load = work.treatment, prepared.load
         return Recording(
             self._directory.log,
             behaviours=prepared.protocol.behaviours,
             roles=prepared.protocol.roles,
-            samples=work.data.n_samples(training.negatives) * training.local_epochs,
-            epochs=training.local_epochs,
-            message_bytes=np.where(
-                treatment.hides_user, layout.message_bytes - 4 * layout.user_width, layout.message_bytes
-            ),
+            samples=load.samples,
+            epochs=work.training.local_epochs,
+            message_bytes=load.message_bytes,
             most_updates=treatment.most_updates,
             view_size=prepared.protocol.view_size,
             inline=prepared.course.inline,
+            presence=prepared.protocol.presence,
         )
 
     def execute(self) -> None:
@@ -139,7 +136,7 @@ class _Running:
         try:
             for tick in prepared.course.play(carrier.carry_out):
                 with self._timed("log"):
-                    self._recording.write(*carrier.taken())
+                    self._recording.write(*carrier.taken(), until=tick.time, last=tick.last)
                 updates = int(prepared.planner.updates.sum()) - carrier.n_refused
                 self._done = updates * prepared.executor.work.training.local_epochs
                 self._reached = tick.time
@@ -179,6 +176,13 @@ class _Running:
             )
         )
 
+    def _traffic(self) -> dict[str, Any]:
+        """Return what became of messages, where that is no matter of course."""
+        if self._prepared.uneventful:
+            return {}
+        online = self._prepared.protocol.presence.mean_online(self._reached)
+        return {"network": self._recording.traffic.summary(online), "messages": self._recording.traffic.sent}
+
     def _metrics(self, round_: int) -> Iterator[tuple[str, float]]:
         yield from self._utility_now.items()
         met = self._prepared.protocol.predicted_fraction_met(round_)
@@ -208,6 +212,7 @@ class _Running:
                 "attack_seconds": seconds_by_label(self._prepared.meters),
                 **({"membership": membership} if membership else {}),
                 **self._prepared.protocol.report(),
+                **self._traffic(),
             }
         )
         self._directory.finish(status)

@@ -178,15 +178,18 @@ def _column(entry: Mapping[str, Any]) -> Column:
     return Column(entry["name"], entry["dtype"], entry["meaning"], size, tuple(entry["codes"]))
 
 
-DROP_CAUSES = ("loss", "receiver_offline", "sender_offline", "run_ended")
+DROP_CAUSES = ("loss", "receiver_offline", "sender_offline", "run_ended", "partition")
 """Why a message never arrived; a ``drop`` row holds the place in this tuple. Append, never reorder."""
+
+MISS_CAUSES = ("offline", "busy")
+"""Why a clock rang in vain; likewise."""
 
 _TIME = Column("time", "<f8", "when it happened")
 _NODE = Column("node", "<i4")
 _ENDS = (Column("sender", "<i4"), Column("receiver", "<i4"), Column("sent_at", "<f8"))
 
 SCHEMA = Schema(
-    version=2,
+    version=3,
     kinds=(
         EventKind("wake", "a node's clock rang", (_TIME, _NODE)),
         EventKind(
@@ -197,7 +200,12 @@ SCHEMA = Schema(
         EventKind(
             "message",
             "a message was delivered",
-            (Column("time", "<f8", "delivered at"), *_ENDS, Column("size_bytes", "<i4")),
+            (
+                Column("time", "<f8", "delivered at"),
+                *_ENDS,
+                Column("size_bytes", "<i4"),
+                Column("queued", "<f8", "time lost to other messages on shared bandwidth"),
+            ),
         ),
         EventKind(
             "drop",
@@ -208,6 +216,16 @@ SCHEMA = Schema(
             "update",
             "a node finished a local update",
             (_TIME, _NODE, Column("epochs", "<i4"), Column("samples", "<i4", "training samples, all epochs")),
+        ),
+        EventKind(
+            "miss",
+            "a node's clock rang in vain",
+            (_TIME, _NODE, Column("cause", "|u1", codes=MISS_CAUSES)),
+        ),
+        EventKind(
+            "session",
+            "a node came, or went; also the nodes that are away when the run begins",
+            (_TIME, _NODE, Column("online", "|u1", "1: came, 0: went")),
         ),
         EventKind("round", "a round ended (coordinator, or report tick)", (_TIME, Column("round", "<i4"))),
         EventKind("evaluate", "the models were scored", (_TIME, Column("round", "<i4"))),

@@ -49,6 +49,8 @@ class Policy(ABC):
     """
 
     Options: ClassVar[type[Options]]
+    hides_user: ClassVar[bool] = False
+    """Whether messages of its nodes carry no user row: known before anything is sent, because size matters."""
 
     def __init__(self, options: Any, nodes: I64) -> None:
         self.options = options

@@ -43,6 +43,7 @@ class ShareLess(Policy):
 
     Options = ShareLessOptions
     options: ShareLessOptions
+    hides_user = True
 
     def check(self, model: Model, layout: Layout) -> None:
         """Refuse models without a user row, and protocols whose nodes hold everyone's."""

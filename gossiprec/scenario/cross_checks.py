@@ -37,7 +37,7 @@ def check_sections(scenario: Scenario, problems: Problems) -> None:
 def _takes_no_time(network: dict[str, Any]) -> bool:
     latency = network["latency"]
     instant = latency.get("law") == "constant" and latency.get("value") == 0.0
-    return instant and not network.get("bandwidth") and not network.get("compute")
+    return instant and network["compute"] is None and not any(network["bandwidth"].values())
 
 
 def check_sizes(scenario: Scenario, n_users: int, n_items: int) -> None:

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 from pydantic import Field, PrivateAttr, SerializeAsAny, ValidationError
 
 from gossiprec.options import Options
+from gossiprec.scenario.churn import Churn
 from gossiprec.scenario.explain import explain
 from gossiprec.scenario.network import Network
 from gossiprec.scenario.problems import Problems, SourceMap
@@ -79,7 +80,7 @@ class Scenario(Identity):
         See :class:`Identity`.
     dataset : DatasetChoice
     model, protocol : Choice
-    training, network, evaluate, executor
+    training, network, churn, evaluate, executor
         Fixed sections, see :mod:`gossiprec.scenario.sections`.
     policies : tuple of PolicyChoice
     observers : tuple of Choice
@@ -91,6 +92,7 @@ class Scenario(Identity):
     training: Training = Training()
     protocol: Choice
     network: Network = Network()
+    churn: Churn = Churn()
     policies: tuple[PolicyChoice, ...] = ()
     observers: tuple[Choice, ...] = ()
     evaluate: Evaluate = Evaluate()
@@ -133,6 +135,7 @@ class Scenario(Identity):
 FIXED: dict[str, type[Options]] = {
     "training": Training,
     "network": Network,
+    "churn": Churn,
     "evaluate": Evaluate,
     "executor": Executor,
 }

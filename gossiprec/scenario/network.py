@@ -1,33 +1,214 @@
-"""The section ``network``: what happens to a message between its sender and its receiver."""
+"""The section ``network``: what happens to a message between its sender and its receiver; computation time."""
 
 from __future__ import annotations
 
+import itertools
 from typing import Annotated, Literal, TypeAlias
 
-from pydantic import Field
+from pydantic import Field, field_validator, model_validator
 
 from gossiprec.options import Options
+from gossiprec.scenario.sections import NodeIds
+from gossiprec.scenario.times import (
+    ConstantTime,
+    ExponentialTime,
+    LognormalTime,
+    PositiveTime,
+    Time,
+    TraceTime,
+    UniformTime,
+    WeibullTime,
+)
+
+
+class Drawn(Options):
+    """A latency that is drawn."""
+
+    per: Literal["message", "node", "pair"] = Field(
+        default="message", description="Draw for each message, once for each sender, or once for each pair."
+    )
 
 
 class ConstantLatency(Options):
     """Every message takes the same time."""
 
     law: Literal["constant"] = "constant"
-    value: float = Field(default=0.0, ge=0, description="Time on the way, in mean wake periods.")
+    value: Time = Field(default=0.0, description="Time on the way, in mean wake periods.")
 
 
-class ExponentialLatency(Options):
+class UniformLatency(UniformTime, Drawn):
+    """Every latency between two ends is as likely."""
+
+
+class ExponentialLatency(ExponentialTime, Drawn):
     """Times on the way are independent and exponentially distributed."""
 
-    law: Literal["exponential"]
-    mean: float = Field(gt=0, description="Mean time on the way, in mean wake periods.")
+
+class LognormalLatency(LognormalTime, Drawn):
+    """Times on the way have a normally distributed logarithm."""
 
 
-Latency: TypeAlias = Annotated[ConstantLatency | ExponentialLatency, Field(discriminator="law")]
+class WeibullLatency(WeibullTime, Drawn):
+    """Times on the way follow a Weibull law."""
+
+
+class PairsLatency(Options):
+    """A matrix of latencies, sender by receiver."""
+
+    law: Literal["pairs"]
+    path: str = Field(
+        min_length=1, description="A .npy or .csv file of n x n numbers; nobody reads its diagonal."
+    )
+
+
+class GeographicLatency(Options):
+    """A latency that grows with the great-circle distance."""
+
+    law: Literal["geographic"]
+    coordinates: str = Field(
+        default="random",
+        min_length=1,
+        description="random: uniform on the globe; or a csv file with the header node,latitude,longitude.",
+    )
+    speed_km: Annotated[float, Field(gt=0)] = Field(description="Kilometres per mean wake period.")
+    base: Time = Field(default=0.0, description="Time besides that of the distance.")
+
+
+Latency: TypeAlias = Annotated[
+    ConstantLatency
+    | UniformLatency
+    | ExponentialLatency
+    | LognormalLatency
+    | WeibullLatency
+    | PairsLatency
+    | GeographicLatency
+    | TraceTime,
+    Field(discriminator="law"),
+]
+
+
+class UniformRate(Options):
+    """Every rate between two ends is as likely."""
+
+    law: Literal["uniform"]
+    low: Annotated[float, Field(gt=0)] = Field(description="Lowest rate.")
+    high: Annotated[float, Field(gt=0)] = Field(description="Highest rate.")
+
+    @model_validator(mode="after")
+    def _ordered(self) -> UniformRate:
+        if self.low > self.high:
+            raise ValueError(f"found low {self.low:g} above high {self.high:g}; swap them")
+        return self
+
+
+class LognormalRate(Options):
+    """A normally distributed logarithm."""
+
+    law: Literal["lognormal"]
+    median: Annotated[float, Field(gt=0)] = Field(description="Half of the nodes are slower.")
+    sigma: Annotated[float, Field(gt=0, le=10)] = Field(description="Deviation of the natural logarithm.")
+
+
+class FileRate(Options):
+    """A rate for each node from a file."""
+
+    law: Literal["file"]
+    path: str = Field(min_length=1, description="Text file: one rate a line, in the order of node ids.")
+
+
+Rates: TypeAlias = (
+    Annotated[float, Field(gt=0)]
+    | Annotated[UniformRate | LognormalRate | FileRate, Field(discriminator="law")]
+)
+
+
+class Bandwidth(Options):
+    """Bytes per mean wake period that a node sends and receives, shared fairly by its messages."""
+
+    up: Rates | None = Field(
+        default=None, description="Upload rate: a number, or a law over nodes; null: no limit."
+    )
+    down: Rates | None = Field(default=None, description="Download rate.")
+    coordinator: Annotated[float, Field(gt=0)] | None = Field(
+        default=None, description="Both rates of a coordinator; null: no limit."
+    )
+
+    @property
+    def limited(self) -> bool:
+        """Whether any rate is."""
+        return any(rate is not None for rate in (self.up, self.down, self.coordinator))
+
+
+class Reordering(Options):
+    """Some messages are held back, so that later ones overtake them."""
+
+    share: Annotated[float, Field(ge=0, le=1)] = Field(default=0.0, description="Probability of a message.")
+    delay: Time = Field(default=0.0, description="By how much it is held back.")
+
+
+class Partition(Options):
+    """A time window in which groups of nodes cannot reach one another."""
+
+    begin: Time = Field(alias="from", description="Beginning.")
+    until: PositiveTime = Field(description="End.")
+    groups: tuple[NodeIds, ...] | None = Field(
+        default=None, min_length=1, description="Lists of node ids; all nodes in no list are one more group."
+    )
+    parts: Annotated[int, Field(ge=2)] | None = Field(
+        default=None, description="Instead of groups: so many random groups of equal size."
+    )
+
+    @model_validator(mode="after")
+    def _whole(self) -> Partition:
+        if self.begin >= self.until:
+            raise ValueError(f"found from {self.begin:g}, but the window ends at {self.until:g}; swap them")
+        if (self.groups is None) == (self.parts is None):
+            raise ValueError(
+                "needs groups (lists of node ids) or parts (a number of random groups), and not both"
+            )
+        named = sorted(node for group in self.groups or () for node in group)
+        twice = sorted({node for node, after in itertools.pairwise(named) if node == after})
+        if twice:
+            raise ValueError(f"found node {twice[0]} in more than one place; a node is in one group")
+        return self
+
+
+class Compute(Options):
+    """How long a local update takes."""
+
+    time: Annotated[
+        ConstantTime | UniformTime | ExponentialTime | LognormalTime | WeibullTime | TraceTime,
+        Field(discriminator="law"),
+    ] = Field(description="Law of the time of one local update.")
+    per: Literal["update", "node"] = Field(
+        default="update",
+        description="Draw for each local update, or once for each node: a slow node stays slow.",
+    )
+    per_sample: bool = Field(
+        default=False,
+        description="The law is that of one training sample; an update takes as many times longer.",
+    )
 
 
 class Network(Options):
     """What happens to a message between its sender and its receiver."""
 
     latency: Latency = Field(default=ConstantLatency(), description="Time on the way, in mean wake periods.")
+    bandwidth: Bandwidth = Field(
+        default=Bandwidth(), description="Bytes per mean wake period; messages share it fairly at both ends."
+    )
     loss: float = Field(default=0.0, ge=0, lt=1, description="Probability that a message never arrives.")
+    duplication: float = Field(
+        default=0.0, ge=0, lt=1, description="Probability that a message is sent twice."
+    )
+    reordering: Reordering = Field(default=Reordering(), description="Messages that are held back.")
+    in_order: bool = Field(default=False, description="Messages from one node to another never overtake.")
+    partitions: tuple[Partition, ...] = Field(default=(), description="Windows in which groups are cut off.")
+    compute: Compute | None = Field(default=None, description="Time of a local update; null: none.")
+
+    @field_validator("partitions")
+    @classmethod
+    def _few(cls, partitions: tuple[Partition, ...]) -> tuple[Partition, ...]:
+        if len(partitions) > 1000:
+            raise ValueError(f"found {len(partitions)} windows, must be at most 1000")
+        return partitions

@@ -169,7 +169,7 @@ class Engine:
         self.wakes_left = dict.fromkeys(clock.node_ids, wakes)
         self.n_wakes = 0
         self.now = 0.0
-        self._due = wakes * len(clock.node_ids)
+        self.wakes_due = wakes * len(clock.node_ids)
         self._control = control
         self._clock = clock
         self._transport = transport
@@ -190,7 +190,7 @@ class Engine:
     @property
     def finished(self) -> bool:
         """Whether nothing is left to happen."""
-        return self._due == 0 and self._transport.idle
+        return self.wakes_due == 0 and self._transport.idle
 
     def wake_at(self, node: int, time: float) -> None:
         """Let a node's clock ring at a time, instead of when it would ring next.
@@ -220,7 +220,7 @@ class Engine:
                 self._step_until(time)
             self._agenda.run(until=time)
         if self._mode == "stretch":
-            over = None if self._due else self._last_ring
+            over = None if self.wakes_due else self._last_ring
             self._recorder.extend(self._stretch.cut(self._transport, time, over))
         self.now = time
 
@@ -234,7 +234,7 @@ class Engine:
                 self._agenda.step()
             else:
                 break
-            if self._due == 0 and self._transport.moving == 0:
+            if self.wakes_due == 0 and self._transport.moving == 0:
                 for waiting in self._transport.give_up(self.now):
                     self._recorder.drop(waiting.time, waiting.receiver, waiting.message, waiting.cause)
 
@@ -245,7 +245,7 @@ class Engine:
         now = self.now = self._agenda.now
         self._next[node] = self._alarm = None
         self.n_wakes += 1
-        self._due -= 1
+        self.wakes_due -= 1
         left = self.wakes_left[node] = self.wakes_left[node] - 1
         cause = self._hindrance(node, now) if self._hindered else None
         receivers = self._missed(node, now, cause) if cause is not None else self._control.on_wake(node, now)
@@ -258,7 +258,7 @@ class Engine:
         if cause is None:
             self._woke(node, now, rank, receivers)
             self._steer()
-        if not self._due:
+        if not self.wakes_due:
             self._last_ring = now, rank
 
     def _hindrance(self, node: int, now: float) -> int | None:

@@ -33,6 +33,10 @@ class Law(ABC):
     def mean(self) -> float:
         """Expected time."""
 
+    @abstractmethod
+    def in_progress(self, level: F64) -> F64:
+        """Return quantiles of a time that is found in progress: long times are met more often, by their length."""
+
 
 @dataclass(frozen=True)
 class Constant(Law):
@@ -48,6 +52,10 @@ class Constant(Law):
     def mean(self) -> float:
         """The value."""
         return self.value
+
+    def in_progress(self, level: F64) -> F64:
+        """Return the value."""
+        return np.full_like(level, self.value)
 
 
 @dataclass(frozen=True)
@@ -66,6 +74,11 @@ class Uniform(Law):
         """The middle."""
         return (self.low + self.high) / 2.0
 
+    def in_progress(self, level: F64) -> F64:
+        """Return quantiles of a density that grows with the time."""
+        quantiles: F64 = np.sqrt(self.low**2 + level * (self.high**2 - self.low**2))
+        return quantiles
+
 
 @dataclass(frozen=True)
 class Exponential(Law):
@@ -81,6 +94,10 @@ class Exponential(Law):
     def mean(self) -> float:
         """The scale."""
         return self.scale
+
+    def in_progress(self, level: F64) -> F64:
+        """Return quantiles of the sum of two such times."""
+        return Weibull(self.scale, 1.0).in_progress(level)
 
 
 @dataclass(frozen=True)
@@ -99,6 +116,13 @@ class Weibull(Law):
         """``scale * Gamma(1 + 1 / shape)``."""
         return self.scale * math.gamma(1.0 + 1.0 / self.shape)
 
+    def in_progress(self, level: F64) -> F64:
+        """Return quantiles: ``(T / scale)^shape`` follows the gamma law of order ``1 + 1 / shape``."""
+        from scipy.special import gammaincinv
+
+        quantiles: F64 = self.scale * gammaincinv(1.0 + 1.0 / self.shape, level) ** (1.0 / self.shape)
+        return quantiles
+
 
 @dataclass(frozen=True)
 class Lognormal(Law):
@@ -115,6 +139,13 @@ class Lognormal(Law):
     def mean(self) -> float:
         """``median * exp(sigma^2 / 2)``."""
         return self.median * math.exp(self.sigma**2 / 2.0)
+
+    def in_progress(self, level: F64) -> F64:
+        """Return quantiles: the mean of the logarithm is larger by ``sigma^2``."""
+        from scipy.special import ndtri
+
+        quantiles: F64 = self.median * np.exp(self.sigma**2 + self.sigma * ndtri(level))
+        return quantiles
 
 
 class Empirical(Law):
@@ -154,3 +185,9 @@ class Empirical(Law):
     def mean(self) -> float:
         """Mean of the measured times."""
         return float(self.values.mean())
+
+    def in_progress(self, level: F64) -> F64:
+        """Return measured times, each as often as it is long."""
+        ordered = np.sort(self.values)
+        share = np.cumsum(ordered) / ordered.sum()
+        return ordered[np.minimum(np.searchsorted(share, level), len(ordered) - 1)]

@@ -62,6 +62,27 @@ class Presence:
         next_change = np.append(self._keys.imag, math.inf)[place]
         return online, np.where(place < self._ends[nodes], next_change, math.inf)
 
+    def log(self) -> tuple[F64, npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
+        """Return all changes in the order of time: time, node, whether it is online from then on.
+
+        At the same time nodes go before others come.
+        """
+        nodes = self._keys.real.astype(np.int64)
+        turn = np.arange(len(nodes)) - self._firsts[nodes]
+        online = self.starts_online[nodes] ^ (turn % 2 == 0)
+        order = np.lexsort((nodes, online, self._keys.imag))
+        return self._keys.imag[order], nodes[order], online[order]
+
+    def mean_online(self, end: float) -> float:
+        """Return the share of the nodes that is online, on average from time 0 to `end`."""
+        if self.always or end <= 0.0:
+            return float(self.starts_online.mean())
+        time, _, online = self.log()
+        passed = np.minimum(time, end)
+        steps = np.where(online, 1.0, -1.0)
+        area = self.starts_online.sum() * end + float((steps * (end - passed)).sum())
+        return float(area / (end * len(self.starts_online)))
+
     def online_at(self, time: float) -> npt.NDArray[np.bool_]:
         """Return whether each node is online at a time, shape (n_nodes,)."""
         return np.array([self.is_online(node, time) for node in range(len(self._starts))], np.bool_)

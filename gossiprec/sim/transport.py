@@ -8,6 +8,7 @@ is possible where deliveries make nobody send.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from heapq import heappop, heappush
@@ -19,6 +20,7 @@ import numpy.typing as npt
 from gossiprec.sim.causes import ARRIVED, RECEIVER_OFFLINE, RUN_ENDED, SENDER_OFFLINE
 from gossiprec.sim.network import Network
 from gossiprec.sim.presence import Presence
+from gossiprec.sim.sharing import Sharing
 
 F64 = npt.NDArray[np.float64]
 I64 = npt.NDArray[np.int64]
@@ -100,6 +102,8 @@ class Transport:
         What arrives while its receiver is away waits for its return; otherwise it is lost.
     in_order : bool
         Messages from one node to another never overtake.
+    sharing : Sharing, optional
+        The bandwidth that messages share before they take their latency; unlimited if it is left out.
 
     Attributes
     ----------
@@ -108,7 +112,13 @@ class Transport:
     """
 
     def __init__(
-        self, network: Network, presence: Presence, *, held: bool = False, in_order: bool = False
+        self,
+        network: Network,
+        presence: Presence,
+        *,
+        held: bool = False,
+        in_order: bool = False,
+        sharing: Sharing | None = None,
     ) -> None:
         self.network = network
         self.moving = 0
@@ -119,11 +129,20 @@ class Transport:
         self._queue: list[Outcome] = []
         self._last: dict[tuple[int, int], float] = {}
         self._pending = Outcomes.none()
+        self._sharing = sharing
+        self._sending: dict[int, tuple[Outcome, float]] = {}  # in transfer, with the delay to come
+        self._transfers = Outcomes.none()  # the same for stretches
+        self._delays = np.zeros(0)
+
+    @property
+    def instant(self) -> bool:
+        """Whether every message arrives the moment it is sent."""
+        return self.network.instant and self._always and self._sharing is None
 
     @property
     def idle(self) -> bool:
         """Whether no message is anywhere."""
-        return not self._queue and not len(self._pending)
+        return not (self._queue or self._sending or len(self._pending) or len(self._transfers))
 
     def send(self, message: int, rank: int, sender: int, receiver: int, leave: float) -> int:
         """Take the sender's next message, which leaves at a time no earlier than now; return the cause if it is lost.
@@ -135,7 +154,14 @@ class Transport:
             return SENDER_OFFLINE
         if delay < 0.0:
             return int(-delay) - 1
-        self._arrive(Outcome(leave + delay, rank, message, sender, receiver, ARRIVED, 0.0, False))
+        outcome = Outcome(leave, rank, message, sender, receiver, ARRIVED, 0.0, False)
+        if self._sharing is None:
+            self._arrive(outcome, delay)
+            return ARRIVED
+        self._sending[message] = outcome, delay
+        self.moving += 1
+        cut = math.inf if self._always else self._presence.next_change(sender, leave)
+        self._sharing.begin(leave, message, sender, receiver, cut)
         return ARRIVED
 
     def lose(self, outcome: Outcome) -> None:
@@ -143,8 +169,22 @@ class Transport:
         self.moving += 1
         heappush(self._queue, outcome)
 
-    def _arrive(self, outcome: Outcome) -> None:
-        """Put a message on the way to its receiver, who may be away when it arrives."""
+    def _step_transfers(self, sharing: Sharing) -> None:
+        """Let the next transfer start or end."""
+        time = sharing.next_time
+        for message, whole in sharing.step():
+            outcome, delay = self._sending.pop(message)
+            self.moving -= 1
+            if not whole:
+                self.lose(outcome._replace(time=time, cause=SENDER_OFFLINE))
+                continue
+            alone = float(sharing.unhindered(outcome.sender, outcome.receiver))
+            queued = max(0.0, time - (outcome.time + alone))
+            self._arrive(outcome._replace(time=time, queued=queued), delay)
+
+    def _arrive(self, outcome: Outcome, delay: float) -> None:
+        """Let a message take its latency; its receiver may be away when it arrives."""
+        outcome = outcome._replace(time=outcome.time + delay)
         if self._in_order:
             outcome = self._after_the_last(outcome)
         if not self._always and not self._presence.is_online(outcome.receiver, outcome.time):
@@ -163,7 +203,11 @@ class Transport:
 
     def next_before(self, time: float, rank: int) -> Outcome | None:
         """Return the next outcome that comes before (time, rank), if there is one."""
-        queue = self._queue
+        queue, sharing = self._queue, self._sharing
+        while sharing is not None and self._sending:
+            if sharing.next_time > min(time, queue[0].time if queue else math.inf):
+                break
+            self._step_transfers(sharing)
         if queue and (queue[0].time < time or (queue[0].time == time and queue[0].rank < rank)):
             outcome = heappop(queue)
             self.moving -= not outcome.waits
@@ -197,13 +241,37 @@ class Transport:
             cause[~self._presence.look_up(batch.sender, batch.time)[0]] = SENDER_OFFLINE
         going = cause == ARRIVED
         gone = batch.with_(cause=cause, rank=np.where(wake_rank >= 0, wake_rank, batch.rank)).part(~going)
-        arrived = self._arrivals(batch.with_(cause=cause).part(going), delay[going])
+        sent, delay = batch.with_(cause=cause).part(going), delay[going]
+        if self._sharing is None:
+            arrived = self._arrivals(sent, delay)
+        else:
+            arrived = self._through_bandwidth(self._sharing, sent, delay, until)
         everything = Outcomes.joined([self._pending, gone, arrived])
-        if ended_at is not None:
+        if ended_at is not None and not len(self._transfers):
             everything = _ended(everything, until, *ended_at)
         due = everything.time < until
         self._pending = everything.part(~due)
         return everything.part(due)
+
+    def _through_bandwidth(self, sharing: Sharing, sent: Outcomes, delay: F64, until: float) -> Outcomes:
+        """Start transfers; return what becomes of those that end before `until`."""
+        self._transfers = Outcomes.joined([self._transfers, sent])
+        self._delays = np.concatenate([self._delays, delay])
+        cut = np.full(len(sent), math.inf)
+        if not self._always:
+            cut = self._presence.look_up(sent.sender, sent.time)[1]
+        message, time, whole = sharing.carry(
+            sent.time, sent.message, sent.sender, sent.receiver, cut, math.nextafter(until, -math.inf)
+        )
+        ended = np.zeros(len(self._transfers), np.bool_)
+        place = np.searchsorted(self._transfers.message, message)
+        ended[place] = True
+        done, delay = self._transfers.part(place), self._delays[place]
+        self._transfers, self._delays = self._transfers.part(~ended), self._delays[~ended]
+        queued = np.maximum(0.0, time - (done.time + sharing.unhindered(done.sender, done.receiver)))
+        broken = done.with_(time=time, cause=np.full(len(time), SENDER_OFFLINE)).part(~whole)
+        there = done.with_(time=time, queued=queued).part(whole)
+        return Outcomes.joined([broken, self._arrivals(there, delay[whole])])
 
     def _arrivals(self, sent: Outcomes, delay: F64) -> Outcomes:
         """Return what becomes of messages that leave, or leave the shared bandwidth."""

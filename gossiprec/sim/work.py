@@ -68,6 +68,11 @@ class Work:
             )
         return self._scale[:, None] * self._law.draw(self._seed, number, nodes, COMPUTE)
 
+    @property
+    def hindered_by_deliveries(self) -> bool:
+        """Whether what arrives can keep a node busy."""
+        return any(self._on_receive)
+
     def woke(self, node: int, now: float) -> float:
         """Return when the node has finished what it does on a wake."""
         return self._finished(node, now) if self._on_wake[node] else now

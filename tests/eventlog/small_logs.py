@@ -23,6 +23,7 @@ MESSAGES = {
     "receiver": [1, 2, 0, 3],
     "sent_at": [0.25, 0.25, 0.5, 1.5],
     "size_bytes": [64, 64, 64, 64],
+    "queued": [0.0, 0.0, 0.125, 0.0],
 }
 DROPS = {"time": [1.75], "sender": [3], "receiver": [0], "sent_at": [1.5], "cause": [1]}
 

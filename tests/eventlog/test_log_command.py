@@ -62,7 +62,7 @@ def test_cat_keeps_the_logged_order_where_times_are_equal(tmp_path):
 
 def test_cat_prints_one_kind_and_no_more_than_asked(small):
     assert rows(call("cat", small, "--kind", "message", "--limit", 1).stdout) == [
-        ["message", "0.5", "0", "1", "0.25", "64"]
+        ["message", "0.5", "0", "1", "0.25", "64", "0.0"]
     ]
     assert rows(call("cat", small, "--limit", 0).stdout) == []
 
@@ -76,7 +76,7 @@ def test_cat_takes_a_run_directory_and_an_empty_log(tmp_path):
 def test_cat_stops_quietly_when_its_reader_does(tmp_path):
     with EventWriter(tmp_path / "events.mplog") as writer:
         writer.append("wake", {"time": range(200_000), "node": [1] * 200_000})
-    command = f"{sys.executable} -c 'from gossiprec.cli.log import log; log()' cat {tmp_path} | head -n 8"
+    command = f"{sys.executable} -c 'from gossiprec.cli.log import log; log()' cat {tmp_path} | head -n 20"
     ran = subprocess.run(
         ["bash", "-o", "pipefail", "-c", command], capture_output=True, text=True, check=True
     )

@@ -35,6 +35,8 @@ def test_an_intact_log_verifies(small):
         "message": 4,
         "drop": 1,
         "update": 0,
+        "miss": 0,
+        "session": 0,
         "round": 0,
         "evaluate": 0,
         "privacy": 0,

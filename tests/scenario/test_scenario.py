@@ -70,7 +70,8 @@ scenarios = st.fixed_dictionaries(
             betas=st.tuples(below_one, below_one).map(list),
         ),
         "network": some(
-            loss=below_one, latency=st.fixed_dictionaries({"law": st.just("exponential"), "mean": positive})
+            loss=below_one,
+            latency=st.fixed_dictionaries({"law": st.just("exponential"), "mean": st.floats(1e-12, 1e6)}),
         ),
         "policies": st.lists(
             st.fixed_dictionaries(
@@ -121,7 +122,17 @@ def test_resolving_fills_in_every_default(load, minimal):
         "graph": None,
     }
     assert resolved["training"]["betas"] == [0.9, 0.999]
-    assert resolved["network"] == {"latency": {"law": "constant", "value": 0.0}, "loss": 0.0}
+    assert resolved["network"] == {
+        "latency": {"law": "constant", "value": 0.0},
+        "bandwidth": {"up": None, "down": None, "coordinator": None},
+        "loss": 0.0,
+        "duplication": 0.0,
+        "reordering": {"share": 0.0, "delay": 0.0},
+        "in_order": False,
+        "partitions": [],
+        "compute": None,
+    }
+    assert resolved["churn"] == {"sessions": [], "join": [], "leave": [], "messages": "lost"}
     assert resolved["executor"] == {
         "name": "auto",
         "threads": "auto",

@@ -1,0 +1,86 @@
+"""Laws of random times as a scenario writes them."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal, TypeAlias
+
+from pydantic import Field, model_validator
+
+from gossiprec.options import Options
+
+LONGEST = 1e6
+"""Longest time that a scenario may name, in mean wake periods."""
+Time: TypeAlias = Annotated[float, Field(ge=0, le=LONGEST)]
+PositiveTime: TypeAlias = Annotated[float, Field(gt=0, le=LONGEST)]
+
+
+class ConstantTime(Options):
+    """Always the same."""
+
+    law: Literal["constant"]
+    value: Time = Field(description="The time, in mean wake periods.")
+
+
+class UniformTime(Options):
+    """Every time between two ends is as likely."""
+
+    law: Literal["uniform"]
+    low: Time = Field(default=0.0, description="Shortest time.")
+    high: PositiveTime = Field(description="Longest time.")
+
+    @model_validator(mode="after")
+    def _ordered(self) -> UniformTime:
+        if self.low > self.high:
+            raise ValueError(f"found low {self.low:g} above high {self.high:g}; swap them")
+        return self
+
+
+class ExponentialTime(Options):
+    """No memory."""
+
+    law: Literal["exponential"]
+    mean: PositiveTime = Field(description="Mean time.")
+
+
+class LognormalTime(Options):
+    """A normally distributed logarithm: most times near the median, a few much longer."""
+
+    law: Literal["lognormal"]
+    median: PositiveTime = Field(description="Half of the times are shorter.")
+    sigma: Annotated[float, Field(gt=0, le=10)] = Field(description="Deviation of the natural logarithm.")
+
+
+class WeibullTime(Options):
+    """``P(T > t) = exp(-(t / scale)^shape)``; shape below 1: many short times and a few very long ones."""
+
+    law: Literal["weibull"]
+    scale: PositiveTime = Field(description="63 % of the times are shorter.")
+    shape: Annotated[float, Field(ge=0.1, le=20)] = Field(description="1 is the exponential law.")
+
+
+class TraceTime(Options):
+    """Measured times from a file."""
+
+    law: Literal["trace"]
+    path: str = Field(min_length=1, description="Text file: one time a line, or a csv file with a header.")
+    column: str | None = Field(default=None, description="Column of the csv file, by its header.")
+    order: Literal["random", "sequence"] = Field(
+        default="random", description="Drawn with replacement, or each node takes one after the other."
+    )
+    end: Literal["repeat", "hold", "refuse"] = Field(
+        default="repeat",
+        description="sequence: what follows the last time: the first, the last for ever, or no run.",
+    )
+
+
+RandomTime: TypeAlias = Annotated[
+    ConstantTime | UniformTime | ExponentialTime | LognormalTime | WeibullTime | TraceTime,
+    Field(discriminator="law"),
+]
+
+
+def constant_if_number(raw: Any) -> Any:
+    """Return the law that a plain number stands for."""
+    if isinstance(raw, (int, float)) and not isinstance(raw, bool):
+        return {"law": "constant", "value": raw}
+    return raw
