@@ -26,7 +26,8 @@ from pydantic import Field
 
 from gossiprec.attacks import ATTACKS
 from gossiprec.attacks.base import F32, I64, Attack, Meetings, Ranking, World
-from gossiprec.attacks.scoring import Ids, Size, Sizes, listed, refuse_moves
+from gossiprec.attacks.naming import TableKey, listed
+from gossiprec.attacks.scoring import Ids, Size, Sizes, refuse_moves
 from gossiprec.attacks.shadows import classifier, confidence, shadow_features, unit_rows
 from gossiprec.compute.planner import Sightings
 from gossiprec.compute.program import Program
@@ -80,6 +81,11 @@ class AIA(Attack):
         self._changed = np.zeros(world.n_users, np.bool_)
         self._features = np.zeros((world.n_users, layout.n_items * layout.item_width), np.float32)
         self._latest = np.full((len(self._adversaries), world.n_users), np.nan, np.float32)
+
+    @classmethod
+    def table_keys(cls, options: AIAOptions) -> frozenset[TableKey]:
+        """Return what its rows are called: one for each community size."""
+        return frozenset(("coordinator", "aia", 0.0, size) for size in listed(options.community_size))
 
     def _chosen(self) -> I64:
         """Return the adversaries' ids; more of them contain the fewer."""

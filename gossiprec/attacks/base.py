@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
+from gossiprec.attacks.naming import TableKey
 from gossiprec.compute.crew import Crew
 from gossiprec.compute.executors.base import Executor
 from gossiprec.compute.planner import Sightings
@@ -161,6 +162,11 @@ class Attack(Watcher, ABC):
     def __init__(self, options: Any, world: World) -> None:
         self.options = options
         self.world = world
+
+    @classmethod
+    def table_keys(cls, options: Any) -> frozenset[TableKey] | None:
+        """Return under which names its rows will stand in a run's tables; None: that is known only in the run."""
+        return None
 
     @property
     def label(self) -> str:

@@ -23,7 +23,8 @@ from pydantic import Field
 
 from gossiprec.attacks import ATTACKS
 from gossiprec.attacks.base import World
-from gossiprec.attacks.scoring import ObserverOptions, ScoringAttack, listed
+from gossiprec.attacks.naming import listed
+from gossiprec.attacks.scoring import ObserverOptions, ScoringAttack
 
 Rule = Literal["mean_score", "ndcg", "standardized"]
 Rules = Annotated[tuple[Rule, ...], Field(min_length=1)]
@@ -47,6 +48,9 @@ class CDA(ScoringAttack):
     Options = CDAOptions
 
     def __init__(self, options: CDAOptions, world: World) -> None:
-        super().__init__(
-            options, world, rules=listed(options.relevance), n_references=options.reference_items
-        )
+        super().__init__(options, world, rules=self.rules_of(options), n_references=options.reference_items)
+
+    @staticmethod
+    def rules_of(options: CDAOptions) -> list[str]:
+        """Return the relevance rules."""
+        return listed(options.relevance)

@@ -25,8 +25,9 @@ from pydantic import Field
 
 from gossiprec.attacks import ATTACKS
 from gossiprec.attacks.base import Guesses, World
+from gossiprec.attacks.naming import exact, listed
 from gossiprec.attacks.relevance import MEMBERS, entropy
-from gossiprec.attacks.scoring import ObserverOptions, ScoringAttack, exact, listed, refuse_moves
+from gossiprec.attacks.scoring import ObserverOptions, ScoringAttack, refuse_moves
 
 Threshold = Annotated[float, Field(gt=0, le=1e6)]
 Thresholds = Annotated[tuple[Threshold, ...], Field(min_length=1)]
@@ -51,9 +52,12 @@ class EntropyMIA(ScoringAttack):
     def __init__(self, options: EntropyMIAOptions, world: World) -> None:
         refuse_moves(self.name, world)
         self._thresholds: list[float] = listed(options.threshold)
-        super().__init__(
-            options, world, rules=[f"{MEMBERS}{rho:g}" for rho in self._thresholds], n_references=0
-        )
+        super().__init__(options, world, rules=self.rules_of(options), n_references=0)
+
+    @staticmethod
+    def rules_of(options: EntropyMIAOptions) -> list[str]:
+        """Return one rule for each threshold."""
+        return [f"{MEMBERS}{rho:g}" for rho in listed(options.threshold)]
 
     def guesses(self) -> Iterator[Guesses]:
         """Yield what pools take for members; single adversaries keep too little of a model to tell at a report."""

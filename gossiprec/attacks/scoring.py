@@ -5,6 +5,7 @@ Momentum makes the models of several receptions one; a rule turns a model's scor
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from typing import Annotated, Any, ClassVar, Literal
 
@@ -14,6 +15,7 @@ from pydantic import Field, model_validator
 from gossiprec.attacks.alone import ObserversAlone
 from gossiprec.attacks.base import F32, I64, Attack, Meetings, Ranking, World
 from gossiprec.attacks.fictive import FictiveUsers
+from gossiprec.attacks.naming import TableKey, exact, listed, observer_names
 from gossiprec.attacks.pooled import ObserverPools
 from gossiprec.attacks.targets import TargetItems
 from gossiprec.compute.planner import Sightings
@@ -130,28 +132,38 @@ class ScoringAttack(Attack):
     def _who(self) -> tuple[list[str], list[I64], list[I64]]:
         """Return observer names, the nodes whose receptions each pool shares, and whose items are the targets."""
         options, world = self.options, self.world
+        names = observer_names(options)
         everyone = np.arange(world.n_users)
         if options.who == "coordinator":
-            return ["coordinator"], [np.array([world.coordinator])], [everyone]
+            return names, [np.array([world.coordinator])], [everyone]
         if options.who == "single":
             if options.nodes == "all":
-                return ["single"], [], [everyone]
+                return names, [], [everyone]
             if isinstance(options.nodes, SomeNodes):
-                fraction = options.nodes.fraction
-                return [f"single-{100 * fraction:g}%"], [], [self._drawn(fraction)]
-            ids = np.unique(options.nodes)
-            return [f"single-{len(ids)}-nodes"], [], [ids]
+                return names, [], [self._drawn(options.nodes.fraction)]
+            return names, [], [np.unique(options.nodes)]
         if options.members is not None:
             members = [np.unique(options.members)]
-            return [f"coalition-{len(members[0])}-nodes"], members, members
-        fractions = listed(options.fraction)
-        members = [self._drawn(fraction) for fraction in fractions]
-        return [f"coalition-{100 * fraction:g}%" for fraction in fractions], members, members
+            return names, members, members
+        members = [self._drawn(fraction) for fraction in listed(options.fraction)]
+        return names, members, members
 
     def _drawn(self, fraction: float) -> I64:
         """Return a random part of the nodes; a larger part contains a smaller one."""
         order = generator(self.world.seed, "observers").permutation(self.world.n_users)
         return np.sort(order[: max(1, round(fraction * self.world.n_users))])
+
+    @staticmethod
+    def rules_of(options: Any) -> list[str]:
+        """Return the names of the relevance rules that the options ask for."""
+        raise NotImplementedError
+
+    @classmethod
+    def table_keys(cls, options: Any) -> frozenset[TableKey]:
+        """Return what its rows are called: one for each observer, rule, momentum and community size."""
+        momenta = [exact(np.float32(momentum)) for momentum in listed(options.momentum)]
+        named = (observer_names(options), cls.rules_of(options), momenta, listed(options.community_size))
+        return frozenset(itertools.product(*named))
 
     @property
     def label(self) -> str:
@@ -206,16 +218,6 @@ class ScoringAttack(Attack):
             Ranking(self._names[pool], rule, exact(beta), sizes, ids, scores)
             for pool, rule, beta, ids, scores in found
         ]
-
-
-def listed(value: Any) -> list[Any]:
-    """Return the values of an option that holds one or several, each once."""
-    return list(dict.fromkeys(value if isinstance(value, tuple) else (value,)))
-
-
-def exact(value: np.float32) -> float:
-    """Return a float32 as the number it was written as."""
-    return float(np.format_float_positional(value))
 
 
 def refuse_moves(name: str, world: World) -> None:

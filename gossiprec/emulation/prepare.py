@@ -126,7 +126,7 @@ def prepare(scenario: Scenario, progress: Progress | None = None) -> Prepared:
     say, watch = progress or Silent(), Stopwatch()
     say.phase("loading data")
     with watch("load"):
-        split = _load(scenario)
+        split = load_data(scenario)
         check_sizes(scenario, split.n_users, split.n_items)
         protocol = PROTOCOLS[scenario.protocol.name](
             scenario.protocol.options, n_users=split.n_users, seed=scenario.seed
@@ -200,7 +200,14 @@ def prepare(scenario: Scenario, progress: Progress | None = None) -> Prepared:
     )
 
 
-def _load(scenario: Scenario) -> Split:
+def load_data(scenario: Scenario) -> Split:
+    """Return the scenario's data, divided.
+
+    Raises
+    ------
+    DataError
+        If they are missing or damaged.
+    """
     choice = scenario.dataset
     return load_split(
         choice.name,

@@ -55,9 +55,14 @@ def check_sizes(scenario: Scenario, n_users: int, n_items: int) -> None:
         With every value that the data cannot carry, one a line.
     """
     problems = Problems()
+    note_oversized(scenario, n_users, n_items, problems)
+    problems.raise_any(scenario.source_map)
+
+
+def note_oversized(scenario: Scenario, n_users: int, n_items: int, problems: Problems) -> None:
+    """Note every value that data of this size cannot carry; see :func:`check_sizes`."""
     for path, message in _oversized(scenario.resolved(), n_users, n_items):
         problems.add(path, message)
-    problems.raise_any(scenario.source_map)
 
 
 def _oversized(plain: dict[str, Any], n_users: int, n_items: int) -> Iterator[tuple[KeyPath, str]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -16,8 +16,8 @@ from gossiprec.scenario.cross_checks import check_sections
 from gossiprec.scenario.explain import explain, misread_booleans, unknown_key
 from gossiprec.scenario.layers import with_preset
 from gossiprec.scenario.model import FIXED, Choice, DatasetChoice, Identity, PolicyChoice, Scenario
-from gossiprec.scenario.overrides import apply_overrides, parse_overrides
-from gossiprec.scenario.problems import KeyPath, Problems, shown
+from gossiprec.scenario.overrides import Override, apply_overrides, parse_overrides
+from gossiprec.scenario.problems import KeyPath, Problems, SourceMap, shown
 from gossiprec.scenario.registries import Registries, options_class
 from gossiprec.scenario.source import Layer, read_file, read_mapping
 
@@ -48,6 +48,21 @@ def load_scenario(
         With every problem found, one a line: where it was written, its key path, what was found, what may be.
     """
     problems = Problems()
+    own = read_source(source, problems)
+    scenario, source_map = build_scenario(own, parse_overrides(overrides, problems), problems, registries)
+    problems.raise_any(source_map)
+    assert scenario is not None, "a scenario that cannot be built has problems"
+    return scenario.located(source_map)
+
+
+def read_source(source: str | os.PathLike[str] | Mapping[str, Any], problems: Problems) -> Layer:
+    """Return what a file or mapping says, before presets and overrides.
+
+    Raises
+    ------
+    ScenarioError
+        If it cannot be read as a mapping at all.
+    """
     own = read_mapping(source, problems) if isinstance(source, Mapping) else read_file(Path(source), problems)
     if own.data is None and not problems:
         raise ScenarioError(
@@ -57,27 +72,45 @@ def load_scenario(
         raise ScenarioError(
             f"{own.whole}: found {shown(own.data)}, must be a mapping of keys (name, dataset, ...)"
         )
-    layer = _layered(own, overrides, problems)
+    return own
+
+
+def build_scenario(
+    own: Layer, overrides: Sequence[Override], problems: Problems, registries: Registries | None = None
+) -> tuple[Scenario | None, SourceMap]:
+    """Return the scenario that `own` means with `overrides` set, and where its values were written.
+
+    Parameters
+    ----------
+    own : Layer
+        From :func:`read_source`; it is left as it is, so that one file can serve many variants.
+    overrides : sequence of Override
+    problems : Problems
+        Receives what is wrong; the scenario is None if it could not be built for it.
+    registries : Registries, optional
+        The things a scenario can name; those of gossiprec if not given.
+    """
+    layer, known = _layered(own, overrides, problems)
+    if not known:  # for want of the preset's values everything else would seem to be missing
+        return None, layer.source_map
     scenario = _Builder(registries or Registries(), problems).scenario(layer.data)
     if scenario is not None:
         check_sections(scenario, problems)
-    problems.raise_any(layer.source_map)
-    assert scenario is not None, "a scenario that cannot be built has problems"
-    return scenario.located(layer.source_map)
+    return scenario, layer.source_map
 
 
-def _layered(own: Layer, overrides: Iterable[str], problems: Problems) -> Layer:
-    """Lay preset, file and overrides over one another; an unknown preset ends it, for want of its values."""
-    parsed = parse_overrides(overrides, problems)
-    chosen = [override for override in parsed if override.keys == ("preset",)]
+def _layered(own: Layer, overrides: Sequence[Override], problems: Problems) -> tuple[Layer, bool]:
+    """Lay preset, file and overrides over one another; say whether the preset, if any, is known."""
+    chosen = [override for override in overrides if override.keys == ("preset",)]
     if chosen:
-        own.origins["preset",] = chosen[-1].origin
+        own = Layer(own.data, own.whole, {**own.origins, ("preset",): chosen[-1].origin})
     preset = chosen[-1].value if chosen else own.data.get("preset")
-    known = len(problems)
+    before = len(problems)
     layer = with_preset(own, preset, problems)
-    if len(problems) > known:
-        problems.raise_any(own.source_map)
-    return apply_overrides(layer, [override for override in parsed if override not in chosen], problems)
+    if len(problems) > before:
+        return own, False
+    rest = [override for override in overrides if override not in chosen]
+    return apply_overrides(layer, rest, problems), True
 
 
 class _Builder:

@@ -71,6 +71,14 @@ class Problems:
         """Note a problem at `path`; `origin` is looked up in the source map unless given."""
         self._found.append((path, message, origin))
 
+    def located(self, source_map: SourceMap) -> list[tuple[KeyPath, str, Origin]]:
+        """Return key path, message and origin of each problem."""
+        return [(path, text, origin or source_map.locate(path)) for path, text, origin in self._found]
+
+    def absorb(self, others: Problems, source_map: SourceMap) -> None:
+        """Take over what was found elsewhere."""
+        self._found += others.located(source_map)
+
     def raise_any(self, source_map: SourceMap) -> None:
         """Raise what was found, one problem a line in the order of the file; do nothing if all is well.
 
@@ -78,9 +86,8 @@ class Problems:
         ------
         ScenarioError
         """
-        located = [(origin or source_map.locate(path), path, text) for path, text, origin in self._found]
-        located.sort(key=lambda problem: problem[0])
-        lines = [f"{origin}: {dotted(path)}{': ' if path else ''}{text}" for origin, path, text in located]
+        located = sorted(self.located(source_map), key=lambda problem: problem[2])
+        lines = [f"{origin}: {dotted(path)}{': ' if path else ''}{text}" for path, text, origin in located]
         shortened = list(dict.fromkeys(lines))
         if len(shortened) > MOST_SHOWN:
             shortened[MOST_SHOWN:] = [f"... and {len(shortened) - MOST_SHOWN} problems more"]

@@ -1,0 +1,35 @@
+"""What observers are called in a run's tables; a study needs to know it before the run."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+TableKey = tuple[str, str, float, int]
+"""Observer, relevance, momentum and community size: what tells the rows of a run's attacks apart."""
+
+
+def observer_names(options: Any) -> list[str]:
+    """Return the names of the observers that :class:`~gossiprec.attacks.scoring.ObserverOptions` describe."""
+    if options.who == "coordinator":
+        return ["coordinator"]
+    if options.who == "single":
+        if options.nodes == "all":
+            return ["single"]
+        if isinstance(options.nodes, tuple):
+            return [f"single-{len(set(options.nodes))}-nodes"]
+        return [f"single-{100 * options.nodes.fraction:g}%"]
+    if options.members is not None:
+        return [f"coalition-{len(set(options.members))}-nodes"]
+    return [f"coalition-{100 * fraction:g}%" for fraction in listed(options.fraction)]
+
+
+def listed(value: Any) -> list[Any]:
+    """Return the values of an option that holds one or several, each once."""
+    return list(dict.fromkeys(value if isinstance(value, tuple) else (value,)))
+
+
+def exact(value: np.float32) -> float:
+    """Return a float32 as the number it was written as."""
+    return float(np.format_float_positional(value))

@@ -1,0 +1,183 @@
+"""``gossiprec study``: run many variants of a scenario, and collect what they found in one table."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from gossiprec.cli import INTERRUPTED
+
+if TYPE_CHECKING:
+    from gossiprec.cli.study_progress import Tally
+    from gossiprec.study.conduct import Conduct, OtherCode, Start
+    from gossiprec.study.plan import Plan
+    from gossiprec.study.record import Outcome
+    from gossiprec.study.sharing import Simulation
+
+
+@click.command()
+@click.argument("study", metavar="STUDY", type=click.Path(path_type=Path))
+@click.option(
+    "--out", type=click.Path(path_type=Path), metavar="DIR", help="The folder.  [default: studies/<name>]"
+)
+@click.option(
+    "--jobs", type=click.IntRange(1, 1024), metavar="N", help="Worker processes.  [default: one a core]"
+)
+@click.option(
+    "--ray",
+    "address",
+    is_flag=False,
+    flag_value="local",
+    metavar="[ADDRESS]",
+    help="Run on a Ray cluster: auto, host:port; without ADDRESS on a Ray of its own on this machine.",
+)
+@click.option("--dry-run", is_flag=True, help="Check all runs and say what would be run; run nothing.")
+@click.option("--again", is_flag=True, help="Run anew what was run by another version of the code.")
+@click.option("--keep", is_flag=True, help="Use runs of another version of the code as they are.")
+@click.option("-q", "--quiet", is_flag=True, help="Show no progress.")
+@click.pass_context
+def study(
+    context: click.Context,
+    /,
+    study: Path,
+    out: Path | None,
+    jobs: int | None,
+    address: str | None,
+    dry_run: bool,
+    again: bool,
+    keep: bool,
+    quiet: bool,
+) -> None:
+    """Run the study in the file STUDY: a base scenario, what varies, and seeds.
+
+    \b
+    gossiprec study scenarios/studies/fanout.yaml
+    gossiprec study scenarios/studies/fanout.yaml --jobs 2 --out studies/tonight
+    gossiprec study scenarios/studies/fanout.yaml --dry-run
+    gossiprec study scenarios/studies/fanout.yaml --ray auto
+
+    Results are DIR/table.parquet and DIR/table.csv, one row for each run and measure. Finished runs are not repeated:
+    the same command continues a study that was interrupted or made larger.
+    """  # noqa: D301
+    from gossiprec.study.cluster import require_ray
+    from gossiprec.study.conduct import Conduct
+    from gossiprec.study.folder import StudyFolder
+    from gossiprec.study.load import load_study
+    from gossiprec.study.plan import make_plan
+
+    if again and keep:
+        raise click.UsageError("--again and --keep exclude each other")
+    plan = make_plan(load_study(study))
+    folder = StudyFolder(out or Path("studies") / plan.study.name)
+    folder.check(plan.study.name)
+    conduct = Conduct(plan, folder)
+    other_code: OtherCode = "again" if again else "keep" if keep else "refuse"
+    if dry_run:
+        _foresee(conduct, other_code, jobs or _cores())
+        return
+    if address:
+        require_ray()
+    click.echo(size_of(plan), err=True)
+    with folder.locked():
+        todo = conduct.take_stock(other_code=other_code)
+        outcome = _carried_out(context, conduct, todo, jobs, address, quiet=quiet)
+    _close(conduct, outcome)
+    if outcome.failed:
+        context.exit(1)
+
+
+def _carried_out(
+    context: click.Context,
+    conduct: Conduct,
+    todo: list[Simulation],
+    jobs: int | None,
+    address: str | None,
+    *,
+    quiet: bool,
+) -> Outcome:
+    """Run what is to be run; Ctrl-C ends it with a word on how to go on."""
+    from gossiprec.cli.study_progress import tally_display
+
+    try:
+        with tally_display(lambda hash_: conduct.record.labels(hash_)[0], quiet=quiet) as tally:
+            start = _workers(jobs, address, len(todo), tally)
+            return conduct.carry_out(todo, start, tally)
+    except KeyboardInterrupt:
+        outcome, path = conduct.outcome, conduct.folder.path
+        click.echo(
+            f"interrupted with {outcome.kept + outcome.made} of {conduct.record.n_simulations} runs finished; their "
+            f"rows are in {path / 'table.csv'}, and the same command runs the rest",
+            err=True,
+        )
+        context.exit(INTERRUPTED)
+
+
+def _workers(jobs: int | None, address: str | None, n_tasks: int, tally: Tally) -> Start:
+    """Return what carries out tasks: processes of this machine, or Ray."""
+    from gossiprec.study.cluster import Cluster
+    from gossiprec.study.pool import Pool
+    from gossiprec.study.task import share_of_cores
+
+    if address:
+        return Cluster(address, jobs, tally.say).carry_out
+    n_jobs = max(1, min(jobs or _cores(), n_tasks))
+    return Pool(n_jobs, share_of_cores(n_jobs), tally.say).carry_out
+
+
+def _cores() -> int:
+    return len(os.sched_getaffinity(0))
+
+
+def size_of(plan: Plan) -> str:
+    """Return how much a study is, in words."""
+    n_variants, n_simulations = len(plan.variants), len(plan.simulations)
+    n_points = len({tuple(v.labels.items()) for v in plan.variants})
+    text = f"{plan.study.name}: {n_points} combinations, {n_variants} runs"
+    if plan.n_repeated:
+        text += f", {plan.n_repeated} of them the same as others once resolved"
+    if n_simulations < n_variants - plan.n_repeated:
+        text += "; those that differ only in observers share a simulation"
+    return f"{text}: {n_simulations} simulations"
+
+
+def _foresee(conduct: Conduct, other_code: OtherCode, jobs: int) -> None:
+    """Print what would be run: how much, how large the first is, and each run."""
+    from gossiprec.emulation import prepare
+
+    plan = conduct.plan
+    todo = {simulation.hash for simulation in conduct.take_stock(other_code=other_code)}
+    click.echo(size_of(plan))
+    prepared = prepare(plan.simulations[0].scenario)
+    memory = sum(prepared.needed.values()) / 2**20
+    click.echo(
+        f"first: {prepared.sizes()['node_updates']:,} local epochs of {prepared.executor.name}, {memory:,.0f} MiB; "
+        f"{min(jobs, len(plan.simulations))} run at a time"
+    )
+    click.echo(f"to run: {len(todo)}, finished before: {conduct.outcome.kept}, in {conduct.folder.path}")
+    for simulation in plan.simulations:
+        how = "to run" if simulation.hash in todo else "finished"
+        for label in conduct.record.labels(simulation.hash):
+            click.echo(f"  {simulation.hash}  {how:8}  {label}")
+
+
+def _close(conduct: Conduct, outcome: Outcome) -> None:
+    """Say what was done, what failed, and where the table is."""
+    path = conduct.folder.path
+    click.echo(
+        f"{outcome.made} runs made in {outcome.seconds:,.1f} s, {outcome.kept} finished before, "
+        f"{len(outcome.failed)} failed",
+        err=True,
+    )
+    by_problem: dict[str, list[str]] = {}
+    for hash_, done in outcome.failed.items():
+        by_problem.setdefault(done.problem, []).extend(conduct.record.labels(hash_))
+    for problem, labels in by_problem.items():
+        more = f" (and {len(labels) - 1} more)" if len(labels) > 1 else ""
+        click.echo(f"failed: {labels[0]}{more}: {problem}", err=True)
+    if outcome.failed:
+        click.echo(f"{path / 'study.json'} lists each; the same command tries them again", err=True)
+    click.echo(path / "table.parquet")
+    click.echo(path / "table.csv")

@@ -1,0 +1,147 @@
+"""What a study shows while it works: a bar on a terminal, a line now and then elsewhere, all on stderr."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import click
+
+if TYPE_CHECKING:
+    from rich.console import Console, RenderableType
+
+    from gossiprec.study.task import Done
+
+LINE_EVERY_S = 2.0
+MOST_SHOWN = 8
+"""Runs under way that are named."""
+
+
+class Tally:
+    """Where a study stands; shows nothing.
+
+    Parameters
+    ----------
+    name : callable
+        Hash of a simulation -> what it is called.
+    """
+
+    def __init__(self, name: Callable[[str], str]) -> None:
+        self._name = name
+        self.total = self.ended_before = self.n_ended = self.n_failed = 0
+        self.running: dict[str, str] = {}
+        self.last = ""
+        self._begin = time.monotonic()
+
+    def begin(self, *, total: int, kept: int) -> None:
+        """Note how much there is to do."""
+        self.total, self.ended_before, self._begin = total, kept, time.monotonic()
+
+    def split(self, hash_: str, number: int, kept: int) -> None:
+        """Note that there is more to do than was thought."""
+        self.running.pop(hash_, None)
+        self.total += number - 1
+        self.ended_before += kept
+
+    def say(self, hash_: str, what: str) -> None:
+        """Note what a simulation is doing."""
+        self.running[hash_] = what
+
+    def ended(self, done: Done, label: str, headline: str) -> None:
+        """Note the end of a simulation."""
+        self.running.pop(done.hash, None)
+        self.n_ended += 1
+        self.n_failed += bool(done.problem)
+        self.last = f"{label}: {'failed' if done.problem else headline}"
+
+    @property
+    def n_done(self) -> int:
+        """Simulations that have ended, now or before."""
+        return self.ended_before + self.n_ended
+
+    def facts(self) -> list[str]:
+        """Return what is worth knowing, in words."""
+        facts = [f"{self.n_done} of {self.total} runs"]
+        if self.n_failed:
+            facts.append(f"{self.n_failed} failed")
+        seconds = time.monotonic() - self._begin
+        if self.n_ended and seconds > 0:
+            rate = self.n_ended / seconds
+            facts += [f"{rate:.2g}/s" if rate >= 1 else f"{1 / rate:.2g} s each", left(self, rate)]
+        return facts
+
+    def now(self) -> list[str]:
+        """Return what is under way, one line each."""
+        lines = [f"{self._name(hash_)}: {what}" for hash_, what in list(self.running.items())[:MOST_SHOWN]]
+        more = len(self.running) - len(lines)
+        return [*lines, f"and {more} more"] if more > 0 else lines
+
+
+def left(tally: Tally, rate: float) -> str:
+    """Return the time left at a rate of simulations a second."""
+    minutes, seconds = divmod(round((tally.total - tally.n_done) / rate), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{seconds:02} left" if hours else f"{minutes}:{seconds:02} left"
+
+
+class TallyLines(Tally):
+    """Prints a line now and then, and at the end of the last simulation."""
+
+    def __init__(self, name: Callable[[str], str]) -> None:
+        super().__init__(name)
+        self._due = 0.0
+
+    def ended(self, done: Done, label: str, headline: str) -> None:
+        """Print where the study stands, if a line is due."""
+        super().ended(done, label, headline)
+        if time.monotonic() < self._due and self.n_done < self.total:
+            return
+        self._due = time.monotonic() + LINE_EVERY_S
+        now = f"; now {'; '.join(self.now())}" if self.running else ""
+        click.echo(f"{', '.join(self.facts())}; last {self.last}{now}", err=True)
+
+
+class TallyBar(Tally):
+    """A bar with what is under way below it; gone when the study ends."""
+
+    def __init__(self, name: Callable[[str], str], console: Console) -> None:
+        super().__init__(name)
+        from rich.live import Live
+
+        self._live = Live(
+            console=console, get_renderable=self.renderable, refresh_per_second=4, transient=True
+        )
+
+    def __enter__(self) -> TallyBar:
+        self._live.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._live.stop()
+
+    def renderable(self) -> RenderableType:
+        """Return what is on the terminal now."""
+        from rich.console import Group
+        from rich.progress_bar import ProgressBar
+        from rich.text import Text
+
+        texts = [", ".join(self.facts()), *self.now(), *([f"last {self.last}"] if self.last else [])]
+        lines = [Text(text, no_wrap=True, overflow="ellipsis") for text in texts]
+        return Group(ProgressBar(total=max(self.total, 1), completed=self.n_done), *lines)
+
+
+@contextmanager
+def tally_display(name: Callable[[str], str], *, quiet: bool) -> Iterator[Tally]:
+    """Show how a study goes until the body ends."""
+    if quiet:
+        yield Tally(name)
+    elif sys.stderr.isatty():
+        from rich.console import Console
+
+        with TallyBar(name, Console(stderr=True)) as bar:
+            yield bar
+    else:
+        yield TallyLines(name)

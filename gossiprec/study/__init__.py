@@ -1,0 +1,1 @@
+"""Studies: a base scenario, what varies, seeds, and one tidy table of what came out."""

@@ -1,0 +1,232 @@
+"""The tasks of a study on Ray: a cluster that is there, or one started on this machine for the time being."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import uuid
+from collections.abc import Callable, Generator
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from gossiprec.errors import ResourceError
+from gossiprec.eventlog.disk import writing
+from gossiprec.study.task import Done, Task, perform, share_of_cores
+
+LOCAL = "local"
+RETRIES = 3
+"""How often Ray runs a task again whose worker died."""
+REACH_S = 60.0
+"""How long to wait for an answer of a cluster."""
+STORE_BYTES = 256 * 2**20
+"""Ray's object store on this machine: it holds no more than the files of some runs."""
+
+Say = Callable[[str, str], None]
+
+
+@dataclass(frozen=True)
+class Returned:
+    """What comes back of a task: how it ended, and the files of the run where the study's folder is out of reach."""
+
+    done: Done
+    files: dict[str, bytes]
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """Carries out tasks on Ray.
+
+    Parameters
+    ----------
+    address : str
+        Of a cluster (``auto``, ``host:port``, ``ray://host:port``), or ``local`` to start one here.
+    jobs : int, optional
+        Most runs at a time; None: as many as there are processors.
+    say : callable
+        Is told a task's hash and what it is doing.
+    """
+
+    address: str
+    jobs: int | None
+    say: Say
+
+    def carry_out(self, tasks: list[Task]) -> Generator[Done, None, None]:
+        """Yield the end of each task as it comes; closing the generator ends what is under way.
+
+        Raises
+        ------
+        ResourceError
+            If Ray is not installed, or the cluster cannot be reached.
+        """
+        ray = _connected(self.address, self.jobs)
+        token = Path(tasks[0].path).parent / f".reach-{uuid.uuid4().hex}"
+        with writing(token):
+            token.touch()
+        try:
+            yield from self._streamed(ray, tasks, token)
+        finally:
+            token.unlink(missing_ok=True)
+            ray.shutdown()
+
+    def _streamed(self, ray: Any, tasks: list[Task], token: Path) -> Generator[Done, None, None]:
+        threads = share_of_cores(self.jobs) if self.jobs and self.address == LOCAL else 1
+        run = ray.remote(num_cpus=threads, max_retries=RETRIES)(perform_away)
+        self._compile_once(ray, tasks, threads)
+        waiting = list(reversed(tasks))
+        running: dict[Any, Task] = {}
+        try:
+            while waiting or running:
+                while waiting and len(running) < self._window(ray, threads):
+                    task = waiting.pop()
+                    running[run.remote(task, threads, os.getcwd(), str(token))] = task
+                    self.say(task.hash, "handed to Ray")
+                ended, _ = ray.wait(list(running), num_returns=1)
+                for reference in ended:
+                    yield _received(ray, reference, running.pop(reference))
+        finally:
+            for reference in running:
+                with suppress(Exception):  # the cluster may be what has gone
+                    ray.cancel(reference, force=True)
+
+    def _compile_once(self, ray: Any, tasks: list[Task], threads: int) -> None:
+        """Let one worker compile what several would compile at the same time; failures show in the runs."""
+        signatures = [task.signature for task in tasks]
+        firsts = {task.signature: task for task in reversed(tasks) if signatures.count(task.signature) > 1}
+        compile_ = ray.remote(num_cpus=threads, max_retries=RETRIES)(compile_away)
+        for reference in [compile_.remote(task, os.getcwd()) for task in firsts.values()]:
+            with suppress(Exception):
+                ray.get(reference)
+
+    def _window(self, ray: Any, threads: int) -> int:
+        """Return how many tasks to have handed over: enough for no worker to wait."""
+        return self.jobs or 2 * max(1, int(ray.cluster_resources().get("CPU", 1)) // threads)
+
+
+def require_ray() -> Any:
+    """Return Ray.
+
+    Raises
+    ------
+    ResourceError
+        If it is not installed.
+    """
+    if importlib.util.find_spec("ray") is None:
+        raise ResourceError(
+            "Ray is not installed; install it with: pip install 'gossiprec[ray]', or use --jobs"
+        )
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    os.environ.setdefault(
+        "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0"
+    )  # or Ray would hide the GPUs from its workers
+    import ray
+
+    return ray
+
+
+def _connected(address: str, jobs: int | None) -> Any:
+    ray = require_ray()
+    quiet: dict[str, Any] = {"log_to_driver": False, "logging_level": "ERROR"}
+    if address == LOCAL and not os.environ.get("RAY_ADDRESS"):
+        cores = len(os.sched_getaffinity(0))
+        here = {
+            "num_cpus": max(cores, jobs or 1),
+            "include_dashboard": False,
+            "object_store_memory": STORE_BYTES,
+        }
+        ray.init(address=LOCAL, **here, **quiet)
+        return ray
+    address = os.environ["RAY_ADDRESS"] if address == LOCAL else address
+    _reach(address)
+    ray.init(address=address, **quiet)
+    return ray
+
+
+def _reach(address: str) -> None:
+    """Find out whether a cluster answers, in a process that can be given up: Ray itself may wait for ever.
+
+    Raises
+    ------
+    ResourceError
+        If it does not.
+    """
+    program = "import ray, sys; ray.init(address=sys.argv[1], log_to_driver=False)"
+    try:
+        tried = subprocess.run(
+            [sys.executable, "-c", program, address],
+            capture_output=True,
+            text=True,
+            timeout=REACH_S,
+            check=False,
+        )
+        reason = (
+            (tried.stderr.strip().splitlines() or [f"status {tried.returncode}"])[-1]
+            if tried.returncode
+            else ""
+        )
+    except subprocess.TimeoutExpired:
+        reason = f"no answer within {REACH_S:.0f} s"
+    if reason:
+        raise ResourceError(
+            f"cannot reach a Ray cluster at {address} ({reason}); start one with `ray start --head` (and `ray start "
+            "--address=HEAD:6379` on the other machines), or leave the address out to start Ray here for this study"
+        )
+
+
+def _received(ray: Any, reference: Any, task: Task) -> Done:
+    """Return how a task ended, with its files in place."""
+    try:
+        returned: Returned = ray.get(reference)
+    except ray.exceptions.RayError as error:  # the worker died once too often, or the node ran out of memory
+        reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
+        return Done(
+            task.hash, 0.0, f"Ray gave it up after {RETRIES + 1} attempts: {type(error).__name__}: {reason}"
+        )
+    if returned.files:
+        _put(Path(task.path), returned.files)
+    return returned.done
+
+
+def _put(path: Path, files: dict[str, bytes]) -> None:
+    """Write the files of a run that was made elsewhere; the run appears whole."""
+    arriving = path.with_name(f".{path.name}.arriving")
+    with writing(path):
+        for folder in (arriving, path):
+            shutil.rmtree(folder, ignore_errors=True)
+        for name, content in files.items():
+            target = arriving / name
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_bytes(content)
+        arriving.rename(path)
+
+
+def perform_away(task: Task, threads: int, cwd: str, token: str) -> Returned:
+    """Carry out a task on a worker: in the study's folder if it is within reach, else in a folder of its own."""
+    _enter(cwd)
+    if Path(token).exists():
+        return Returned(perform(task, threads=threads), {})
+    with tempfile.TemporaryDirectory(prefix="gossiprec-") as folder:
+        path = Path(folder) / task.hash
+        done = perform(replace(task, path=str(path)), threads=threads)
+        found = sorted(p for p in path.rglob("*") if p.is_file()) if not done.problem else []
+        return Returned(done, {p.relative_to(path).as_posix(): p.read_bytes() for p in found})
+
+
+def compile_away(task: Task, cwd: str) -> None:
+    """Compile what a task needs, without running it."""
+    from gossiprec.emulation import prepare
+    from gossiprec.scenario import load_scenario
+
+    _enter(cwd)
+    prepare(load_scenario(task.with_threads(1)))
+
+
+def _enter(cwd: str) -> None:
+    """Go where the study was started, if that exists here: paths of data may be relative."""
+    with suppress(OSError):
+        os.chdir(cwd)

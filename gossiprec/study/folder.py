@@ -1,0 +1,137 @@
+"""The folder of a study: what it holds, which of its runs are finished, and who is at work in it."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import shutil
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from gossiprec.errors import GossipRecError, LogError, ResourceError
+from gossiprec.eventlog import open_run
+from gossiprec.eventlog.disk import replace_file, writing
+from gossiprec.study.sharing import Simulation
+
+SPEC, MARK, RUNS, LOCK = "study.yaml", "study.json", "runs", ".lock"
+PATIENCE_S = 5.0
+"""How long to wait for another writer to end: one that was killed keeps the lock until its workers are gone."""
+
+
+class StudyFolder:
+    """The folder of a study.
+
+    Attributes
+    ----------
+    path, runs : Path
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.runs = path / RUNS
+
+    def check(self, name: str) -> None:
+        """Refuse a folder that holds anything but a study of this name, before any work is done for it.
+
+        Raises
+        ------
+        LogError
+        """
+        if self.path.exists() and not self.path.is_dir():
+            raise LogError(f"{self.path} is a file, a study needs a folder; choose another with --out")
+        mark = self.path / MARK
+        if mark.is_file():
+            found = read_mark(mark).get("study")
+            if found != name:
+                raise LogError(
+                    f"{self.path} holds the study {found!r}, not {name!r}; choose another with --out"
+                )
+        elif self.path.is_dir() and {p.name for p in self.path.iterdir()} - {LOCK}:
+            raise LogError(f"{self.path} is not empty and holds no study; choose another folder with --out")
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Make the folder, and keep others out while the body runs.
+
+        Raises
+        ------
+        ResourceError
+            If another study is at work here.
+        """
+        with writing(self.path):
+            self.runs.mkdir(parents=True, exist_ok=True)
+            descriptor = os.open(self.path / LOCK, os.O_CREAT | os.O_RDWR, 0o644)
+        try:
+            deadline = time.monotonic() + PATIENCE_S
+            while not _locks(descriptor):
+                if time.monotonic() > deadline:
+                    raise ResourceError(
+                        f"another study is at work in {self.path}; wait for it, end it, or choose another --out"
+                    )
+                time.sleep(0.1)
+            yield
+        finally:
+            os.close(descriptor)
+
+    def run(self, simulation: Simulation) -> Path:
+        """Return the directory of a simulation."""
+        return self.runs / simulation.hash
+
+    def finished(self, simulation: Simulation) -> str | None:
+        """Return the code version of a simulation that is finished; None if there is none that is."""
+        try:
+            run = open_run(self.run(simulation))
+            complete = run.manifest.get("status") == "complete" and run.summary is not None
+        except GossipRecError:
+            return None
+        return str(run.manifest.get("code", "unknown")) if complete else None
+
+    def summary(self, simulation: Simulation) -> dict[str, Any]:
+        """Return the summary of a finished simulation."""
+        return open_run(self.run(simulation)).summary or {}
+
+    def clear(self, simulation: Simulation) -> None:
+        """Remove what an earlier attempt at a simulation has left."""
+        with writing(self.run(simulation)):
+            if self.run(simulation).exists():
+                shutil.rmtree(self.run(simulation))
+
+    def write_spec(self, told: Mapping[str, Any]) -> None:
+        """Write ``study.yaml``: the study as it was resolved."""
+        text = yaml.safe_dump(dict(told), sort_keys=False, allow_unicode=True)
+        replace_file(self.path / SPEC, text.encode())
+
+    def write_mark(self, told: Mapping[str, Any]) -> None:
+        """Write ``study.json``: how the study stands."""
+        replace_file(self.path / MARK, json.dumps(told, indent=2, ensure_ascii=False).encode() + b"\n")
+
+
+def read_mark(path: Path) -> dict[str, Any]:
+    """Return what a ``study.json`` says.
+
+    Raises
+    ------
+    LogError
+        If it is not of a study of ours.
+    """
+    try:
+        found = json.loads(path.read_bytes())
+    except (OSError, ValueError) as error:
+        raise LogError(f"cannot read {path}: {error}; choose another folder with --out") from error
+    if not isinstance(found, dict) or "gossiprec" not in found or "study" not in found:
+        raise LogError(f"{path} is not of a study of gossiprec; choose another folder with --out")
+    return found
+
+
+def _locks(descriptor: int) -> bool:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True

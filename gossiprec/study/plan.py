@@ -1,0 +1,196 @@
+"""What a study will run: every combination and seed resolved and checked before anything runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from gossiprec.scenario.cross_checks import note_oversized
+from gossiprec.scenario.load import build_scenario
+from gossiprec.scenario.model import Scenario
+from gossiprec.scenario.overrides import Override
+from gossiprec.scenario.problems import Problems
+from gossiprec.study.gathering import Gathered
+from gossiprec.study.identity import canonical, run_hash
+from gossiprec.study.load import Study
+from gossiprec.study.measures import Measure, check_measures, parse_measures
+from gossiprec.study.points import Label, Point, find_setting, make_points
+from gossiprec.study.sharing import Simulation, clashes, share
+
+
+@dataclass(frozen=True)
+class Variant:
+    """One combination of the axes with one seed.
+
+    Attributes
+    ----------
+    labels : dict of str to Label
+        What the table says of each axis.
+    scenario : Scenario
+    hash : str
+        Of its own scenario, before observers are merged.
+    """
+
+    labels: dict[str, Label]
+    scenario: Scenario
+    hash: str
+
+    @property
+    def seed(self) -> int:
+        """The seed of the run."""
+        return self.scenario.seed
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A study that could start now.
+
+    Attributes
+    ----------
+    study : Study
+    variants : list of Variant
+        In the order of the table.
+    simulations : list of Simulation
+        What is run; each serves one or more variants.
+    measures : list of Measure or None
+        None: all that there are.
+    baseline : dict of str to Label
+    """
+
+    study: Study
+    variants: list[Variant]
+    simulations: list[Simulation]
+    measures: list[Measure] | None
+    baseline: dict[str, Label]
+
+    @property
+    def n_repeated(self) -> int:
+        """How many variants say the same as an earlier one."""
+        return len(self.variants) - len({variant.hash for variant in self.variants})
+
+    @property
+    def simulation_of(self) -> dict[str, Simulation]:
+        """The simulation that serves each variant, by the variant's hash."""
+        return {served: simulation for simulation in self.simulations for served in simulation.serves}
+
+
+def make_plan(study: Study) -> Plan:
+    """Resolve and check all runs of a study.
+
+    Raises
+    ------
+    ScenarioError
+        With every problem of every run, each said once: where it was written, its key path, what was found.
+    DataError
+        If a data set cannot be read.
+    """
+    problems = Problems()
+    problems.absorb(study.problems, study.source.source_map)
+    points = make_points(study, problems)
+    _check_seed_keys(study, problems)
+    variants = [] if problems else _variants(study, points, problems)
+    measures = parse_measures(study, problems)
+    baseline = _baseline(study, problems)
+    problems.raise_any(study.source.source_map)
+    _check_observers(study, variants, problems)
+    _check_against_data(study, variants, problems)
+    if measures is not None:
+        check_measures(measures, [variant.scenario for variant in variants], problems)
+    problems.raise_any(study.source.source_map)
+    return Plan(study, variants, share({v.hash: v.scenario for v in variants}), measures, baseline)
+
+
+def _check_seed_keys(study: Study, problems: Problems) -> None:
+    """Refuse a second way to say the seed: rows of the table are told apart by it."""
+    said = [("set", key) for key in study.file.sets if key == "seed"]
+    said += [("axes", name) for name, axis in study.file.axes.items() if axis.key == "seed"]
+    for path in said:
+        problems.add(path, "seed is set here; write seeds: [1, 2, 3] at the top of the study instead")
+
+
+def _variants(study: Study, points: Sequence[Point], problems: Problems) -> list[Variant]:
+    common = list(_common(study))
+    variants = []
+    gathered = Gathered(study)
+    for point in points:
+        chosen = [override for setting in point.values() for override in setting.overrides]
+        labels = {name: setting.label for name, setting in point.items()}
+        for given in _seeds(study):
+            found = Problems()
+            scenario, source_map = build_scenario(study.base, [*common, *chosen, *given], found)
+            gathered.add(found, source_map, labels)
+            if scenario is not None and not found:
+                variants.append(Variant(labels, scenario.located(source_map), run_hash(scenario)))
+            if found:
+                break  # other seeds have the same problems
+    gathered.tell(problems, len(points))
+    return variants
+
+
+def _seeds(study: Study) -> list[list[Override]]:
+    """Return what sets each seed; nothing where the base's own is used."""
+    seeds = study.file.seed_list
+    return [[]] if seeds is None else [[Override(("seed",), seed, study.origin("seeds"))] for seed in seeds]
+
+
+def _common(study: Study) -> Iterator[Override]:
+    for key, value in study.file.sets.items():
+        yield Override(tuple(key.split(".")), value, study.origin("set", key))
+
+
+def _baseline(study: Study, problems: Problems) -> dict[str, Label]:
+    chosen: dict[str, Label] = {}
+    for name, value in (study.file.baseline or {}).items():
+        axis = study.file.axes.get(name)
+        if axis is None:
+            known = ", ".join(study.file.axes) or "none"
+            problems.add(("baseline", name), f"is no axis; axes are: {known}")
+        elif axis.values is None:
+            problems.add(("baseline", name), "is a range; a baseline is one of an axis' values")
+        else:
+            setting = find_setting(study, name, value)
+            if setting is None:
+                problems.add(
+                    ("baseline", name), f"found {value!r}, must be one of {', '.join(map(str, axis.values))}"
+                )
+            else:
+                chosen[name] = setting.label
+    return chosen
+
+
+def _check_against_data(study: Study, variants: Sequence[Variant], problems: Problems) -> None:
+    """Check every distinct scenario against the size of its data; a data set is read once, whatever the seeds."""
+    from gossiprec.emulation.prepare import load_data
+
+    sizes: dict[str, tuple[int, int]] = {}
+    checked: set[str] = set()
+    gathered = Gathered(study)
+    for variant in variants:
+        scenario = variant.scenario
+        told = canonical({**scenario.resolved(), "seed": None})
+        if told in checked:
+            continue
+        checked.add(told)
+        data = canonical(scenario.dataset.plain())
+        if data not in sizes:
+            split = load_data(scenario)
+            sizes[data] = (split.n_users, split.n_items)
+        found = Problems()
+        note_oversized(scenario, *sizes[data], found)
+        gathered.add(found, scenario.source_map, variant.labels)
+    gathered.tell(problems, len(checked))
+
+
+def _check_observers(study: Study, variants: Sequence[Variant], problems: Problems) -> None:
+    """Refuse observers of one run that its tables could not tell apart."""
+    gathered = Gathered(study)
+    for variant in variants:
+        found, scenario = Problems(), variant.scenario
+        for index, name in clashes(scenario):
+            found.add(
+                ("observers", index),
+                f"an earlier observer is called {name} too; give one another fraction, momentum, relevance or "
+                "community_size",
+            )
+        gathered.add(found, scenario.source_map, variant.labels)
+    gathered.tell(problems, len(variants))

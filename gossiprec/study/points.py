@@ -1,0 +1,198 @@
+"""Which combinations of the axes a study runs: all, those written, or drawn ones."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import yaml
+
+from gossiprec.errors import suggestion
+from gossiprec.rng import generator
+from gossiprec.scenario.overrides import Override
+from gossiprec.scenario.problems import Problems, shown
+from gossiprec.study.load import Study
+from gossiprec.study.spec import Axis
+
+DIGITS = 6
+"""Significant digits of a number drawn from a range: it can be read and typed again."""
+MOST_POINTS = 100_000
+
+Label = str | int | float | bool | None
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One value of an axis: what the table says of it, and what it sets."""
+
+    label: Label
+    overrides: tuple[Override, ...]
+
+
+Point = dict[str, Setting]
+"""A setting for each axis."""
+
+
+def make_points(study: Study, problems: Problems) -> list[Point]:
+    """Return the combinations to run, in order; what makes no sense goes to `problems`."""
+    axes, search = study.file.axes, study.file.search
+    if search.method == "list":
+        return _listed(study, problems)
+    settings = {name: _settings(study, name, axis) for name, axis in axes.items()}
+    if search.method != "grid":
+        _refuse_open(study, problems)
+        return [] if problems else _drawn(study, settings)
+    for name, axis in axes.items():
+        if axis.values is None:
+            what = "a range" if axis.is_range else "no values"
+            problems.add(
+                ("axes", name),
+                f"has {what}, and a grid needs values; write values, or search: {{method: random, samples: N}}",
+                origin=study.origin("axes", name),
+            )
+    n_points = math.prod(len(known) for known in settings.values())
+    if n_points > MOST_POINTS:
+        problems.add(
+            ("axes",), f"make {n_points:,} combinations, at most {MOST_POINTS:,} are run; draw some of them"
+        )
+    if problems:
+        return []
+    return [dict(zip(settings, chosen, strict=True)) for chosen in itertools.product(*settings.values())]
+
+
+def label_of(value: Any) -> Label:
+    """Return what stands in the table for a value: itself, or its YAML on one line."""
+    if isinstance(value, str | int | float) or value is None:
+        return value
+    text = yaml.safe_dump(value, default_flow_style=True, width=10_000, sort_keys=False, allow_unicode=True)
+    return str(text).strip()
+
+
+def find_setting(study: Study, name: str, value: Any) -> Setting | None:
+    """Return the setting of an axis that a row of ``list`` or the baseline means; None: the axis has no such value."""
+    axis = study.file.axes[name]
+    if axis.values is not None:
+        wanted = label_of(value)
+        same = (
+            s for s in _settings(study, name, axis) if s.label == wanted and type(s.label) is type(wanted)
+        )
+        near = (s for s in _settings(study, name, axis) if s.label == wanted and not isinstance(wanted, bool))
+        return next(same, None) or next(near, None)
+    return None
+
+
+def _settings(study: Study, name: str, axis: Axis) -> list[Setting]:
+    """Return the settings of an axis with values; none for a range."""
+    if isinstance(axis.values, dict):
+        return [
+            Setting(label, tuple(_sets(study, name, axis, label, value)))
+            for label, value in axis.values.items()
+        ]
+    at = (("axes", name, "values", place) for place in range(len(axis.values or ())))
+    return [
+        Setting(label_of(value), (_override(study, axis.key, value, *path),))
+        for value, path in zip(axis.values or (), at, strict=True)
+    ]
+
+
+def _sets(study: Study, name: str, axis: Axis, label: str, value: Any) -> Iterator[Override]:
+    if axis.key is not None:
+        yield _override(study, axis.key, value, "axes", name, "values", label)
+        return
+    for key, inner in value.items():
+        yield _override(study, key, inner, "axes", name, "values", label, key)
+
+
+def _override(study: Study, key: str | None, value: Any, *at: str | int) -> Override:
+    return Override(tuple(str(key).split(".")), value, study.origin(*at))
+
+
+def _listed(study: Study, problems: Problems) -> list[Point]:
+    axes, points = study.file.axes, []
+    for place, row in enumerate(study.file.search.rows or ()):
+        at = ("search", "list", place)
+        for name in row:
+            if name not in axes:
+                near = suggestion(name, axes)
+                problems.add((*at, name), f"is no axis; axes are: {', '.join(axes) or 'none'}{near}")
+        for name in axes:
+            if name not in row:
+                problems.add(at, f"lacks the axis {name}; each combination says all axes")
+        if not problems:
+            points.append({name: _of_row(study, name, row[name], (*at, name), problems) for name in axes})
+    return points
+
+
+def _of_row(study: Study, name: str, value: Any, at: tuple[str | int, ...], problems: Problems) -> Setting:
+    axis = study.file.axes[name]
+    if axis.values is None:
+        inside = not axis.is_range or (isinstance(value, int | float) and axis.low <= value <= axis.high)  # type: ignore[operator]
+        if not inside:
+            problems.add(at, f"found {shown(value)}, but the axis reaches from {axis.low:g} to {axis.high:g}")
+        return Setting(label_of(value), (_override(study, axis.key, value, *at),))
+    found = find_setting(study, name, value)
+    if found is None:
+        problems.add(at, f"found {shown(value)}, must be one of {_labels(axis)}")
+        return Setting(None, ())
+    return found
+
+
+def _labels(axis: Axis) -> str:
+    return ", ".join(str(label_of(label)) for label in axis.labels or ())
+
+
+def _refuse_open(study: Study, problems: Problems) -> None:
+    for name, axis in study.file.axes.items():
+        if axis.values is None and not axis.is_range:
+            problems.add(("axes", name), "needs values, or low and high, to draw from")
+
+
+def _drawn(study: Study, settings: dict[str, list[Setting]]) -> list[Point]:
+    axes, search = study.file.axes, study.file.search
+    assert search.samples is not None
+    drawn = _unit_cube(search.method, search.samples, len(axes), search.seed)
+    points = []
+    for row in drawn:
+        point = {}
+        for (name, axis), u in zip(axes.items(), row.tolist(), strict=True):
+            known = settings[name]
+            point[name] = (
+                known[min(int(u * len(known)), len(known) - 1)] if known else _at(study, name, axis, u)
+            )
+        points.append(point)
+    return points
+
+
+def _unit_cube(method: str, samples: int, dim: int, seed: int) -> npt.NDArray[np.float64]:
+    """Return points of the unit cube, shape (samples, dim)."""
+    if not dim:
+        return np.zeros((samples, 0))
+    if method == "random":
+        return generator(seed, "study").random((samples, dim))
+    from scipy.stats import qmc
+
+    cube: npt.NDArray[np.float64] = qmc.LatinHypercube(dim, rng=seed).random(samples)
+    return cube
+
+
+def _at(study: Study, name: str, axis: Axis, u: float) -> Setting:
+    """Return the setting at a place of a range, 0 <= u < 1."""
+    assert axis.low is not None
+    assert axis.high is not None
+    low, high = axis.low, axis.high
+    if axis.integer:
+        low, high = math.ceil(low), math.floor(high) + 1
+    if axis.scale == "log":
+        value = math.exp(math.log(low) + u * (math.log(high) - math.log(low)))
+    else:
+        value = low + u * (high - low)
+    # rounding must not leave the range
+    number = math.floor(value) if axis.integer else float(f"{value:.{DIGITS}g}")
+    number = min(max(number, math.ceil(axis.low) if axis.integer else axis.low), axis.high)
+    number = math.floor(number) if axis.integer else number
+    return Setting(number, (_override(study, axis.key, number, "axes", name),))

@@ -1,0 +1,210 @@
+"""Worker processes on one machine: each takes one task after the other, and may die without harm to the rest."""
+
+from __future__ import annotations
+
+import multiprocessing as mp
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable, Generator, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from multiprocessing.connection import Connection, wait
+from multiprocessing.process import BaseProcess
+from typing import TYPE_CHECKING
+
+from gossiprec.study.task import Done, Task, perform
+from gossiprec.study.waiting import Waiting
+
+if TYPE_CHECKING:
+    from gossiprec.emulation import Status
+
+ATTEMPTS = 4
+"""A task whose worker dies is tried again three times."""
+TELL_EVERY_S = 0.5
+ORPHANED = 137
+
+Say = Callable[[str, str], None]
+"""Is told a task's hash and what it is doing."""
+
+
+@dataclass
+class _Worker:
+    """A process and our end of its pipe."""
+
+    process: BaseProcess
+    pipe: Connection
+    task: Task | None = None
+
+
+@dataclass
+class Pool:
+    """Worker processes.
+
+    Parameters
+    ----------
+    jobs : int
+        How many.
+    threads : int
+        Threads of each run.
+    say : callable
+        Is told what each task is doing.
+    """
+
+    jobs: int
+    threads: int
+    say: Say
+    _workers: list[_Worker] = field(default_factory=list)
+
+    def carry_out(self, tasks: list[Task]) -> Generator[Done, None, None]:
+        """Yield the end of each task as it comes; closing the iterator ends the workers at once.
+
+        A task whose worker dies is tried again, the others go on.
+        """
+        waiting = Waiting(tasks)
+        attempts = {task.hash: 0 for task in tasks}
+        try:
+            for _ in range(min(self.jobs, len(tasks))):  # all import while the first compiles
+                self._workers.append(_start(self.threads))
+            while waiting or any(worker.task for worker in self._workers):
+                self._hand_out(waiting, attempts)
+                for worker in self._ready():
+                    yield from self._hear(worker, waiting, attempts)
+        finally:
+            self._end()
+
+    def _hand_out(self, waiting: Waiting, attempts: dict[str, int]) -> None:
+        """Give idle workers, or new ones, what is waiting."""
+        while True:
+            worker = next((worker for worker in self._workers if worker.task is None), None)
+            if worker is None and len(self._workers) == self.jobs:
+                return
+            task = waiting.take()
+            if task is None:
+                return
+            if worker is None:
+                worker = _start(self.threads)
+                self._workers.append(worker)
+            attempts[task.hash] += 1
+            worker.task = task
+            self.say(task.hash, "starting")
+            with suppress(OSError):  # it died while idle; its end is heard at once
+                worker.pipe.send(task)
+
+    def _ready(self) -> list[_Worker]:
+        busy = {worker.pipe: worker for worker in self._workers}
+        return [busy[pipe] for pipe in wait(list(busy)) if isinstance(pipe, Connection)]
+
+    def _hear(self, worker: _Worker, waiting: Waiting, attempts: dict[str, int]) -> Iterator[Done]:
+        task = worker.task
+        try:
+            heard = worker.pipe.recv()
+        except (EOFError, OSError):
+            self._workers.remove(worker)
+            worker.process.join()
+            worker.pipe.close()
+            if task is not None:
+                yield from _lost(task, worker.process.exitcode or 0, waiting, attempts)
+            return
+        assert task is not None, "an idle worker says nothing"
+        if isinstance(heard, Done):
+            worker.task = None
+            waiting.compiled(task)
+            yield heard
+        else:
+            if heard == "simulating":
+                waiting.compiled(task)
+            self.say(task.hash, heard)
+
+    def _end(self) -> None:
+        for worker in self._workers:
+            worker.process.kill()
+        for worker in self._workers:
+            worker.process.join()
+            worker.pipe.close()
+        self._workers.clear()
+
+
+def _lost(task: Task, code: int, waiting: Waiting, attempts: dict[str, int]) -> Iterator[Done]:
+    """Put a task whose worker died back into the queue, or give it up."""
+    waiting.compiled(task)
+    if attempts[task.hash] < ATTEMPTS:
+        waiting.put_back(task)
+        return
+    how = (
+        f"killed by signal {-code} ({signal.Signals(-code).name})"
+        if code < 0
+        else f"ended with status {code}"
+    )
+    memory = "; if the memory ran out, lower --jobs" if code == -signal.SIGKILL else ""
+    yield Done(task.hash, 0.0, f"its worker process was {how}, {ATTEMPTS} times{memory}")
+
+
+def _start(threads: int) -> _Worker:
+    context = mp.get_context(
+        "spawn"
+    )  # a fork of a process with threads and compiled kernels would not be safe
+    ours, theirs = context.Pipe()
+    process = context.Process(target=work, args=(theirs, threads), daemon=True)
+    with _without_ctrl_c():
+        process.start()
+    theirs.close()  # or its end would never be heard
+    return _Worker(process, ours)
+
+
+@contextmanager
+def _without_ctrl_c() -> Iterator[None]:
+    """Ignore Ctrl-C for a moment: what is started now ignores it from its first instruction."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def work(pipe: Connection, threads: int) -> None:
+    """Carry out the tasks that come through a pipe until it ends: the main function of a worker."""
+    signal.signal(
+        signal.SIGINT, signal.SIG_IGN
+    )  # Ctrl-C reaches all processes of a terminal; the study ends us
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+    import torch  # noqa: F401  # seconds, before there is a task to wait for it
+
+    import gossiprec.emulation  # noqa: F401
+
+    while True:
+        try:
+            task = pipe.recv()
+        except EOFError:
+            return
+        pipe.send(perform(task, threads=threads, progress=_Telling(pipe)))
+
+
+def _end_with_parent() -> None:
+    """End at once when the study has gone: it could be started again and would find us writing."""
+    parent = mp.parent_process()
+    assert parent is not None
+    wait([parent.sentinel])
+    os._exit(ORPHANED)
+
+
+class _Telling:
+    """Tells the study what a run is doing, seldom enough to cost nothing."""
+
+    def __init__(self, pipe: Connection) -> None:
+        self._pipe = pipe
+        self._due = 0.0
+
+    def phase(self, text: str) -> None:
+        """Tell the phase."""
+        self._pipe.send(text)
+
+    def tick(self, status: Status) -> None:
+        """Tell how far it is."""
+        if time.monotonic() >= self._due:
+            self._due = time.monotonic() + TELL_EVERY_S
+            self._pipe.send(f"{100 * status.updates / max(status.total_updates, 1):.0f} %")

@@ -1,0 +1,160 @@
+"""What a study has found so far, and how it is written: the table and ``study.json``."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+from typing import Any
+
+from gossiprec.eventlog.manifest import utc_now
+from gossiprec.study.folder import StudyFolder
+from gossiprec.study.plan import Plan, Variant
+from gossiprec.study.rows import NO_ATTACK, Row, measured
+from gossiprec.study.sharing import Simulation, keys_of
+from gossiprec.study.table import axis_kind, write_table
+from gossiprec.study.task import Done
+from gossiprec.version import __version__, code_version
+
+REFRESH_S = 3.0
+"""Least time between two writings of the table."""
+
+
+@dataclass
+class Outcome:
+    """How a study went.
+
+    Attributes
+    ----------
+    made, kept : int
+        Simulations made now, and finished before.
+    failed : dict of str to Done
+        By hash.
+    left : int
+        Not run yet.
+    seconds : float
+        Wall time.
+    """
+
+    made: int = 0
+    kept: int = 0
+    failed: dict[str, Done] = field(default_factory=dict)
+    left: int = 0
+    seconds: float = 0.0
+
+
+class Record:
+    """What is known of each variant of a plan.
+
+    Parameters
+    ----------
+    plan : Plan
+    folder : StudyFolder
+
+    Attributes
+    ----------
+    outcome : Outcome
+    codes : dict of str to str
+        The code version of each simulation that is finished, by hash.
+    """
+
+    def __init__(self, plan: Plan, folder: StudyFolder) -> None:
+        self.plan = plan
+        self.folder = folder
+        self.outcome = Outcome()
+        self.codes: dict[str, str] = {}
+        self._served_by = plan.simulation_of
+        self._rows: dict[str, list[Row]] = {}
+        self._started = utc_now()
+        self._due = 0.0
+        labels = {name: [v.labels[name] for v in plan.variants] for name in plan.study.file.axes}
+        self._axes = {name: axis_kind(found) for name, found in labels.items()}
+
+    @property
+    def n_simulations(self) -> int:
+        """How many simulations serve the variants."""
+        return len({simulation.hash for simulation in self._served_by.values()})
+
+    def serve_apart(self, parts: list[Simulation]) -> None:
+        """Let variants be served by these simulations instead of the one they shared."""
+        self._served_by |= {served: simulation for simulation in parts for served in simulation.serves}
+
+    def finish(self, hash_: str, code: str) -> None:
+        """Note that a simulation is finished."""
+        self.codes[hash_] = code
+
+    def labels(self, hash_: str) -> list[str]:
+        """Return what the variants of a simulation are called."""
+        return [_label(variant) for variant in self._variants(hash_)]
+
+    def headline(self, hash_: str) -> str:
+        """Return the first measure of a simulation, in words."""
+        rows = [row for variant in self._variants(hash_)[:1] for row in self._rows_of(variant)]
+        return _words(rows[0]) if rows and rows[0]["measure"] else ""
+
+    def write(self, status: str, *, if_due: bool = False) -> None:
+        """Write the table and ``study.json``; `if_due`: unless that was done a moment ago."""
+        begin = time.monotonic()
+        if if_due and begin < self._due:
+            return
+        rows = [row for variant in self.plan.variants for row in self._rows_of(variant)]
+        write_table(self.folder.path, rows, self._axes)
+        self.folder.write_mark(self._mark(status, len(rows)))
+        self._due = time.monotonic() + max(
+            REFRESH_S, 20 * (time.monotonic() - begin)
+        )  # 5 % of the time at most
+
+    def _variants(self, hash_: str) -> list[Variant]:
+        return [v for v in self.plan.variants if self._served_by[v.hash].hash == hash_]
+
+    def _rows_of(self, variant: Variant) -> list[Row]:
+        """Return the variant's rows; none while its simulation has not ended."""
+        simulation = self._served_by[variant.hash]
+        about = {**variant.labels, "seed": variant.seed, "run": simulation.hash}
+        if simulation.hash in self.outcome.failed:
+            none = {"measure": None, **NO_ATTACK, "value": None}
+            return [{**about, **none, "status": "failed", "code": code_version()}]
+        if simulation.hash not in self.codes:
+            return []
+        if variant.hash not in self._rows:
+            self._rows[variant.hash] = self._measured(variant, simulation)
+        code = self.codes[simulation.hash]
+        return [{**about, **row, "status": "complete", "code": code} for row in self._rows[variant.hash]]
+
+    def _measured(self, variant: Variant, simulation: Simulation) -> list[Row]:
+        scenario = variant.scenario
+        summary = self.folder.summary(simulation)
+        return measured(summary, scenario.evaluate.metrics, keys_of(scenario), self.plan.measures)
+
+    def _mark(self, status: str, n_rows: int) -> dict[str, Any]:
+        plan, outcome = self.plan, self.outcome
+        return {
+            "study": plan.study.name,
+            "gossiprec": __version__,
+            "code": code_version(),
+            "status": status,
+            "variants": len(plan.variants),
+            "repeated": plan.n_repeated,
+            "simulations": self.n_simulations,
+            "finished": len(self.codes),
+            "kept": outcome.kept,
+            "left": outcome.left,
+            "rows": n_rows,
+            "axes": list(plan.study.file.axes),
+            "baseline": plan.baseline,
+            "failed": [self._failure(done) for done in outcome.failed.values()],
+            "started": self._started,
+            "written": utc_now(),
+        }
+
+    def _failure(self, done: Done) -> dict[str, Any]:
+        about = {"run": done.hash, "variants": self.labels(done.hash), "problem": done.problem}
+        return {**about, "trace": done.trace} if done.trace else about
+
+
+def _label(variant: Variant) -> str:
+    return ", ".join([*(f"{name}={value}" for name, value in variant.labels.items()), f"seed {variant.seed}"])
+
+
+def _words(row: Row) -> str:
+    about = f"[{row['observer']},{row['relevance']}]" if row["observer"] else ""
+    return f"{row['measure']}{about} {row['value']:.4g}"

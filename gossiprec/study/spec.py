@@ -1,0 +1,160 @@
+"""What a study file may say."""
+
+from __future__ import annotations
+
+import math
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, field_validator, model_validator
+
+from gossiprec.options import Options
+from gossiprec.scenario.model import Slug
+
+AXIS_NAME = r"^[A-Za-z][A-Za-z0-9_]*([-.][A-Za-z0-9_]+)*$"
+COLUMNS = (
+    "seed", "run", "measure", "observer", "relevance", "momentum", "community_size", "value", "status", "code",
+)  # fmt: skip
+"""Columns of the table beside the axes."""
+
+AxisName = Annotated[str, Field(pattern=AXIS_NAME, max_length=64)]
+Seed = Annotated[int, Field(ge=0, le=2**63 - 1)]
+
+
+class Axis(Options):
+    """One thing that varies: a key and its values or range, or named variants that set several keys."""
+
+    key: str | None = Field(
+        default=None, description="The key that varies, dotted as in --set, such as protocol.fanout."
+    )
+    values: list[Any] | dict[str, Any] | None = Field(
+        default=None,
+        description="A list of values of the key; or a mapping of labels to values; or, without key, a mapping of "
+        "labels to mappings of dotted keys to values.",
+    )
+    low: float | None = Field(default=None, description="The lower end of a range, for random searches.")
+    high: float | None = Field(default=None, description="The upper end of a range, for random searches.")
+    scale: Literal["linear", "log"] = Field(default="linear", description="How a range is drawn from.")
+    integer: bool = Field(
+        default=False, description="Whether a range holds whole numbers only, both ends included."
+    )
+
+    @model_validator(mode="after")
+    def _makes_sense(self) -> Axis:
+        if self.values is not None and not self.values:
+            raise ValueError("values is empty; an axis needs at least one value")
+        ends = (self.low is not None) + (self.high is not None)
+        if self.values is not None and ends:
+            raise ValueError("has both values and a range; keep one")
+        if ends == 1:
+            raise ValueError("a range needs both low and high")
+        if self.key is None:
+            self._check_variants()
+        if ends:
+            self._check_range()
+        elif {"scale", "integer"} & self.model_fields_set:
+            raise ValueError("scale and integer belong to a range of low and high")
+        return self
+
+    def _check_variants(self) -> None:
+        if not isinstance(self.values, dict):
+            raise ValueError(
+                "needs a key (such as protocol.fanout), or values of the form {label: {key: value}}"
+            )
+        for label, sets in self.values.items():
+            if not isinstance(sets, dict) or not sets:
+                raise ValueError(f"without a key of the axis, {label!r} must be a mapping of keys to values")
+
+    def _check_range(self) -> None:
+        assert self.low is not None
+        assert self.high is not None
+        if not self.low < self.high:
+            raise ValueError(f"the range from {self.low:g} to {self.high:g} is empty; low must be below high")
+        if self.scale == "log" and self.low <= 0:
+            raise ValueError(f"a range on a log scale must be above 0, found low {self.low:g}")
+        if self.integer and math.floor(self.high) < math.ceil(self.low):
+            raise ValueError(f"there is no whole number from {self.low:g} to {self.high:g}")
+
+    @property
+    def is_range(self) -> bool:
+        """Whether the axis is a range to draw from."""
+        return self.low is not None
+
+    @property
+    def labels(self) -> list[Any] | None:
+        """What stands in the table for each of its values; None for a range or an open axis."""
+        return None if self.values is None else list(self.values)
+
+
+class Search(Options):
+    """Which combinations of the axes are run."""
+
+    method: Literal["grid", "list", "random", "latin-hypercube"] = Field(
+        default="grid",
+        description="grid: all combinations; list: those written; random and latin-hypercube: drawn.",
+    )
+    samples: int | None = Field(
+        default=None, ge=1, le=100_000, description="How many combinations are drawn."
+    )
+    seed: Seed = Field(default=0, description="Of the draws of random and latin-hypercube.")
+    rows: list[dict[str, Any]] | None = Field(
+        default=None,
+        alias="list",
+        description="The combinations to run, each a mapping of every axis to a value.",
+    )
+
+    @model_validator(mode="after")
+    def _makes_sense(self) -> Search:
+        drawn = self.method in ("random", "latin-hypercube")
+        if drawn and self.samples is None:
+            raise ValueError(f"method {self.method} needs samples: how many combinations to draw")
+        if not drawn and {"samples", "seed"} & self.model_fields_set:
+            raise ValueError("samples and seed belong to method random or latin-hypercube")
+        if (self.method == "list") != (self.rows is not None):
+            raise ValueError("method list and the key list belong together: give both or neither")
+        if self.rows is not None and not self.rows:
+            raise ValueError("list is empty; it needs at least one combination")
+        return self
+
+
+class StudyFile(Options):
+    """A study: a base scenario, what varies, seeds, and what to collect."""
+
+    name: Slug
+    base: str | dict[str, Any] = Field(
+        description="A scenario file, its path relative to this file; or a whole scenario."
+    )
+    sets: dict[str, Any] = Field(
+        default_factory=dict, alias="set", description="Values of all runs, by dotted key as in --set."
+    )
+    seeds: Annotated[int, Field(ge=1, le=10_000)] | Annotated[list[Seed], Field(min_length=1)] | None = Field(
+        default=None,
+        description="A list of seeds; or their number: 3 means 1, 2, 3.  [default: the base's own]",
+    )
+    axes: dict[AxisName, Axis] = Field(default_factory=dict, description="What varies; each is a column.")
+    search: Search = Field(default=Search(), description="Which combinations of the axes are run.")
+    measures: list[str] | None = Field(
+        default=None, description="What to collect, such as hr@20 or max_aac[single,standardized,0.99]."
+    )
+    baseline: dict[str, Any] | None = Field(
+        default=None, description="The value of one or several axes that others are compared with."
+    )
+
+    @field_validator("seeds")
+    @classmethod
+    def _each_once(cls, seeds: int | list[int] | None) -> int | list[int] | None:
+        if isinstance(seeds, list) and len(set(seeds)) < len(seeds):
+            raise ValueError("a seed is written twice")
+        return seeds
+
+    @field_validator("axes")
+    @classmethod
+    def _free_names(cls, axes: dict[str, Axis]) -> dict[str, Axis]:
+        taken = [name for name in axes if name in COLUMNS]
+        if taken:
+            raise ValueError(f"{taken[0]!r} is a column of the table already; call the axis something else")
+        return axes
+
+    @property
+    def seed_list(self) -> list[int] | None:
+        """The seeds; None: the base's own."""
+        return list(range(1, self.seeds + 1)) if isinstance(self.seeds, int) else self.seeds

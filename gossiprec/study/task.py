@@ -1,0 +1,104 @@
+"""Carrying out one simulation of a study, in whichever process it lands."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import time
+import traceback
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from gossiprec.errors import GossipRecError, ResourceError
+from gossiprec.version import code_version
+
+if TYPE_CHECKING:
+    from gossiprec.emulation import Progress
+
+
+@dataclass(frozen=True)
+class Task:
+    """One simulation to carry out; plain data, because it travels.
+
+    Attributes
+    ----------
+    hash : str
+    scenario : dict
+        Resolved.
+    path : str
+        The run directory.
+    signature : str
+        Tasks with the same one compile the same kernels.
+    code : str
+        The version of the code that is to carry it out.
+    """
+
+    hash: str
+    scenario: dict[str, Any]
+    path: str
+    signature: str
+    code: str
+
+    def with_threads(self, threads: int) -> dict[str, Any]:
+        """Return the scenario on this many threads; without pictures, which the study draws."""
+        executor = {**self.scenario["executor"], "threads": threads}
+        return {**self.scenario, "executor": executor, "plots": False}
+
+
+@dataclass(frozen=True)
+class Done:
+    """How a simulation ended: with its wall time, or with a problem, and the traceback of one that is ours."""
+
+    hash: str
+    seconds: float
+    problem: str = ""
+    trace: str = ""
+
+
+def perform(task: Task, *, threads: int, progress: Progress | None = None) -> Done:
+    """Carry out a simulation; what goes wrong with it is told in the result, not raised.
+
+    Ctrl-C is for the study, which ends its workers: here it must be ignored.
+    """
+    begin = time.monotonic()
+    problem = trace = ""
+    try:
+        _check_code(task)
+        _simulate(task, threads, progress)
+    except GossipRecError as error:
+        problem = str(error)
+    except OSError as error:
+        where = f"{error.filename}: " if error.filename else ""
+        problem = f"{where}{error.strerror or error}"
+    except Exception as error:  # one run must not take the other runs of the study with it
+        if isinstance(error, MemoryError) or "can't allocate memory" in str(error):
+            problem = "the memory is exhausted; lower --jobs, or the size of the runs"
+        else:
+            problem, trace = f"{type(error).__name__}: {error}", traceback.format_exc()
+    return Done(task.hash, time.monotonic() - begin, problem, trace)
+
+
+def _check_code(task: Task) -> None:
+    if task.code != code_version():
+        raise ResourceError(
+            f"this worker has the code version {code_version()}, the study {task.code}; install the same gossiprec on "
+            "all machines and restart their workers"
+        )
+
+
+def _simulate(task: Task, threads: int, progress: Progress | None) -> None:
+    from gossiprec.emulation import simulate
+    from gossiprec.scenario import load_scenario
+
+    path = Path(task.path)
+    if path.exists():
+        shutil.rmtree(path)  # an attempt that did not end: its worker was killed
+    run = simulate(load_scenario(task.with_threads(threads)), out=path, progress=progress)
+    if run.manifest["status"] != "complete":
+        raise ResourceError(f"the run ended as {run.manifest['status']}")
+
+
+def share_of_cores(jobs: int) -> int:
+    """Return how many threads each of `jobs` processes gets."""
+    return max(1, len(os.sched_getaffinity(0)) // jobs)

@@ -1,0 +1,201 @@
+"""Worker processes: the table is the same whoever makes it, and a worker that dies takes nothing with it."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from small_studies import BASE, FANOUT, carried_out, planned, study_file, tables
+
+from gossiprec.study import pool as pool_module
+from gossiprec.study.pool import Pool
+from gossiprec.study.task import Task
+from gossiprec.study.waiting import Waiting
+from gossiprec.version import code_version
+
+ROOT = Path(__file__).resolve().parents[2]
+DEADLINE_S = 120
+
+
+def silent(hash_, what):
+    pass
+
+
+def task(name, signature="s"):
+    return Task(hash=name, scenario={}, path="", signature=signature, code="")
+
+
+def command(*arguments):
+    return [sys.executable, "-m", "gossiprec", "study", *map(str, arguments)]
+
+
+def environment():
+    return {**os.environ, "PYTHONPATH": str(ROOT)}
+
+
+def children(pid):
+    """Return the workers of a study: its children that run Python's spawned main."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = path.read_text().rpartition(")")[2].split()
+            line = (path.parent / "cmdline").read_text()
+        except OSError:
+            continue
+        if int(fields[1]) == pid and "spawn_main" in line:
+            found.append(int(path.parent.name))
+    return sorted(found)
+
+
+def until(condition, what):
+    deadline = time.monotonic() + DEADLINE_S
+    while not (found := condition()):
+        assert time.monotonic() < deadline, what
+        time.sleep(0.02)
+    return found
+
+
+def test_two_workers_make_the_table_that_one_process_makes(tmp_path):
+    carried_out(planned(tmp_path), tmp_path / "here")
+    for jobs in (1, 2):
+        out = tmp_path / f"jobs-{jobs}"
+        done = subprocess.run(
+            command(study_file(tmp_path), "--jobs", jobs, "--out", out),
+            env=environment(), capture_output=True, text=True, timeout=DEADLINE_S, check=False,
+        )  # fmt: skip
+        assert done.returncode == 0, done.stderr
+        assert "6 of 6 runs" in done.stderr
+        assert done.stdout.split() == [str(out / "table.parquet"), str(out / "table.csv")]
+        assert tables(out) == tables(tmp_path / "here")
+
+
+def test_a_worker_that_is_killed_loses_nothing(tmp_path):
+    """Each of two workers is killed once, at work on its first run."""
+    killed = set()
+
+    def kill_first(hash_, what):
+        if what == "simulating" and len(killed) < 2:
+            victim = next(w.process for w in pool._workers if w.task and w.task.hash == hash_)
+            killed.add(victim.pid)
+            os.kill(victim.pid, signal.SIGKILL)
+
+    pool = Pool(2, 1, kill_first)
+    conduct = carried_out(planned(tmp_path, seeds=1), tmp_path / "out", start=pool.carry_out)
+    assert len(killed) == 2
+    assert (conduct.outcome.made, conduct.outcome.failed) == (3, {})
+    carried_out(planned(tmp_path, seeds=1), tmp_path / "here")
+    assert tables(tmp_path / "out") == tables(tmp_path / "here")
+
+
+def test_a_run_that_kills_every_worker_is_given_up_and_the_others_go_on(tmp_path, monkeypatch):
+    monkeypatch.setattr(pool_module, "ATTEMPTS", 2)
+    plan = planned(tmp_path, seeds=1)
+    deadly, killed = plan.simulations[1].hash, []
+
+    def kill(hash_, what):
+        if hash_ == deadly and what == "simulating":
+            victim = next(w.process for w in pool._workers if w.task and w.task.hash == hash_)
+            killed.append(victim.pid)
+            os.kill(victim.pid, signal.SIGKILL)
+
+    pool = Pool(1, 1, kill)
+    conduct = carried_out(plan, tmp_path / "out", start=pool.carry_out)
+    assert len(killed) == 2
+    assert conduct.outcome.made == 2
+    assert "killed by signal 9 (SIGKILL), 2 times" in conduct.outcome.failed[deadly].problem
+
+
+def test_a_worker_with_other_code_refuses(tmp_path):
+    plan = planned(tmp_path, axes={}, seeds=1)
+    simulation = plan.simulations[0]
+    path = str(tmp_path / "run")
+    other = Task(simulation.hash, simulation.scenario.resolved(), path, "s", "0123456789abcdef")
+    (done,) = Pool(1, 1, silent).carry_out([other])
+    assert "install the same gossiprec" in done.problem
+    assert code_version() in done.problem
+    assert not Path(path).exists()
+
+
+def started(tmp_path, out):
+    """Start a study that would last for minutes; return it when its first run is at work."""
+    base = {**BASE, "protocol": {**BASE["protocol"], "wakes": 3000}}
+    study = subprocess.Popen(
+        command(study_file(tmp_path, base=base, axes=FANOUT), "--jobs", 2, "--out", out),
+        env=environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    until(lambda: any((out / "runs").glob("*/metrics.csv")) or study.poll() is not None, "no run began")
+    assert study.poll() is None, study.communicate()
+    return study
+
+
+def test_ctrl_c_ends_a_study_and_its_workers_and_says_how_to_go_on(tmp_path):
+    out = tmp_path / "out"
+    study = started(tmp_path, out)
+    try:
+        workers = children(study.pid)
+        study.send_signal(signal.SIGINT)
+        _, errors = study.communicate(timeout=DEADLINE_S)
+    finally:
+        study.kill()
+    assert study.returncode == 130
+    assert "Traceback" not in errors
+    assert "interrupted with 0 of 6 runs finished" in errors
+    assert "the same command runs the rest" in errors
+    assert len(workers) == 2
+    until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in workers), "a worker went on")
+    assert json.loads((out / "study.json").read_text())["status"] == "interrupted"
+
+
+def test_the_workers_of_a_study_that_is_killed_end_with_it(tmp_path):
+    study = started(tmp_path, tmp_path / "out")
+    workers = children(study.pid)
+    study.kill()
+    study.communicate(timeout=DEADLINE_S)
+    assert len(workers) == 2
+    until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in workers), "a worker went on")
+
+
+def test_no_two_tasks_compile_the_same_kernels_at_a_time():
+    waiting = Waiting([task("a"), task("b"), task("c", "t")])
+    first = waiting.take()
+    assert first.hash == "a"
+    assert waiting.take().hash == "c"
+    assert waiting.take() is None
+    waiting.compiled(first)
+    assert waiting.take().hash == "b"
+    assert not waiting
+
+
+def test_a_task_that_is_put_back_comes_next():
+    waiting = Waiting([task("a"), task("b")])
+    first = waiting.take()
+    waiting.put_back(first)
+    waiting.compiled(first)
+    assert [waiting.take().hash, waiting.take().hash] == ["a", "b"]
+
+
+@pytest.mark.parametrize("options", [("--again", "--keep"), ("--jobs", "0")])
+def test_options_that_make_no_sense_are_refused(tmp_path, options):
+    done = subprocess.run(
+        command(study_file(tmp_path), *options),
+        env=environment(), capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+    assert done.returncode == 2
+    assert "Traceback" not in done.stderr
+
+
+def test_a_dry_run_says_what_would_be_run_and_writes_nothing(tmp_path):
+    done = subprocess.run(
+        command(study_file(tmp_path), "--dry-run", "--out", tmp_path / "out"),
+        env=environment(), capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert "3 combinations, 6 runs" in done.stdout
+    assert done.stdout.count("to run    fanout=") == 6
+    assert not (tmp_path / "out").exists()
