@@ -13,7 +13,7 @@ import numpy.typing as npt
 from pydantic import Field, model_validator
 
 from gossiprec.errors import ScenarioError
-from gossiprec.options import Options
+from gossiprec.options import LARGEST, Options
 from gossiprec.rng import generator
 
 
@@ -21,14 +21,16 @@ class Ring(Options):
     """Every node is linked to its nearest nodes on a ring."""
 
     family: Literal["ring"]
-    k: int = Field(default=2, ge=2, description="degree, even: half of the neighbours lie on each side")
+    k: int = Field(
+        default=2, ge=2, le=LARGEST, description="degree, even: half of the neighbours lie on each side"
+    )
 
 
 class RandomRegular(Options):
     """Every node has the same number of random neighbours."""
 
     family: Literal["random-regular"]
-    degree: int = Field(default=3, ge=1, description="neighbours of every node")
+    degree: int = Field(default=3, ge=1, le=LARGEST, description="neighbours of every node")
 
 
 class Complete(Options):
@@ -47,7 +49,7 @@ class WattsStrogatz(Options):
     """A small world: a ring some of whose links are rewired."""
 
     family: Literal["watts-strogatz"]
-    k: int = Field(default=4, ge=2, description="mean degree, even")
+    k: int = Field(default=4, ge=2, le=LARGEST, description="mean degree, even")
     p: float = Field(default=0.1, ge=0, le=1, description="probability that a link is rewired")
 
 
