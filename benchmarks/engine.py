@@ -2,7 +2,7 @@
 
 One process, MovieLens-100k shape, the main job (all nodes as single observers, three coalitions, log) shortened::
 
-    python benchmarks/engine.py [--wakes 60] [--rounds 3] [--threads 2]
+    python benchmarks/engine.py [--wakes 60] [--rounds 3] [--threads 2] [--network full]
 
 prints one JSON line. The three are measured in turn, several times; medians.
 
@@ -14,12 +14,19 @@ prints one JSON line. The three are measured in turn, several times; medians.
 - ``training_kernel_per_s``: the local epochs alone, without merges and observers.
 - ``speedup`` = emulator / naive; ``fraction_of_bound`` = emulator / kernel; ``engine_share``: part of the emulator's
   wall time in SimPy, planning and bookkeeping.
+
+With ``--network full`` the emulator works under lognormal latencies, bandwidth shared at both ends, loss, and nodes
+that come and go (a fifth is away at any time); the plain network is measured beside it:
+
+- ``plain_engine_share``: the engine's share without all that; ``share_ratio`` = engine_share / plain_engine_share.
+- ``engine_seconds``, ``plain_engine_seconds``: the same in seconds.
 """
 
 from __future__ import annotations
 
 import argparse
 import tempfile
+from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +43,15 @@ from gossiprec.emulation import Prepared, prepare
 from gossiprec.scenario import Scenario, load_scenario
 
 ROOT = Path(__file__).resolve().parents[1]
+
+
+FULL = [
+    "network.latency={law: lognormal, median: 0.05, sigma: 0.5}",
+    "network.bandwidth={up: 1.0e+6, down: 2.0e+6}",
+    "network.loss=0.01",
+    "churn.sessions={online: {law: exponential, mean: 8}, offline: {law: weibull, scale: 2.256758, shape: 2}}",
+]
+"""A message of the main job has 54 kB: it takes 0.05 of a mean wake period alone, and three share the upload."""
 
 
 def naive(work: Workload, nodes: range) -> int:
@@ -91,14 +107,24 @@ def _training_of(program: Program) -> Program:
     )
 
 
-def emulate(scenario: Scenario, folder: Path) -> tuple[float, float]:
-    """Run the whole; return local epochs per second and the share of the engine."""
+def emulate(scenario: Scenario, folder: Path) -> tuple[float, float, float]:
+    """Run the whole; return local epochs per second, the share of the engine, and its seconds."""
     summary = simulate(scenario, out=folder / "run", overwrite=True).summary
     assert summary is not None
     seconds = summary["seconds"]
     wall = summary["wall_seconds"] - seconds["compile"] - seconds["load"]
     engine = seconds["control"] + seconds["plan"] + seconds["bookkeeping"]
-    return summary["node_updates"] / wall, engine / wall
+    return summary["node_updates"] / wall, engine / wall, engine
+
+
+def _beside_plain(found: dict[str, list[float]]) -> dict[str, float]:
+    """Return the engine's cost under the plain network, and how much dearer the other is."""
+    ratios = [share / plain for share, plain in zip(found["share"], found["plain_share"], strict=True)]
+    return {
+        "plain_engine_share": median(found["plain_share"]),
+        "plain_engine_seconds": median(found["plain_seconds"]),
+        "share_ratio": median(ratios),
+    }
 
 
 def main() -> None:
@@ -107,25 +133,35 @@ def main() -> None:
     parser.add_argument("--wakes", type=int, default=60)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--network", choices=["plain", "full"], default="plain")
     options = parser.parse_args()
     torch.set_num_threads(1)
-    scenario = load_scenario(
-        ROOT / "scenarios" / "rand_gossip.yaml",
-        [f"protocol.wakes={options.wakes}", f"executor.threads={options.threads}", "executor.name=fused"],
-    )
+    settings = [
+        f"protocol.wakes={options.wakes}",
+        f"executor.threads={options.threads}",
+        "executor.name=fused",
+    ]
+    plain = load_scenario(ROOT / "scenarios" / "rand_gossip.yaml", settings)
+    full = options.network == "full"
+    scenario = load_scenario(ROOT / "scenarios" / "rand_gossip.yaml", [*settings, *FULL]) if full else plain
     say("compiling")
     prepared = prepare(scenario)
     plans = [prepared.planner.plan(tick.segment) for tick in prepared.course.ticks]
     prepared.executor.work.arena.grow(prepared.planner.capacity)
     bare(prepared, plans, training_only=False)
-    found: dict[str, list[float]] = {key: [] for key in ("naive", "emulator", "kernel", "training", "share")}
+    found: dict[str, list[float]] = defaultdict(list)
     with tempfile.TemporaryDirectory() as folder:
         for number in range(options.rounds):
             say(f"round {number + 1} of {options.rounds}")
             found["naive"].append(rate(lambda: naive(prepared.executor.work, range(0, 943, 2))))
-            emulator, share = emulate(scenario, Path(folder))
+            emulator, share, seconds = emulate(scenario, Path(folder))
             found["emulator"].append(emulator)
             found["share"].append(share)
+            found["seconds"].append(seconds)
+            if full:
+                _, share, seconds = emulate(plain, Path(folder))
+                found["plain_share"].append(share)
+                found["plain_seconds"].append(seconds)
             found["kernel"].append(rate(lambda: bare(prepared, plans, training_only=False)))
             found["training"].append(rate(lambda: bare(prepared, plans, training_only=True)))
     emit(
@@ -136,6 +172,9 @@ def main() -> None:
         speedup=median([e / n for e, n in zip(found["emulator"], found["naive"], strict=True)]),
         fraction_of_bound=median([e / k for e, k in zip(found["emulator"], found["kernel"], strict=True)]),
         engine_share=median(found["share"]),
+        engine_seconds=median(found["seconds"]),
+        **(_beside_plain(found) if full else {}),
+        network=options.network,
         wakes=options.wakes,
         threads=options.threads,
     )

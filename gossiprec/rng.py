@@ -50,18 +50,27 @@ def philox_words(seed: int, index: IntLike, counter: IntLike, node: IntLike, pur
     ndarray of uint32, shape (*broadcast, 4)
     """
     shape = np.broadcast_shapes(np.shape(index), np.shape(counter), np.shape(node))
-    words = [np.broadcast_to(np.asarray(w, np.uint64), shape) for w in (index, counter, node, purpose)]
+    a, b, c, d = (np.empty(shape, np.uint64) for _ in range(4))
+    for word, value in zip((a, b, c, d), (index, counter, node, purpose), strict=True):
+        word[...] = value
+    low, high = np.empty_like(a), np.empty_like(a)
     key = [seed & 0xFFFFFFFF, (seed >> 32) & 0xFFFFFFFF]
-    for _ in range(ROUNDS):
-        low, high = words[0] * _MULTIPLIERS[0], words[2] * _MULTIPLIERS[1]
-        words = [
-            (high >> _SHIFT32) ^ words[1] ^ np.uint64(key[0]),
-            high & _MASK32,
-            (low >> _SHIFT32) ^ words[3] ^ np.uint64(key[1]),
-            low & _MASK32,
-        ]
+    for _ in range(ROUNDS):  # in place: fresh arrays would cost more than the arithmetic
+        np.multiply(a, _MULTIPLIERS[0], out=low)
+        np.multiply(c, _MULTIPLIERS[1], out=high)
+        np.right_shift(high, _SHIFT32, out=a)
+        a ^= b
+        a ^= np.uint64(key[0])
+        np.bitwise_and(high, _MASK32, out=b)
+        np.right_shift(low, _SHIFT32, out=c)
+        c ^= d
+        c ^= np.uint64(key[1])
+        np.bitwise_and(low, _MASK32, out=d)
         key = [(k + w) & 0xFFFFFFFF for k, w in zip(key, _WEYL, strict=True)]
-    return np.stack(words, axis=-1).astype(np.uint32)
+    words = np.empty((*shape, 4), np.uint32)
+    for place, word in enumerate((a, b, c, d)):
+        words[..., place] = word
+    return words
 
 
 def uniforms(seed: int, counter: IntLike, node: IntLike, purpose: int) -> npt.NDArray[np.float64]:

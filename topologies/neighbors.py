@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-import networkx as nx
+from typing import TYPE_CHECKING
+
 import numpy as np
 import numpy.typing as npt
+
+if TYPE_CHECKING:
+    import networkx as nx
 
 
 def out_neighbors(graph: nx.Graph) -> list[npt.NDArray[np.int64]]:

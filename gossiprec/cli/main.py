@@ -14,7 +14,7 @@ from gossiprec.cli import INTERRUPTED
 from gossiprec.errors import GossipRecError, suggestion
 from gossiprec.version import __version__
 
-COMMANDS = ("simulate", "study", "scenario", "plot", "log", "data")
+COMMANDS = ("simulate", "study", "scenario", "topology", "plot", "log", "data")
 """Each is a module beside this one that holds a command of the same name."""
 
 

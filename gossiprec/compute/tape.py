@@ -180,7 +180,8 @@ class Tape:
         self._causes: dict[int, int] = {}
         self._queued: dict[int, float] = {}
         self._factors: dict[int, float] = {}
-        self._misses: list[tuple[float, int, int]] = []
+        self._missed: list[int] = []  # node and cause of each
+        self._missed_at: list[float] = []
         self._blocks: list[Happenings] = []
 
     def wake(self, time: float, node: int, receivers: Sequence[int], ready: float | None = None) -> None:
@@ -195,7 +196,8 @@ class Tape:
 
     def miss(self, time: float, node: int, cause: int) -> None:
         """Append a ring of the node's clock in vain."""
-        self._misses.append((time, node, cause))
+        self._missed += (node, cause)
+        self._missed_at.append(time)
 
     def deliver(
         self,
@@ -234,13 +236,13 @@ class Tape:
     def cut(self) -> Segment:
         """Return everything since the last cut."""
         columns = self._from_blocks() if self._blocks else self._from_rows()
-        time, node, cause = zip(*self._misses, strict=True) if self._misses else ((), (), ())
+        node, cause = np.array(self._missed, np.int32).reshape(-1, 2).T.copy()
         segment = Segment(
             **columns,
             factor=_with(np.ones(len(self._times)), self._factors) if self._factors else np.zeros(0),
             sender=np.repeat(columns["node"], columns["count"]),
             first_message=self._first_message,
-            misses=Misses(np.array(time, np.float64), np.array(node, np.int32), np.array(cause, np.int32)),
+            misses=Misses(np.array(self._missed_at, np.float64), node, cause),
         )
         self._first_message = self.n_messages
         self._clear()
@@ -259,6 +261,8 @@ class Tape:
 
     def _from_blocks(self) -> dict[str, npt.NDArray[Any]]:
         assert not self._times, "a tape grows by events or by stretches between two cuts, not by both"
+        if len(self._blocks) == 1:
+            return {name: getattr(self._blocks[0], name) for name in (*_COLUMNS, "receiver")}
         return {
             name: np.concatenate([getattr(block, name) for block in self._blocks])
             for name in (*_COLUMNS, "receiver")

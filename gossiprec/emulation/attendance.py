@@ -205,8 +205,8 @@ def _refuse_impossible(presence: Presence, last_seen: F64, horizon: float) -> No
             f"churn: all {n_users} nodes are away for good from time {last_seen.max():g} on, but the run lasts until "
             f"{horizon:g}; let some stay, or shorten the run"
         )
-    _, _, online = presence.log()
-    steps = np.cumsum(2 * online.astype(np.int64) - 1)
+    time, _, online = presence.log()
+    steps = np.cumsum(2 * online[time <= horizon].astype(np.int64) - 1)
     together = int(presence.starts_online.sum() + max(0, steps.max(initial=0)))
     if together < 2:
         raise ScenarioError(

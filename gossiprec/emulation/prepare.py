@@ -33,6 +33,7 @@ from gossiprec.emulation.places import on_its_data
 from gossiprec.emulation.population import make_attacks, make_load, make_policies, treat
 from gossiprec.emulation.progress import Progress, Silent, Stopwatch
 from gossiprec.models import MODELS
+from gossiprec.overlay.profiles import Profiles
 from gossiprec.policies import Policy
 from gossiprec.protocols import PROTOCOLS, Protocol
 from gossiprec.scenario import Scenario, check_sizes
@@ -129,7 +130,10 @@ def prepare(scenario: Scenario, progress: Progress | None = None) -> Prepared:
         split = load_data(scenario)
         check_sizes(scenario, split.n_users, split.n_items)
         protocol = PROTOCOLS[scenario.protocol.name](
-            scenario.protocol.options, n_users=split.n_users, seed=scenario.seed
+            scenario.protocol.options,
+            n_users=split.n_users,
+            seed=scenario.seed,
+            profiles=Profiles.of(split),
         )
     check_events_fit(len(protocol.clock.node_ids) * protocol.wakes, protocol.messages_per_wake or 1)
     training = training_settings(scenario)

@@ -1,1 +1,13 @@
-"""Overlays: whom a node may send to. Random views, and neighbourhoods in static graphs."""
+"""Overlays: whom a node may send to. Random views, neighbourhoods in graphs, and views that nodes exchange."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from gossiprec.registry import Registry
+
+if TYPE_CHECKING:
+    from gossiprec.overlay.exchange import Exchange
+
+SAMPLINGS: Registry[type[Exchange]] = Registry("sampling", __name__)
+"""Ways in which nodes keep a view by talking to one another."""

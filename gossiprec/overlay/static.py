@@ -1,71 +1,29 @@
-"""Static overlays: the graph families a scenario can name, and their neighbours.
-
-A family goes by the name of its function in :mod:`topologies`, and its options are the function's arguments.
-"""
+"""Views in graphs: a node knows its neighbours, in a fixed graph or in a sequence of them."""
 
 from __future__ import annotations
 
-import inspect
-from typing import Annotated, Any, ClassVar, Literal, TypeAlias
+from bisect import bisect_right
+from collections.abc import Sequence
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
-from pydantic import Field, model_validator
+from pydantic import model_validator
 
-from gossiprec.errors import ScenarioError
-from gossiprec.options import LARGEST, Options
-from gossiprec.rng import generator
+import topologies
+from gossiprec.options import Options
+from gossiprec.overlay.base import Setting, Views
+from gossiprec.overlay.graph_options import KINDS, Graph, GraphSequence, PlainGraph
+from gossiprec.overlay.graphs import graph_of, graphs_of
+from gossiprec.overlay.picks import WordStreams, picked
+from gossiprec.overlay.profiles import Profiles
+from gossiprec.overlay.views import CHOICE, StaticViews
 
-
-class Ring(Options):
-    """Every node is linked to its nearest nodes on a ring."""
-
-    family: Literal["ring"]
-    k: int = Field(
-        default=2, ge=2, le=LARGEST, description="degree, even: half of the neighbours lie on each side"
-    )
-
-
-class RandomRegular(Options):
-    """Every node has the same number of random neighbours."""
-
-    family: Literal["random-regular"]
-    degree: int = Field(default=3, ge=1, le=LARGEST, description="neighbours of every node")
-
-
-class Complete(Options):
-    """Every node is linked to every other."""
-
-    family: Literal["complete"]
-
-
-class Star(Options):
-    """Node 0 is linked to all others, which are linked to nobody else."""
-
-    family: Literal["star"]
-
-
-class WattsStrogatz(Options):
-    """A small world: a ring some of whose links are rewired."""
-
-    family: Literal["watts-strogatz"]
-    k: int = Field(default=4, ge=2, le=LARGEST, description="mean degree, even")
-    p: float = Field(default=0.1, ge=0, le=1, description="probability that a link is rewired")
-
-
-class ErdosRenyi(Options):
-    """Every two nodes are linked with the same probability."""
-
-    family: Literal["erdos-renyi"]
-    p: float = Field(gt=0, le=1, description="probability of a link")
-
-
-Family: TypeAlias = Ring | RandomRegular | Complete | Star | WattsStrogatz | ErdosRenyi
-Graph: TypeAlias = Annotated[Family, Field(discriminator="family")]
+I64 = npt.NDArray[np.int64]
 
 
 class StaticViewOptions(Options):
-    """A node knows its neighbours in a fixed graph, and nobody else."""
+    """A node knows its neighbours in a graph, and nobody else."""
 
     size: ClassVar[None] = None
     """Nodes may have different degrees."""
@@ -76,39 +34,77 @@ class StaticViewOptions(Options):
     def _nothing_of_random_views(cls, raw: Any) -> Any:
         if not isinstance(raw, dict):
             return raw
-        for key in ("size", "refresh"):
+        for key in ("size", "refresh", "sampling"):
             if raw.get(key) is not None:
                 raise ValueError(
                     f"found graph and {key}, but in a fixed graph a node knows its neighbours and keeps them; "
                     f"remove {key} (or set it to null), or remove graph"
                 )
-        return {key: value for key, value in raw.items() if key not in ("size", "refresh")}
+        graph = raw.get("graph")
+        if isinstance(graph, dict) and not KINDS.keys() & graph.keys():
+            raise ValueError(
+                f"found a graph with {', '.join(map(str, graph)) or 'no keys'}; must have one of {', '.join(KINDS)}"
+            )
+        return {key: value for key, value in raw.items() if key not in ("size", "refresh", "sampling")}
 
 
-def neighbors_in(graph: Family, n_nodes: int, *, seed: int, key: str) -> list[npt.NDArray[np.int64]]:
-    """Draw the run's graph and return the out-neighbours of every node.
+class SequenceViews(Views):
+    """Neighbours in the graph that is in force when a node wakes.
 
     Parameters
     ----------
-    graph : Family
-    n_nodes : int
+    starts : sequence of float
+        Times from which on the graphs are in force, ascending from 0.
+    neighbors : sequence of sequence of array of int
+        Out-neighbours of every node in each graph.
+    fanout : int
+        How many of them a node sends to at a wake, drawn at each wake; all, if it has no more.
     seed : int
-        Of the run.
-    key : str
-        Where the scenario describes the graph, for messages.
+    """
+
+    def __init__(
+        self, starts: Sequence[float], neighbors: Sequence[Sequence[I64]], *, fanout: int, seed: int
+    ) -> None:
+        self._starts = list(starts)
+        self._neighbors = [[peers.tolist() for peers in graph] for graph in neighbors]
+        self._fanout = fanout
+        self._words = WordStreams(len(neighbors[0]), fanout, seed=seed, purpose=CHOICE)
+
+    def next_receivers(self, node: int, now: float) -> Sequence[int]:
+        """Return whom the node sends to at its next wake."""
+        words = self._words.take(node)
+        return picked(self._neighbors[bisect_right(self._starts, now) - 1][node], self._fanout, words)
+
+    def missed(self, node: int, now: float) -> None:
+        """Let a wake pass."""
+        self._words.take(node)
+
+
+def neighbors_in(
+    graph: PlainGraph, n_nodes: int, *, seed: int, key: str, profiles: Profiles | None = None
+) -> list[I64]:
+    """Draw or read the run's graph and return the out-neighbours of every node.
 
     Raises
     ------
     ScenarioError
-        If the family has no such graph over so many nodes.
+        If there is no such graph over so many nodes; see :func:`gossiprec.overlay.graphs.graph_of`.
     """
-    import topologies  # here, because networkx takes a third of a second, and most scenarios need no graph
+    return topologies.out_neighbors(graph_of(graph, n_nodes, seed=seed, key=key, profiles=profiles))
 
-    draw = getattr(topologies, graph.family.replace("-", "_"))
-    options = graph.model_dump(exclude={"family"})
-    if "seed" in inspect.signature(draw).parameters:
-        options["seed"] = int(generator(seed, "graph").integers(2**63))
-    try:
-        return topologies.out_neighbors(draw(n_nodes, **options))
-    except ValueError as error:
-        raise ScenarioError(f"{key}: {error} ({n_nodes} nodes)") from error
+
+def graph_views(graph: Graph, setting: Setting, *, key: str) -> StaticViews | SequenceViews:
+    """Return the views of nodes in the graph or graphs that a scenario names.
+
+    Raises
+    ------
+    ScenarioError
+        If there is no such graph over so many nodes.
+    """
+    n_nodes, seed, fanout = setting.n_nodes, setting.seed, setting.fanout
+    if not isinstance(graph, GraphSequence):
+        neighbors = neighbors_in(graph, n_nodes, seed=seed, key=key, profiles=setting.profiles)
+        return StaticViews(neighbors, fanout=fanout, seed=seed)
+    starts, graphs = graphs_of(graph, n_nodes, seed=seed, key=key, profiles=setting.profiles)
+    in_each = [topologies.out_neighbors(found) for found in graphs]
+    return SequenceViews(starts, in_each, fanout=fanout, seed=seed)

@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import numpy.typing as npt
 
+from gossiprec.overlay.base import Views
 from gossiprec.rng import NodeStreams, distinct_below, philox_words, purpose_id, uniforms
 from gossiprec.sim.clock import WakeClock
+from gossiprec.sim.presence import Presence
 
 VIEW = purpose_id("view")
 REFRESH = purpose_id("view-refresh")
 CHOICE = purpose_id("fanout")
+HEAL = purpose_id("view-healing")
+
+CANDIDATES = 12
+"""Nodes drawn with a view to take the places of peers that are away."""
 
 I64 = npt.NDArray[np.int64]
 
@@ -64,7 +70,7 @@ class PeriodicRefresh(Refresh):
         return np.broadcast_to(due, (self._n_nodes, count))
 
 
-class RandomViews:
+class RandomViews(Views):
     """Uniform peer sampling: a P-out-regular graph, drawn anew node by node.
 
     Parameters
@@ -76,21 +82,64 @@ class RandomViews:
         How many of its view a node sends to at a wake: all, or that many drawn at each wake.
     refresh : Refresh
     seed : int
+    presence : Presence, optional
+        If given, views heal: a peer that is away at the wake gives its place to a random node that is there.
     """
 
-    def __init__(self, n_nodes: int, *, size: int, fanout: int, refresh: Refresh, seed: int) -> None:
+    def __init__(
+        self,
+        n_nodes: int,
+        *,
+        size: int,
+        fanout: int,
+        refresh: Refresh,
+        seed: int,
+        presence: Presence | None = None,
+    ) -> None:
         self._nodes = np.arange(n_nodes)
         self._size = size
-        self._fanout = fanout
+        self._fanout = min(fanout, size)
         self._refresh = refresh
         self._seed = seed
+        self._presence = None if presence is None or presence.always else presence
         self._last_drawn = np.zeros(n_nodes, np.int64)
         self._streams = NodeStreams(n_nodes, self._receivers)
+        self._rest: dict[int, list[int]] = {}  # a node's view and candidates at its last wake
 
-    def next_receivers(self, node: int) -> Sequence[int]:
+    def next_receivers(self, node: int, now: float = 0.0) -> Sequence[int]:
         """Return whom the node sends to at its next wake."""
-        receivers: Sequence[int] = self._streams.take(node)
-        return receivers
+        row: list[int] = self._streams.take(node)
+        if self._presence is None:
+            return row
+        self._rest[node] = row[self._fanout :]
+        return self.healed(node, row[: self._fanout], now)
+
+    def healed(self, node: int, peers: Sequence[int], now: float) -> Sequence[int]:
+        """Return peers of the node's last wake with those replaced that are away; fewer, if not enough are there."""
+        presence = self._presence
+        if presence is None or all(presence.is_online(peer, now) for peer in peers):
+            return peers
+        rest = self._rest[node]
+        candidates = self._candidates(rest[self._size :], {node, *peers, *rest[: self._size]}, now)
+        found = [peer if presence.is_online(peer, now) else next(candidates, -1) for peer in peers]
+        return [peer for peer in found if peer >= 0]
+
+    def _candidates(self, drawn: list[int], known: set[int], now: float) -> Iterator[int]:
+        """Yield random nodes that are there and not known, each once: those drawn, then any others."""
+        assert self._presence is not None
+        for peer in drawn:
+            if peer not in known and self._presence.is_online(peer, now):
+                known.add(peer)
+                yield peer
+        others = [
+            peer for peer in np.flatnonzero(self._presence.online_at(now)).tolist() if peer not in known
+        ]
+        first = drawn[-1] % max(1, len(others))
+        yield from [peer for peer in [*others[first:], *others[:first]] if peer < len(self._nodes)]
+
+    def missed(self, node: int, now: float) -> None:
+        """Let a wake pass."""
+        self._streams.take(node)
 
     def _receivers(self, first: int, count: int) -> I64:
         wakes = np.arange(first, first + count)
@@ -101,10 +150,18 @@ class RandomViews:
         words = _words(self._size, drawn, self._nodes, seed=self._seed, purpose=VIEW)
         peers = distinct_below(words, len(self._nodes) - 1)
         peers += peers >= self._nodes[:, None, None]
-        return chosen(peers, wakes, self._nodes, fanout=self._fanout, seed=self._seed)
+        receivers = chosen(peers, wakes, self._nodes, fanout=self._fanout, seed=self._seed)
+        if self._presence is None:
+            return receivers
+        words = _words(
+            CANDIDATES, drawn, self._nodes, seed=self._seed, purpose=HEAL
+        )  # the same while a view lasts
+        others = (words.astype(np.uint64) * np.uint64(len(self._nodes) - 1) >> np.uint64(32)).astype(np.int64)
+        others += others >= self._nodes[:, None, None]
+        return np.concatenate([receivers, peers, others], axis=-1)
 
 
-class StaticViews:
+class StaticViews(Views):
     """Neighbours in a fixed graph.
 
     Parameters
@@ -122,10 +179,14 @@ class StaticViews:
         self._seed = seed
         self._streams = NodeStreams(len(neighbors), self._receivers)
 
-    def next_receivers(self, node: int) -> Sequence[int]:
+    def next_receivers(self, node: int, now: float = 0.0) -> Sequence[int]:
         """Return whom the node sends to at its next wake."""
         receivers: Sequence[int] = self._streams.take(node)
         return [peer for peer in receivers if peer >= 0]
+
+    def missed(self, node: int, now: float) -> None:
+        """Let a wake pass."""
+        self._streams.take(node)
 
     def _receivers(self, first: int, count: int) -> I64:
         wakes = np.arange(first, first + count)

@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from gossiprec.compute.tape import Behaviour
 from gossiprec.options import Options
+from gossiprec.overlay.profiles import Profiles
 from gossiprec.sim.clock import WakeClock
 from gossiprec.sim.presence import Presence
 
@@ -32,17 +33,28 @@ class Protocol(ABC):
     seed : int
     presence : Presence, optional
         When nodes are online; they always are if it is left out.
+    profiles : Profiles, optional
+        What is known of the users; needed where links are made by taste or place.
     """
 
     Options: ClassVar[type[Options]]
     has_coordinator: ClassVar[bool] = False
     """Whether node number n_users coordinates the others."""
 
-    def __init__(self, options: Any, *, n_users: int, seed: int, presence: Presence | None = None) -> None:
+    def __init__(
+        self,
+        options: Any,
+        *,
+        n_users: int,
+        seed: int,
+        presence: Presence | None = None,
+        profiles: Profiles | None = None,
+    ) -> None:
         self.options = options
         self.n_users = n_users
         self.seed = seed
         self.presence = presence or Presence.forever(n_users + self.has_coordinator)
+        self.profiles = profiles
 
     @property
     def n_nodes(self) -> int:

@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gossiprec.compute.tape import Behaviour, Op
+from gossiprec.overlay.profiles import Profiles
 from gossiprec.protocols import PROTOCOLS
 from gossiprec.protocols.base import I64, Protocol
 from gossiprec.protocols.fedavg_options import Buffered, FedAvgOptions
@@ -39,8 +40,16 @@ class FedAvg(Protocol):
     options: FedAvgOptions
     has_coordinator = True
 
-    def __init__(self, options: Any, *, n_users: int, seed: int, presence: Presence | None = None) -> None:
-        super().__init__(options, n_users=n_users, seed=seed, presence=presence)
+    def __init__(
+        self,
+        options: Any,
+        *,
+        n_users: int,
+        seed: int,
+        presence: Presence | None = None,
+        profiles: Profiles | None = None,
+    ) -> None:
+        super().__init__(options, n_users=n_users, seed=seed, presence=presence, profiles=profiles)
         self._n_wakes = 0
         self._jobs = Jobs()
         self._pace = self._new_pace()

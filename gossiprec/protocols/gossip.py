@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import functools
-from typing import Literal
+from typing import Any, Literal
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from gossiprec.options import LARGEST, Options
 from gossiprec.overlay.views import PeriodicRefresh, PoissonRefresh, Refresh
@@ -42,6 +42,18 @@ class ViewOptions(Options):
 
     size: int = Field(default=3, ge=1, le=LARGEST, description="view size P: distinct other nodes")
     refresh: ClockedRefresh | CountedRefresh = ClockedRefresh()
+    heal: bool = Field(
+        default=True,
+        description="replace a peer that is away at the wake by a random one that is there; false: send in vain",
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _uniform(cls, raw: Any) -> Any:
+        """Take ``sampling: uniform`` for what it says; the other ways to sample peers have options of their own."""
+        if isinstance(raw, dict) and raw.get("sampling", "") in (None, "uniform"):
+            return {key: value for key, value in raw.items() if key != "sampling"}
+        return raw
 
 
 def refresh_of(options: ClockedRefresh | CountedRefresh, clock: WakeClock, seed: int) -> Refresh:

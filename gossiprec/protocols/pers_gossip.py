@@ -17,6 +17,7 @@ import numpy.typing as npt
 from pydantic import Field
 
 from gossiprec.compute.tape import Behaviour, Op
+from gossiprec.overlay.profiles import Profiles
 from gossiprec.overlay.views import RandomViews, Refresh
 from gossiprec.protocols import PROTOCOLS
 from gossiprec.protocols.base import I64
@@ -52,8 +53,16 @@ class PersGossip(Gossip):
     Options = PersGossipOptions
     options: PersGossipOptions
 
-    def __init__(self, options: Any, *, n_users: int, seed: int, presence: Presence | None = None) -> None:
-        super().__init__(options, n_users=n_users, seed=seed, presence=presence)
+    def __init__(
+        self,
+        options: Any,
+        *,
+        n_users: int,
+        seed: int,
+        presence: Presence | None = None,
+        profiles: Profiles | None = None,
+    ) -> None:
+        super().__init__(options, n_users=n_users, seed=seed, presence=presence, profiles=profiles)
         self._heard: list[dict[int, float]] = [{} for _ in range(n_users)]
         self._view: list[list[int]] = [[] for _ in range(n_users)]
 
@@ -75,7 +84,10 @@ class PersGossip(Gossip):
     @functools.cached_property
     def _draws(self) -> RandomViews:
         size = self.options.view.size
-        return RandomViews(self.n_users, size=size, fanout=size, refresh=self._refresh, seed=self.seed)
+        presence = self.presence if self.options.view.heal else None
+        return RandomViews(
+            self.n_users, size=size, fanout=size, refresh=self._refresh, seed=self.seed, presence=presence
+        )
 
     @property
     def messages_per_wake(self) -> int:
@@ -104,15 +116,15 @@ class PersGossip(Gossip):
 
     def on_wake(self, node: int, now: float) -> Sequence[int]:
         """Return the view, refreshed if it is time."""
-        drawn = self._draws.next_receivers(node)
+        drawn = self._draws.next_receivers(node, now)
         if self._due.take(node) or not self._view[node]:
             self._view[node] = self._refreshed(node, drawn)
             self._heard[node] = {}
-        return self._view[node]
+        return self._draws.healed(node, self._view[node], now)
 
     def on_missed_wake(self, node: int, now: float) -> None:
         """Pass over what this wake would have drawn; a refresh that fell due before it is made up for at the next."""
-        self._draws.next_receivers(node)
+        self._draws.missed(node, now)
         if self._due.take(node):
             self._view[node] = []
 

@@ -18,20 +18,31 @@ from pydantic import Discriminator, Field, Tag, model_validator
 
 from gossiprec.compute.tape import Behaviour, Op
 from gossiprec.options import LARGEST
-from gossiprec.overlay.static import StaticViewOptions, neighbors_in
-from gossiprec.overlay.views import RandomViews, StaticViews
+from gossiprec.overlay import SAMPLINGS
+from gossiprec.overlay.base import Setting, Views
+from gossiprec.overlay.exchange import ExchangeOptions
+from gossiprec.overlay.static import StaticViewOptions, graph_views
+from gossiprec.overlay.view_options import ExchangeView
+from gossiprec.overlay.views import RandomViews
 from gossiprec.protocols import PROTOCOLS
 from gossiprec.protocols.base import I64
 from gossiprec.protocols.gossip import CountedRefresh, Gossip, GossipOptions, ViewOptions, refresh_of
 
 
 def _kind_of_view(raw: Any) -> str:
-    graph = raw.get("graph") if isinstance(raw, dict) else getattr(raw, "graph", None)
-    return "ViewOptions" if graph is None else "StaticViewOptions"
+    told = {
+        key: raw.get(key) if isinstance(raw, dict) else getattr(raw, key, None)
+        for key in ("graph", "sampling")
+    }
+    if told["graph"] is not None:
+        return "StaticViewOptions"
+    return "ViewOptions" if told["sampling"] in (None, "uniform") else "ExchangeView"
 
 
 View: TypeAlias = Annotated[
-    Annotated[ViewOptions, Tag("ViewOptions")] | Annotated[StaticViewOptions, Tag("StaticViewOptions")],
+    Annotated[ViewOptions, Tag("ViewOptions")]
+    | Annotated[StaticViewOptions, Tag("StaticViewOptions")]
+    | Annotated[ExchangeView, Tag("ExchangeView")],
     Discriminator(_kind_of_view),
 ]
 
@@ -67,21 +78,28 @@ class RandGossip(Gossip):
         return [Behaviour(on_wake=(Op.PUSH,), on_receive=(Op.BLEND, Op.TRAIN))]
 
     @functools.cached_property
-    def _views(self) -> RandomViews | StaticViews:
+    def _views(self) -> Views:
         view = self.options.view
+        setting = Setting(self.n_users, self.options.fanout, self.seed, self.presence, self.profiles)
         if isinstance(view, StaticViewOptions):
-            neighbors = neighbors_in(view.graph, self.n_users, seed=self.seed, key="protocol.view.graph")
-            return StaticViews(neighbors, fanout=self.options.fanout, seed=self.seed)
+            return graph_views(view.graph, setting, key="protocol.view.graph")
+        if isinstance(view, ExchangeOptions):
+            return SAMPLINGS[view.sampling](view, setting)
         refresh = refresh_of(view.refresh, self.clock, self.seed)
         return RandomViews(
-            self.n_users, size=view.size, fanout=self.options.fanout, refresh=refresh, seed=self.seed
+            self.n_users,
+            size=view.size,
+            fanout=self.options.fanout,
+            refresh=refresh,
+            seed=self.seed,
+            presence=self.presence if view.heal else None,
         )
 
     @property
     def view_size(self) -> int | None:
-        """The whole view, unless a wake picks some of it."""
+        """The whole view, unless a wake picks some of it, or views may hold fewer."""
         size = self.options.view.size
-        return size if self.options.fanout == size else None
+        return size if self.options.fanout == size and isinstance(self.options.view, ViewOptions) else None
 
     def merge_weights(self, n_positives: I64) -> npt.NDArray[np.float64]:
         """Return the number of positives, or ones."""
@@ -89,11 +107,11 @@ class RandGossip(Gossip):
 
     def on_wake(self, node: int, now: float) -> Sequence[int]:
         """Return the peers of this wake."""
-        return self._views.next_receivers(node)
+        return self._views.next_receivers(node, now)
 
     def on_missed_wake(self, node: int, now: float) -> None:
-        """Pass over the peers of this wake."""
-        self._views.next_receivers(node)
+        """Let the draws of a wake pass that does not happen."""
+        self._views.missed(node, now)
 
     def predicted_fraction_met(self, rounds: float) -> float | None:
         """Return ``1 - exp(-P V / (N - 1))`` after V random views (specification, section 0.1b).
@@ -101,7 +119,7 @@ class RandGossip(Gossip):
         P is the number of peers of a view that are sent to while it lasts: fewer than its size, if `fanout` is.
         """
         view, wake = self.options.view, self.options.wake
-        if isinstance(view, StaticViewOptions):
+        if not isinstance(view, ViewOptions):
             return None
         unsent = (
             1.0 - self.options.fanout / view.size

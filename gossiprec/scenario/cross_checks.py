@@ -75,8 +75,8 @@ def _oversized(plain: dict[str, Any], n_users: int, n_items: int) -> Iterator[tu
         yield ("protocol", "participation"), f"found {participation}, which is no node out of {n_users}"
     concurrency = _number(protocol.get("aggregation"), "concurrency")
     if concurrency is not None and concurrency > n_users:
-        at = ("protocol", "aggregation", "concurrency")
-        yield at, f"found {concurrency}, but there are only {n_users} clients"
+        clients = ("protocol", "aggregation", "concurrency")
+        yield clients, f"found {concurrency}, but there are only {n_users} clients"
     for index, metric in enumerate(plain["evaluate"]["metrics"]):
         found = METRIC.fullmatch(metric)
         if found and ranks_all_items(metric) and int(found[3]) >= n_items:
@@ -84,6 +84,15 @@ def _oversized(plain: dict[str, Any], n_users: int, n_items: int) -> Iterator[tu
     for key in ("policies", "observers"):
         for index, entry in enumerate(plain[key]):
             yield from _population(entry, (key, index), n_users)
+    for key in ("sessions", "join", "leave"):
+        for index, entry in enumerate(plain["churn"][key]):
+            yield from _population(entry, ("churn", key, index), n_users)
+    for index, window in enumerate(plain["network"]["partitions"]):
+        at: KeyPath = ("network", "partitions", index)
+        for number, group in enumerate(window["groups"] or []):
+            yield from _population({"nodes": group}, (*at, "groups", number), n_users)
+        if (window["parts"] or 0) > n_users:
+            yield (*at, "parts"), f"found {window['parts']}, but there are only {n_users} nodes"
     for index, entry in enumerate(plain["observers"]):
         for path, size in _values(entry, "community_size", ("observers", index)):
             if size >= n_users:

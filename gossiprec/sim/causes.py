@@ -8,5 +8,8 @@ LOSS, RECEIVER_OFFLINE, SENDER_OFFLINE, RUN_ENDED, PARTITION = range(5)
 ARRIVED = -1
 """No cause: the message was delivered."""
 
+WAITS = -2
+"""No cause: the message has come to rest, until its receiver comes back."""
+
 OFFLINE, BUSY = range(2)
 """Causes of a missed wake: places in :data:`gossiprec.eventlog.schema.MISS_CAUSES`."""

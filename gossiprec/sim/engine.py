@@ -18,7 +18,7 @@ from typing import Any, Literal, Protocol
 import simpy
 from simpy.events import NORMAL
 
-from gossiprec.sim.causes import ARRIVED, BUSY, OFFLINE
+from gossiprec.sim.causes import ARRIVED, BUSY, OFFLINE, WAITS
 from gossiprec.sim.clock import WakeClock
 from gossiprec.sim.presence import Presence
 from gossiprec.sim.stretch import Happenings, Stretch
@@ -179,6 +179,12 @@ class Engine:
         self._mode = mode
         self._steering = steering
         self._hindered = work is not None or not presence.always
+        self._copied = transport.network.with_copies if transport.network.copies else None
+        self._woke = {
+            "inline": self._woke_inline, "stretch": self._woke_in_stretch, "step": self._woke_in_step
+        }[mode]  # fmt: skip
+        self._online = [False] * len(presence.changes)  # at the node's last ring
+        self._until = [0.0] * len(presence.changes)  # when that next changes
         self._stretch = Stretch()
         self._last_ring = (0.0, 0)
         self._rank = 0
@@ -248,7 +254,13 @@ class Engine:
         self.wakes_due -= 1
         left = self.wakes_left[node] = self.wakes_left[node] - 1
         cause = self._hindrance(node, now) if self._hindered else None
-        receivers = self._missed(node, now, cause) if cause is not None else self._control.on_wake(node, now)
+        if cause is None:
+            receivers = self._control.on_wake(node, now)
+            if self._copied is not None:
+                receivers = self._copied(node, receivers)
+        else:
+            self._control.on_missed_wake(node, now)
+            self._recorder.miss(now, node, cause)
         if left and self._next[node] is None:
             event.callbacks = event.reaction
             event.rank = self._rank
@@ -256,33 +268,32 @@ class Engine:
             self._next[node] = event
             self._agenda.put(event, now + self._clock.next_interval(node))
         if cause is None:
-            self._woke(node, now, rank, receivers)
-            self._steer()
+            self._woke(now, node, rank, receivers)
+            if self._steering is not None:
+                self._steer(self._steering)
         if not self.wakes_due:
             self._last_ring = now, rank
 
     def _hindrance(self, node: int, now: float) -> int | None:
         """Return why a clock rings in vain, if it does."""
-        if not self._presence.is_online(node, now):
+        if now >= self._until[node]:
+            self._until[node] = self._presence.next_change(node, now)
+            self._online[node] = self._presence.is_online(node, now)
+        if not self._online[node]:
             return OFFLINE
         return BUSY if self._work is not None and self._work.busy_until[node] > now else None
 
-    def _missed(self, node: int, now: float, cause: int) -> tuple[()]:
-        self._control.on_missed_wake(node, now)
-        self._recorder.miss(now, node, cause)
-        return ()
+    def _woke_inline(self, now: float, node: int, rank: int, receivers: Sequence[int]) -> None:
+        self._recorder.wake(now, node, receivers, now)
 
-    def _woke(self, node: int, now: float, rank: int, receivers: Sequence[int]) -> None:
-        """Record a wake, and put what it sends on its way."""
-        if self._mode == "inline":
-            self._recorder.wake(now, node, receivers, now)
-            return
+    def _woke_in_stretch(self, now: float, node: int, rank: int, receivers: Sequence[int]) -> None:
+        self._stretch.wake(now, node, rank, self._rank, receivers)
+        self._rank += len(receivers)
+        if self._work is not None:
+            self._stretch.ready(self._work.woke(node, now))
+
+    def _woke_in_step(self, now: float, node: int, rank: int, receivers: Sequence[int]) -> None:
         ready = now if self._work is None else self._work.woke(node, now)
-        receivers = self._transport.network.with_copies(node, receivers)
-        if self._mode == "stretch":
-            self._stretch.wake(now, node, rank, receivers, ready, self._rank)
-            self._rank += len(receivers)
-            return
         first = self._recorder.n_messages
         self._recorder.wake(now, node, receivers, ready)
         self._announce(first, receivers)
@@ -291,12 +302,15 @@ class Engine:
     def _arrive(self, outcome: Outcome) -> None:
         node, message, now = outcome.receiver, outcome.message, outcome.time
         self.now = now
+        if outcome.cause == WAITS:
+            return
         if outcome.cause != ARRIVED:
             self._recorder.drop(now, node, message, outcome.cause)
             return
         receivers = self._control.on_receive(node, message, now)
         ready = now if self._work is None else self._work.received(node, now)
-        receivers = self._transport.network.with_copies(node, receivers)
+        if self._copied is not None:
+            receivers = self._copied(node, receivers)
         first = self._recorder.n_messages
         self._recorder.deliver(now, node, message, receivers, ready, outcome.queued)
         if self._steering and self._steering.factor != 1.0:
@@ -304,16 +318,17 @@ class Engine:
         if receivers:
             self._announce(first, receivers)
             self._post(node, first, receivers, ready)
-        self._steer()
+        if self._steering is not None:
+            self._steer(self._steering)
 
     def _announce(self, first: int, receivers: Sequence[int]) -> None:
         """Say which messages go out, to whom it concerns."""
         if self._steering and receivers:
             self._steering.on_sent(first, receivers)
 
-    def _steer(self) -> None:
+    def _steer(self, steering: Steering) -> None:
         """Move the next wake to where it is due."""
-        due = self._steering.next_wake(self.now) if self._steering else None
+        due = steering.next_wake(self.now)
         if due is not None and due != self._alarm:
             (node,) = self._clock.node_ids
             self._alarm = due
@@ -329,6 +344,6 @@ class Engine:
                 self._recorder.drop(now, receiver, message, cause)
             elif cause != ARRIVED:
                 self._transport.lose(
-                    Outcome(ready, rank, message, sender, receiver, cause, queued=0.0, waits=False)
+                    Outcome(ready, rank, message, sender, receiver, cause, queued=0.0, settled=ready)
                 )
             rank += 1

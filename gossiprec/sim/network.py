@@ -66,8 +66,10 @@ class Network:
 
     Attributes
     ----------
-    sent : list of int
-        Messages of every sender so far.
+    copies : bool
+        Whether messages can arrive twice.
+    instant : bool
+        Whether every message arrives the moment it is sent.
     """
 
     def __init__(
@@ -88,10 +90,11 @@ class Network:
         self._held_share, self._held_delay = reordering
         self._partitions = partitions
         self._seed = seed
+        self.copies = duplication > 0.0
         self._certain = latency.certain and loss == 0.0 and self._held_share == 0.0
         plain = self._certain and not latency.by_pair and not len(partitions)
         self.instant = plain and latency.constant == 0.0 and duplication == 0.0
-        self.sent = np.zeros(n_nodes, np.int64)
+        self._sent = np.zeros(n_nodes, np.int64)
         self._streams = NodeStreams(n_nodes, self._next_delays)
         self._twice = NodeStreams(n_nodes, self._doubled)
 
@@ -118,8 +121,6 @@ class Network:
 
     def with_copies(self, sender: int, receivers: Sequence[int]) -> Sequence[int]:
         """Return the receivers, and again those that get a second copy of their message."""
-        if self._duplication == 0.0 or not receivers:
-            return receivers
         return [*receivers, *[receiver for receiver in receivers if self._twice.take(sender)]]
 
     def _numbers(self, sender: npt.NDArray[Any]) -> I64:
@@ -128,8 +129,8 @@ class Network:
         order = np.argsort(sender, kind="stable")
         number = np.empty(len(sender), np.int64)
         number[order] = np.arange(len(sender)) - np.repeat(np.cumsum(counts) - counts, counts)
-        number += self.sent[sender]
-        self.sent += counts
+        number += self._sent[sender]
+        self._sent += counts
         return number
 
     def _next_delays(self, first: int, count: int) -> F64:

@@ -12,6 +12,9 @@ import numpy.typing as npt
 
 F64 = npt.NDArray[np.float64]
 
+SLICES = 64
+"""Slices of time in which a node's changes are looked for."""
+
 
 class Presence:
     """Times at which nodes come and go, all known before the run.
@@ -31,13 +34,22 @@ class Presence:
         self._starts: list[bool] = self.starts_online.tolist()
         self._times: list[list[float]] = [times.tolist() for times in self.changes]
         self.always = bool(self.starts_online.all()) and not any(self._times)
-        lengths = [len(times) for times in self._times]
+        lengths = np.array([len(times) for times in self._times], np.int64)
         self._ends = np.cumsum(lengths)
         self._firsts = self._ends - lengths
-        # Complex numbers are ordered by their real parts first: one sorted array holds the changes of all nodes.
-        self._keys = np.repeat(np.arange(len(lengths)), lengths) + 1j * np.concatenate(
-            [np.zeros(0), *self.changes]
-        )
+        self._nodes = np.repeat(np.arange(len(lengths)), lengths)
+        self._all = np.append(np.concatenate([np.zeros(0), *self.changes]), math.inf)
+        self._index()
+
+    def _index(self) -> None:
+        """Note for each node and slice of time where its changes begin: finding one is then a few steps."""
+        last = float(self._all[:-1].max(initial=0.0))
+        self._per_time = SLICES / last if last > 0.0 else 0.0
+        slices = np.minimum((self._all[:-1] * self._per_time).astype(np.int64), SLICES - 1)
+        n_nodes = len(self._ends)
+        counts = np.bincount(self._nodes * SLICES + slices, minlength=n_nodes * SLICES)
+        before = np.cumsum(counts) - counts
+        self._first_in = before.reshape(n_nodes, SLICES)
 
     @classmethod
     def forever(cls, n_nodes: int) -> Presence:
@@ -57,21 +69,26 @@ class Presence:
 
     def look_up(self, nodes: npt.NDArray[np.integer[Any]], times: F64) -> tuple[npt.NDArray[np.bool_], F64]:
         """Return whether each node is online at its time, and when it next goes or comes after it (inf: never)."""
-        place = np.searchsorted(self._keys, nodes + 1j * times, side="right")
+        slices = np.minimum(times * self._per_time, SLICES - 1).astype(np.int64)
+        place, end = self._first_in[nodes, slices], self._ends[nodes]
+        behind = np.flatnonzero((place < end) & (self._all[place] <= times))
+        while len(behind):
+            place[behind] += 1
+            here = place[behind]
+            behind = behind[(here < end[behind]) & (self._all[here] <= times[behind])]
         online = self.starts_online[nodes] ^ ((place - self._firsts[nodes]) % 2 == 1)
-        next_change = np.append(self._keys.imag, math.inf)[place]
-        return online, np.where(place < self._ends[nodes], next_change, math.inf)
+        return online, np.where(place < end, self._all[place], math.inf)
 
     def log(self) -> tuple[F64, npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
         """Return all changes in the order of time: time, node, whether it is online from then on.
 
         At the same time nodes go before others come.
         """
-        nodes = self._keys.real.astype(np.int64)
+        nodes, times = self._nodes, self._all[:-1]
         turn = np.arange(len(nodes)) - self._firsts[nodes]
         online = self.starts_online[nodes] ^ (turn % 2 == 0)
-        order = np.lexsort((nodes, online, self._keys.imag))
-        return self._keys.imag[order], nodes[order], online[order]
+        order = np.lexsort((nodes, online, times))
+        return times[order], nodes[order], online[order]
 
     def mean_online(self, end: float) -> float:
         """Return the share of the nodes that is online, on average from time 0 to `end`."""

@@ -65,14 +65,15 @@ class Stretch:
         self._ready: list[float] = []
         self._receivers: list[int] = []
 
-    def wake(
-        self, time: float, node: int, rank: int, receivers: Sequence[int], ready: float, first_rank: int
-    ) -> None:
-        """Note a wake and what it sent."""
+    def wake(self, time: float, node: int, rank: int, first_rank: int, receivers: Sequence[int]) -> None:
+        """Note a wake and what it sent, the first of it with rank `first_rank`."""
         self._rows += (node, rank, first_rank, len(receivers))
         self._times.append(time)
-        self._ready.append(ready)
         self._receivers += receivers
+
+    def ready(self, time: float) -> None:
+        """Note when the last wake's work is done; say it for every wake or for none."""
+        self._ready.append(time)
 
     def cut(self, transport: Transport, until: float, over: tuple[float, int] | None) -> Happenings:
         """Return all that happened since the last cut and before `until`.
@@ -83,7 +84,8 @@ class Stretch:
             Time and rank of the last ring of a clock, once it has rung.
         """
         node, rank, first_rank, count = np.array(self._rows, np.int64).reshape(-1, 4).T
-        time, ready = np.array(self._times), np.array(self._ready)
+        time = np.array(self._times)
+        ready = np.array(self._ready) if self._ready else time
         receiver = np.array(self._receivers, np.int64)
         wake = np.repeat(np.arange(len(node)), count)
         within = np.arange(len(wake)) - np.repeat(np.cumsum(count) - count, count)
@@ -96,7 +98,7 @@ class Stretch:
             receiver=receiver,
             cause=none,
             queued=np.zeros(len(wake)),
-            waits=none.astype(np.bool_),
+            settled=ready[wake],
         )
         # What is lost as it is sent is known before anything else happens: it takes the place of the wake.
         found = transport.carry(sent, np.where(ready == time, rank, -1)[wake], until, over)
@@ -124,6 +126,6 @@ def _merged(
         time=when[order],
         ready=np.concatenate([ready, found.time])[order],
         cause=column(wakes + ARRIVED, found.cause),
-        queued=np.concatenate([wakes, found.queued])[order],
+        queued=np.concatenate([wakes, np.where(found.cause == ARRIVED, found.queued, 0.0)])[order],
         receiver=receiver.astype(np.int32),
     )

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from gossiprec.sim.causes import ARRIVED, RECEIVER_OFFLINE, RUN_ENDED, SENDER_OFFLINE
+from gossiprec.sim.causes import ARRIVED, RECEIVER_OFFLINE, RUN_ENDED, SENDER_OFFLINE, WAITS
 from gossiprec.sim.network import Network
 from gossiprec.sim.presence import Presence
 from gossiprec.sim.sharing import Sharing
@@ -36,11 +36,11 @@ class Outcome(NamedTuple):
         Its place among what was scheduled: events of the same time happen in this order.
     message, sender, receiver : int
     cause : int
-        Of its loss, or ``ARRIVED``.
+        Of its loss, ``ARRIVED``, or ``WAITS``: not the end yet.
     queued : float
         Time lost to others on the shared bandwidth.
-    waits : bool
-        Nothing moves: the message lies somewhere until its receiver comes back.
+    settled : float
+        When it stopped moving: earlier than `time` if it waited for its receiver to come back.
     """
 
     time: float
@@ -50,7 +50,7 @@ class Outcome(NamedTuple):
     receiver: int
     cause: int
     queued: float
-    waits: bool
+    settled: float
 
 
 @dataclass(frozen=True)
@@ -64,13 +64,13 @@ class Outcomes:
     receiver: I64
     cause: I64
     queued: F64
-    waits: npt.NDArray[np.bool_]
+    settled: F64
 
     @classmethod
     def none(cls) -> Outcomes:
         """Return no outcomes."""
-        none = np.zeros(0, np.int64)
-        return cls(np.zeros(0), none, none, none, none, none, np.zeros(0), np.zeros(0, np.bool_))
+        none, nothing = np.zeros(0, np.int64), np.zeros(0)
+        return cls(nothing, none, none, none, none, none, nothing, nothing)
 
     def __len__(self) -> int:
         return len(self.time)
@@ -108,7 +108,7 @@ class Transport:
     Attributes
     ----------
     moving : int
-        Messages that will happen to their receivers or be lost without anybody coming back first.
+        Messages on the move: neither at their ends nor at rest, waiting for somebody to come back.
     """
 
     def __init__(
@@ -154,7 +154,7 @@ class Transport:
             return SENDER_OFFLINE
         if delay < 0.0:
             return int(-delay) - 1
-        outcome = Outcome(leave, rank, message, sender, receiver, ARRIVED, 0.0, False)
+        outcome = Outcome(leave, rank, message, sender, receiver, ARRIVED, 0.0, leave)
         if self._sharing is None:
             self._arrive(outcome, delay)
             return ARRIVED
@@ -167,7 +167,7 @@ class Transport:
     def lose(self, outcome: Outcome) -> None:
         """Let a message be lost later."""
         self.moving += 1
-        heappush(self._queue, outcome)
+        heappush(self._queue, outcome._replace(settled=outcome.time))
 
     def _step_transfers(self, sharing: Sharing) -> None:
         """Let the next transfer start or end."""
@@ -188,13 +188,9 @@ class Transport:
         if self._in_order:
             outcome = self._after_the_last(outcome)
         if not self._always and not self._presence.is_online(outcome.receiver, outcome.time):
-            if self._held:
-                back = self._presence.next_change(outcome.receiver, outcome.time)
-                heappush(self._queue, outcome._replace(time=back, waits=True))
-                return
-            outcome = outcome._replace(cause=RECEIVER_OFFLINE)
+            outcome = outcome._replace(cause=WAITS if self._held else RECEIVER_OFFLINE)
         self.moving += 1
-        heappush(self._queue, outcome)
+        heappush(self._queue, outcome._replace(settled=outcome.time))
 
     def _after_the_last(self, outcome: Outcome) -> Outcome:
         link = outcome.sender, outcome.receiver
@@ -210,7 +206,12 @@ class Transport:
             self._step_transfers(sharing)
         if queue and (queue[0].time < time or (queue[0].time == time and queue[0].rank < rank)):
             outcome = heappop(queue)
-            self.moving -= not outcome.waits
+            if outcome.settled < outcome.time:
+                return outcome
+            self.moving -= 1
+            if outcome.cause == WAITS:
+                back = self._presence.next_change(outcome.receiver, outcome.time)
+                heappush(queue, outcome._replace(time=back, cause=ARRIVED))
             return outcome
         return None
 
@@ -269,7 +270,7 @@ class Transport:
         done, delay = self._transfers.part(place), self._delays[place]
         self._transfers, self._delays = self._transfers.part(~ended), self._delays[~ended]
         queued = np.maximum(0.0, time - (done.time + sharing.unhindered(done.sender, done.receiver)))
-        broken = done.with_(time=time, cause=np.full(len(time), SENDER_OFFLINE)).part(~whole)
+        broken = done.with_(time=time, settled=time, cause=np.full(len(time), SENDER_OFFLINE)).part(~whole)
         there = done.with_(time=time, queued=queued).part(whole)
         return Outcomes.joined([broken, self._arrivals(there, delay[whole])])
 
@@ -279,11 +280,11 @@ class Transport:
         if self._in_order:
             time = self._in_turn(sent, time)
         if self._always:
-            return sent.with_(time=time)
+            return sent.with_(time=time, settled=time)
         online, back = self._presence.look_up(sent.receiver, time)
         if self._held:
-            return sent.with_(time=np.where(online, time, back), waits=~online)
-        return sent.with_(time=time, cause=np.where(online, ARRIVED, RECEIVER_OFFLINE))
+            return sent.with_(time=np.where(online, time, back), settled=time)
+        return sent.with_(time=time, settled=time, cause=np.where(online, ARRIVED, RECEIVER_OFFLINE))
 
     def _in_turn(self, sent: Outcomes, time: F64) -> F64:
         """Return times at which no message overtakes an earlier one of its link."""
@@ -296,14 +297,13 @@ class Transport:
 
 
 def _ended(outcomes: Outcomes, until: float, time: float, rank: int) -> Outcomes:
-    """Give up what waits for longer than anything moves, once the last that moves is due."""
-    moving = outcomes.part(~outcomes.waits)
-    if len(moving):
-        last = np.lexsort((moving.rank, moving.time))[-1]
-        time, rank = max((time, rank), (float(moving.time[last]), int(moving.rank[last])))
+    """Give up what waits for longer than anything moves, once the last that moves has settled."""
+    if len(outcomes):
+        last = np.lexsort((outcomes.rank, outcomes.settled))[-1]
+        time, rank = max((time, rank), (float(outcomes.settled[last]), int(outcomes.rank[last])))
     if time >= until:
         return outcomes
-    later = outcomes.waits & ((outcomes.time > time) | ((outcomes.time == time) & (outcomes.rank > rank)))
+    later = (outcomes.time > time) | ((outcomes.time == time) & (outcomes.rank > rank))
     return outcomes.with_(
         time=np.where(later, time, outcomes.time),
         rank=np.where(later, rank + 1 + outcomes.rank, outcomes.rank),

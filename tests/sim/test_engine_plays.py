@@ -21,6 +21,7 @@ class Script:
     """A protocol, clock and network whose every answer is written down in the test."""
 
     node_ids = range(3)
+    copies = False
 
     def __init__(self, intervals, peers=None, delays=(), answers=None):
         self._intervals = {node: list(times) for node, times in enumerate(intervals)}
@@ -40,9 +41,6 @@ class Script:
 
     def on_missed_wake(self, node, now):
         self.missed.append((now, node))
-
-    def with_copies(self, sender, receivers):
-        return receivers
 
     def one(self, sender, receiver, leave):
         delay = self._delays.pop(0)

@@ -10,14 +10,26 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import topologies
+from topologies import likeness
+from topologies.likeness import place_likeness, taste_likeness
 
+ITEMS = [np.random.default_rng(node).choice(30, 12, replace=False) for node in range(10)]
+PLACES = np.random.default_rng(7).uniform((40, 0), (50, 10), (10, 2))
 FAMILIES = {
     "ring": lambda seed: topologies.ring(10, 4),
+    "torus": lambda seed: topologies.torus(12),
     "random_regular": lambda seed: topologies.random_regular(10, 3, seed),
     "complete": lambda seed: topologies.complete(10),
     "star": lambda seed: topologies.star(10),
     "watts_strogatz": lambda seed: topologies.watts_strogatz(10, 4, 0.3, seed),
     "erdos_renyi": lambda seed: topologies.erdos_renyi(10, 0.3, seed),
+    "barabasi_albert": lambda seed: topologies.barabasi_albert(10, 2, seed),
+    "stochastic_block": lambda seed: topologies.stochastic_block(10, seed, blocks=2, within=0.8, between=0.2),
+    "blocks_by_taste": lambda seed: topologies.blocks_by_taste(
+        ITEMS, seed, nearest=3, within=0.9, between=0.3
+    ),
+    "nearest_by_taste": lambda seed: topologies.nearest_by_taste(ITEMS, 4),
+    "nearest_by_place": lambda seed: topologies.nearest_by_place(PLACES, 4),
 }
 
 
@@ -30,7 +42,7 @@ def test_graph_is_connected_and_simple_over_the_first_numbers(family):
     for seed in range(20):
         graph = FAMILIES[family](seed)
 
-        assert sorted(graph) == list(range(10))
+        assert sorted(graph) == list(range(12 if family == "torus" else 10))
         assert nx.is_connected(graph)
         assert nx.number_of_selfloops(graph) == 0
 
@@ -44,7 +56,17 @@ def test_the_same_arguments_give_the_same_graph(family):
     assert edges(FAMILIES[family](3)) == first
 
 
-@pytest.mark.parametrize("family", ["random_regular", "watts_strogatz", "erdos_renyi"])
+@pytest.mark.parametrize(
+    "family",
+    [
+        "random_regular",
+        "watts_strogatz",
+        "erdos_renyi",
+        "barabasi_albert",
+        "stochastic_block",
+        "blocks_by_taste",
+    ],
+)
 def test_another_seed_gives_another_graph(family):
     assert len({str(edges(FAMILIES[family](seed))) for seed in range(10)}) > 5
 
@@ -70,6 +92,92 @@ def test_every_node_of_a_random_regular_graph_has_its_degree(degree, extra, seed
 
 def test_the_centre_of_a_star_is_node_0():
     assert edges(topologies.star(4)) == [(0, 1), (0, 2), (0, 3)]
+
+
+def test_a_torus_links_the_four_around_and_wraps():
+    graph = topologies.torus(12, rows=3)  # 0 1 2 3 / 4 5 6 7 / 8 9 10 11
+
+    assert sorted(graph[5]) == [1, 4, 6, 9]
+    assert sorted(graph[0]) == [1, 3, 4, 8]
+    assert set(dict(graph.degree).values()) == {4}
+
+
+@pytest.mark.parametrize(("n", "columns"), [(9, 3), (12, 4), (36, 6), (943, 41)])
+def test_a_torus_is_as_square_as_its_size_allows(n, columns):
+    assert topologies.torus(n).has_edge(0, columns)
+
+
+def test_newcomers_bring_their_links_to_a_star():
+    graph = topologies.barabasi_albert(50, 3, 1)
+
+    assert edges(graph.subgraph(range(4))) == [(0, 1), (0, 2), (0, 3)]
+    assert all(len([peer for peer in graph[node] if peer < node]) == 3 for node in range(4, 50))
+
+
+def test_blocks_are_of_consecutive_nodes_and_as_equal_as_can_be():
+    blocks = nx.get_node_attributes(
+        topologies.stochastic_block(10, 1, blocks=3, within=1, between=1), "block"
+    )
+
+    assert [blocks[node] for node in range(10)] == [0] * 4 + [1] * 3 + [2] * 3
+
+
+def test_blocks_may_have_sizes_and_probabilities_of_their_own():
+    always, never = 1.0, 0.0
+    table = [[always, never, always], [never, never, always], [always, always, never]]
+    graph = topologies.stochastic_block(6, 1, sizes=[2, 2, 2], probabilities=table)
+
+    assert edges(graph) == [(0, 1), *((a, b) for a in range(4) for b in (4, 5))]
+
+
+def test_nodes_of_like_taste_are_linked_and_ties_go_to_the_lower_id():
+    items = [[0, 1, 2], [0, 1, 2, 3], [2, 3, 4], [4, 5], [0, 1]]
+    # Jaccard of 0: 3/4 with 1. Of 2: 2/5 with 1, 1/4 with 3, 1/5 with 0. Of 3: 1/4 with 2. Of 4: 2/3 with 0, 1/2 with 1
+    assert edges(topologies.nearest_by_taste(items, 1)) == [(0, 1), (0, 4), (1, 2), (2, 3)]
+    assert edges(topologies.nearest_by_taste([[1]] * 4, 1)) == [(0, 1), (0, 2), (0, 3)]
+
+
+def test_nodes_that_are_near_on_the_globe_are_linked_across_the_date_line():
+    places = [(0, 179.5), (0, -179.5), (0, 176), (0, -170)]
+
+    assert edges(topologies.nearest_by_place(places, 1)) == [(0, 1), (0, 2), (1, 3)]
+
+
+def test_distances_are_those_of_the_haversine_library():
+    from haversine import haversine_vector
+
+    places = np.random.default_rng(1).uniform((-90, -180), (90, 180), (40, 2))
+    expected = haversine_vector(np.repeat(places, 40, axis=0), np.tile(places, (40, 1))).reshape(40, 40)
+
+    np.testing.assert_allclose(-place_likeness(places), expected, rtol=1e-6, atol=1e-3)
+
+
+@given(st.lists(st.sets(st.integers(0, 12), max_size=8), min_size=2, max_size=8))
+def test_likeness_of_taste_is_the_jaccard_similarity(items):
+    likeness = taste_likeness([sorted(own) for own in items])
+    for a, one in enumerate(items):
+        for b, other in enumerate(items):
+            union = one | other
+            assert likeness[a, b] == (len(one & other) / len(union) if union else 0)
+
+
+def test_communities_of_taste_become_the_blocks():
+    """Two groups that share no item; 1 in 20 links lead out of a group, half of all would if blocks were of chance."""
+    rng = np.random.default_rng(3)
+    group = rng.permutation(np.repeat([0, 1], 20))
+    items = [10 * g + rng.choice(10, 6, replace=False) for g in group]
+    graph = topologies.blocks_by_taste(items, 1, nearest=8, within=0.5, between=0.02)
+    block = nx.get_node_attributes(graph, "block")
+
+    assert all(
+        len(
+            {block[node] for node in range(40) if group[node] == g}
+            & {block[node] for node in range(40) if group[node] != g}
+        )
+        == 0
+        for g in (0, 1)
+    )
+    assert np.mean([group[a] != group[b] for a, b in graph.edges]) < 0.15
 
 
 def test_a_complete_graph_has_every_link():
@@ -108,6 +216,25 @@ def test_links_of_a_random_graph_are_as_many_as_its_probability_says():
         ("erdos_renyi", (1, 0.5, 1), "at least 2"),
         ("erdos_renyi", (9, -0.1, 1), "from 0 to 1"),
         ("erdos_renyi", (50, 0.01, 1), "no connected graph in 100 attempts; raise p"),
+        ("torus", (7,), "no product of two numbers from 3 on; 9 nodes would fill a torus"),
+        ("torus", (10,), "12 nodes would fill a torus"),
+        ("torus", (12, 5), "found 5 rows for 12 nodes"),
+        ("torus", (12, 6), "found 6 rows for 12 nodes"),
+        ("barabasi_albert", (5, 5, 1), "from 1 to 4"),
+        ("barabasi_albert", (5, 0, 1), "from 1 to 4"),
+        ("stochastic_block", (5, 1, 6), "found 6 blocks, must be from 1 to 5"),
+        ("stochastic_block", (5, 1, 2, (2, 2)), "add up to 4"),
+        ("stochastic_block", (5, 1, 2, (5, 0)), "each must be positive"),
+        ("stochastic_block", (6, 1, 2, None, 1.5), "found within = 1.5"),
+        ("stochastic_block", (6, 1, 2, None, 0.5, float("nan")), "found between = nan"),
+        ("stochastic_block", (20, 1, 2, None, 0.9, 0.0), "no connected graph in 100 attempts; raise between"),
+        ("stochastic_block", (6, 1, 2, None, 0.5, 0.5, ((1.0,),)), "must be 2 rows of 2"),
+        ("stochastic_block", (6, 1, 2, None, 0.5, 0.5, ((1, 0.5), (0.2, 1))), "not symmetric"),
+        ("nearest_by_taste", ([[1], [1], [2]], 3), "from 1 to 2"),
+        ("nearest_by_taste", ([[1], [1], [2], [2]], 1), "in 2 parts, the largest of 2 nodes"),
+        ("nearest_by_place", ([(0, 0), (91, 0)], 1), "found latitude 91.0, longitude 0.0 for node 1"),
+        ("nearest_by_place", ([(0, 0), (float("nan"), 0)], 1), "for node 1"),
+        ("nearest_by_place", ([0, 1], 1), "must be .n, 2."),
     ],
 )
 def test_impossible_graphs_are_refused(family, arguments, message):
@@ -139,3 +266,11 @@ def test_the_package_imports_nothing_of_gossiprec():
             names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
             names += [node.module or ""] if isinstance(node, ast.ImportFrom) else []
             assert not any(name.split(".")[0] == "gossiprec" for name in names)
+
+
+@pytest.mark.parametrize("family", ["nearest_by_taste", "nearest_by_place", "blocks_by_taste"])
+def test_likeness_is_the_same_block_by_block(family, monkeypatch):
+    whole = edges(FAMILIES[family](1))
+    monkeypatch.setattr(likeness, "BLOCK_CELLS", 31)  # three rows of ten at a time
+
+    assert edges(FAMILIES[family](1)) == whole

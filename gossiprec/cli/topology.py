@@ -1,0 +1,231 @@
+"""``gossiprec topology``: list, make, measure, draw and compare the graphs that nodes talk along."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+if TYPE_CHECKING:
+    from gossiprec.cli.named_graphs import Named
+
+Command = TypeVar("Command", bound=Callable[..., object])
+
+_WHAT = "WHAT is a family (ring, or with options ring:k=4), a frozen graph, a file of a graph, or a scenario."
+
+
+@click.group()
+def topology() -> None:
+    """List, make, measure, draw and compare the graphs that nodes talk along.
+
+    \b
+    gossiprec topology list
+    gossiprec topology make watts-strogatz --nodes 100 --set k=6 --out small-world.graphml
+    gossiprec topology inspect karate-club
+    gossiprec topology inspect scenarios/rand_gossip.yaml
+    gossiprec topology compare ring:k=4 torus random-regular:degree=4 --nodes 100
+    gossiprec topology draw karate-club small-world.graphml --out pictures/two
+    """  # noqa: D301
+
+
+def _drawing(command: Command) -> Command:
+    """Add the options that say how a family is drawn."""
+    options = (
+        click.option("--nodes", type=click.IntRange(min=1), help="Number of nodes, for families."),
+        click.option(
+            "--set", "settings", multiple=True, metavar="KEY=VALUE", help="An option of the families; repeatable."
+        ),
+        click.option(
+            "--seed", default=1, show_default=True, type=click.IntRange(0, 2**63 - 1),
+            help="Gives families the graph that a scenario of this seed and size has.",
+        ),
+    )  # fmt: skip
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+def _meeting(command: Command) -> Command:
+    """Add the options that say what is asked of graphs."""
+    options = (
+        click.option(
+            "--fraction", default=0.5, show_default=True, type=click.FloatRange(0, 1),
+            help="Share of the others that a node is to hear from.",
+        ),
+        click.option(
+            "--fanout", default=3, show_default=True, type=click.IntRange(min=1),
+            help="Peers that a node sends to at a wake; scenarios state their own.",
+        ),
+        click.option("--json", "as_json", is_flag=True, help="Print JSON, with the ids of the colluders."),
+    )  # fmt: skip
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+@topology.command("list")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def list_(as_json: bool) -> None:
+    """List the families with their options, and the frozen graphs."""
+    import topologies
+    from topologies.frozen_graphs import frozen_summary
+
+    families: dict[str, Any] = {
+        name: {
+            "summary": family.summary,
+            "options": {
+                key: {"meaning": option.meaning, "default": _default(option)}
+                for key, option in family.options.items()
+            },
+        }
+        for name, family in topologies.families().items()
+    }
+    frozen = {name: frozen_summary(name) for name in topologies.frozen_names()}
+    if as_json:
+        click.echo(json.dumps({"families": families, "frozen": frozen}, indent=2))
+        return
+    click.echo("families:")
+    for name, said in families.items():
+        click.echo(f"  {name:22} {said['summary'].removeprefix('Return ')}")
+        for key, option in said["options"].items():
+            click.echo(f"    {key:20} {option['meaning']}  [{option['default']}]")
+    click.echo("frozen graphs:")
+    for name, summary in frozen.items():
+        click.echo(f"  {name:22} {summary}")
+
+
+@topology.command()
+@click.argument("what", metavar="WHAT")
+@_drawing
+@click.option(
+    "--out", required=True, type=click.Path(dir_okay=False, path_type=Path),
+    help="File to write: .graphml, .edges or .json.",
+)  # fmt: skip
+@click.option("--overwrite", is_flag=True, help="Replace the file if it exists.")
+def make(
+    what: str, nodes: int | None, settings: tuple[str, ...], seed: int, out: Path, overwrite: bool
+) -> None:
+    """Write the graph that WHAT names to a file: draw a family, or convert a file."""
+    from gossiprec.cli.named_graphs import Asked, named
+    from gossiprec.errors import ScenarioError
+    from gossiprec.eventlog.disk import replace_file
+    from gossiprec.overlay.graphs import scenario_errors
+    from topologies.files import format_of, graph_text
+
+    with scenario_errors("--out"):
+        kind = format_of(out)
+    if out.exists() and not overwrite:
+        raise ScenarioError(f"{out} exists; choose another name, or give --overwrite")
+    found = named(what, Asked(nodes, seed, settings))
+    if len(found) != 1 or found[0].graph is None:
+        raise ScenarioError(
+            f"{what}: found {'no graph' if len(found) == 1 else f'{len(found)} graphs'}, must be one"
+        )
+    replace_file(out, graph_text(found[0].graph, kind).encode())
+    click.echo(f"{out}: {len(found[0].graph)} nodes, {found[0].graph.number_of_edges()} links")
+
+
+@topology.command(epilog=_WHAT)
+@click.argument("what", metavar="WHAT...", nargs=-1, required=True)
+@_drawing
+@_meeting
+def inspect(
+    what: tuple[str, ...],
+    nodes: int | None,
+    settings: tuple[str, ...],
+    seed: int,
+    as_json: bool,
+    **meeting: Any,
+) -> None:
+    """Measure graphs: degrees, distances, mixing, who is met when, and who must collude to see every link."""
+    from gossiprec.cli.topology_text import described
+
+    measured = _measured(what, nodes, settings, seed, meeting)
+    click.echo(json.dumps(measured, indent=2) if as_json else "\n\n".join(map(described, measured)))
+
+
+@topology.command(epilog=_WHAT)
+@click.argument("what", metavar="WHAT...", nargs=-1, required=True)
+@_drawing
+@_meeting
+def compare(
+    what: tuple[str, ...],
+    nodes: int | None,
+    settings: tuple[str, ...],
+    seed: int,
+    as_json: bool,
+    **meeting: Any,
+) -> None:
+    """Measure graphs and print one table, a line for each."""
+    from gossiprec.cli.topology_text import table
+
+    measured = _measured(what, nodes, settings, seed, meeting)
+    click.echo(json.dumps(measured, indent=2) if as_json else table(measured))
+
+
+@topology.command(epilog=_WHAT)
+@click.argument("what", metavar="WHAT...", nargs=-1, required=True)
+@_drawing
+@click.option(
+    "--layout",
+    default="spring",
+    show_default=True,
+    type=click.Choice(["spring", "circular"]),
+    help="Places of nodes.",
+)
+@click.option(
+    "--out", required=True, type=click.Path(dir_okay=False, path_type=Path), metavar="STEM",
+    help="Files are STEM.csv, STEM.png and STEM.svg.",
+)  # fmt: skip
+def draw(
+    what: tuple[str, ...], nodes: int | None, settings: tuple[str, ...], seed: int, layout: Any, out: Path
+) -> None:
+    """Draw graphs, a panel for each, and in them colluders who see every link."""
+    from analysis import topology as picture
+    from gossiprec.errors import ScenarioError
+    from gossiprec.overlay.graphs import scenario_errors
+
+    found = _found(what, nodes, settings, seed, {})
+    without = [one.name for one in found if one.graph is None]
+    if without:
+        raise ScenarioError(
+            f"{', '.join(without)}: views are drawn anew at random; there is no graph to draw"
+        )
+    with scenario_errors("draw"):
+        paths = picture.draw([(one.name, one.graph) for one in found], out, layout=layout)
+    for path in paths:
+        click.echo(path)
+
+
+def _found(
+    what: Sequence[str], nodes: int | None, settings: Sequence[str], seed: int, meeting: Mapping[str, Any]
+) -> list[Named]:
+    from gossiprec.cli.named_graphs import Asked, named
+
+    asked = Asked(nodes, seed, settings, **meeting)
+    return [found for text in what for found in named(text, asked)]
+
+
+def _measured(
+    what: Sequence[str], nodes: int | None, settings: Sequence[str], seed: int, meeting: Mapping[str, Any]
+) -> list[dict[str, Any]]:
+    """Return the facts of each graph under its name."""
+    from gossiprec.overlay.graphs import scenario_errors
+    from topologies.facts import facts
+
+    measured = []
+    for one in _found(what, nodes, settings, seed, meeting):
+        with scenario_errors(one.name):
+            asked = {"fraction": meeting["fraction"], "fanout": one.fanout}
+            told = asked if one.graph is None else facts(one.graph, **asked)
+        measured.append({"name": one.name, **told, **one.more})
+    return measured
+
+
+def _default(option: Any) -> Any:
+    import topologies
+
+    return "required" if option.default is topologies.REQUIRED else option.default

@@ -1,0 +1,136 @@
+"""Facts of graphs as text and as a table."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from gossiprec.cli.results import percent
+
+Facts = Mapping[str, Any]
+LABEL_WIDTH = 22
+ROUNDING = 1e-12
+
+
+def number(value: float | None) -> str:
+    """Return a count as it is and any other number with three digits; ``-`` where there is none."""
+    if value is None:
+        return "-"
+    if isinstance(value, int):
+        return f"{value:,}"
+    return f"{value:,.0f}" if abs(value) >= 100 else f"{0.0 if abs(value) < ROUNDING else value:.3g}"
+
+
+def _links(facts: Facts) -> str:
+    return f"{number(facts['links'])} {'directed' if facts['directed'] else 'undirected'}"
+
+
+def _degree(facts: Facts) -> str:
+    low, mean, high = (number(facts[f"degree_{which}"]) for which in ("min", "mean", "max"))
+    return low if low == mean == high else f"{low} to {high}, mean {mean}"
+
+
+def _in_degree(facts: Facts) -> str:
+    deviation = number(facts["in_degree_deviation"])
+    return f"{facts['in_degree_min']} to {facts['in_degree_max']}, deviation {deviation}"
+
+
+def _parts(facts: Facts) -> str:
+    parts: int = facts["parts"]
+    return "1" if parts == 1 else f"{parts}, of which none hears from another"
+
+
+def _gap(facts: Facts) -> str:
+    return f"{number(facts['spectral_gap'])} (lazy walk {number(facts['lazy_spectral_gap'])})"
+
+
+def _can_meet(facts: Facts) -> str:
+    return (
+        "depends on how models do"
+        if facts["can_meet"] is None
+        else f"{percent(facts['can_meet'])} % of the others"
+    )
+
+
+def _wakes(facts: Facts) -> str:
+    share = f"{100 * facts['fraction']:g} % of the others"
+    wakes = facts["wakes_to_meet"]
+    return (
+        f"{share}: never"
+        if wakes is None
+        else f"{share}: {number(wakes)} (sending to {facts['fanout']} a wake)"
+    )
+
+
+def _colluders(facts: Facts) -> str:
+    return f"{facts['n_colluders']} suffice: {', '.join(map(str, facts['colluders'][:12]))}" + (
+        ", ..." if facts["n_colluders"] > 12 else ""
+    )
+
+
+ROWS: tuple[tuple[str, str, Callable[[Facts], str]], ...] = (
+    ("nodes", "nodes", lambda facts: number(facts["nodes"])),
+    ("links", "links", _links),
+    ("degree", "degree_mean", _degree),
+    ("in-degree", "in_degree_min", _in_degree),
+    ("connected parts", "parts", _parts),
+    ("diameter", "diameter", lambda facts: number(facts["diameter"])),
+    ("average distance", "average_distance", lambda facts: number(facts["average_distance"])),
+    ("clustering", "clustering", lambda facts: number(facts["clustering"])),
+    ("spectral gap", "spectral_gap", _gap),
+    ("can be met", "can_meet", _can_meet),
+    ("wakes to meet", "wakes_to_meet", _wakes),
+    (
+        "bound nP/(P+1)",
+        "cover_bound",
+        lambda facts: f"{number(facts['cover_bound'])} colluders see every link",
+    ),
+    ("colluders found", "n_colluders", _colluders),
+)
+"""Label, the fact that must be there, and how it is put."""
+
+
+def described(facts: Facts) -> str:
+    """Return what there is to say of one graph, a line for each measure."""
+    lines = [f"  {label:{LABEL_WIDTH}}{put(facts)}" for label, key, put in ROWS if key in facts]
+    return "\n".join([f"{facts['name']}", *lines])
+
+
+COLUMNS: tuple[tuple[str, Callable[[Facts], str]], ...] = (
+    ("nodes", lambda facts: number(facts.get("nodes"))),
+    ("links", lambda facts: number(facts.get("links"))),
+    ("degree", lambda facts: number(facts.get("degree_mean"))),
+    ("max", lambda facts: number(facts.get("degree_max"))),
+    ("diam", lambda facts: number(facts.get("diameter"))),
+    ("dist", lambda facts: number(facts.get("average_distance"))),
+    ("clust", lambda facts: number(facts.get("clustering"))),
+    ("gap", lambda facts: number(facts.get("spectral_gap"))),
+    ("lazy", lambda facts: number(facts.get("lazy_spectral_gap"))),
+    ("met %", lambda facts: percent(facts.get("can_meet"))),
+    ("wakes", lambda facts: number(facts.get("wakes_to_meet"))),
+    ("bound", lambda facts: number(facts.get("cover_bound"))),
+    ("cover", lambda facts: number(facts.get("n_colluders"))),
+)
+
+
+def table(measured: Sequence[Facts]) -> str:
+    """Return one line for each graph, below a line of headings, and what they mean."""
+    rows = [["", *(heading for heading, _ in COLUMNS)]]
+    rows += [[str(facts["name"]), *(put(facts) for _, put in COLUMNS)] for facts in measured]
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    lines = [
+        "  ".join(
+            [row[0].ljust(widths[0]), *(cell.rjust(w) for cell, w in zip(row[1:], widths[1:], strict=True))]
+        )
+        for row in rows
+    ]
+    return "\n".join([*(line.rstrip() for line in lines), "", _note(measured[0]["fraction"])])
+
+
+def _note(fraction: float) -> str:
+    return (
+        "diam, dist: largest and mean distance in hops; gap: 1 - |second eigenvalue| of the random walk (lazy: of\n"
+        "the lazy one); met: the share of the others that a node can hear from at all; wakes: until that is\n"
+        f"{100 * fraction:g} %, on average; bound: nP/(P+1) colluders see every link, P the mean degree; cover: so\n"
+        "many were found to suffice. -: there is none."
+    )

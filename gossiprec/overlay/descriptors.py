@@ -1,0 +1,145 @@
+"""Gossip of descriptors: views converge to the peers that are most alike.
+
+A descriptor says what a node's user is like; nodes pass on the descriptors they hold, and each keeps those of the peers
+most like itself. The *emulated* nodes tell one another their tastes here, which a real system would have to protect.
+
+References
+----------
+M. Jelasity, A. Montresor, O. Babaoglu, "T-Man: gossip-based fast overlay topology construction", Computer Networks 53
+(2009).
+S. Voulgaris, M. van Steen, "VICINITY: a pinch of randomness brings out the structure", Middleware 2013.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+from pydantic import Field
+
+from gossiprec.errors import ScenarioError
+from gossiprec.overlay import SAMPLINGS
+from gossiprec.overlay.base import Setting
+from gossiprec.overlay.exchange import Exchange, ExchangeOptions, View
+from gossiprec.rng import purpose_id, uniforms
+from topologies.likeness import Likeness, in_blocks, place_likeness, taste_likeness
+
+RANK = purpose_id("descriptor-rank")
+MOST_NODES = 20_000
+"""Nodes whose ranks of one another are kept: 4 bytes for each pair, 1.6 GB."""
+
+
+class DescriptorOptions(ExchangeOptions):
+    """Nodes pass on who is like whom, and keep the peers most like themselves."""
+
+    sampling: Literal["descriptors"]
+    rank: Literal["taste", "place", "random"] = Field(
+        default="taste",
+        description="likeness: Jaccard similarity of training items, nearness of homes, or drawn once (for comparison)",
+    )
+
+
+@SAMPLINGS.register("descriptors")
+class Descriptors(Exchange):
+    """At each wake a node pools its view with that of the peer whose descriptor is oldest, and with a random node's.
+
+    Notes
+    -----
+    The random node is what VICINITY takes from a layer of peer sampling below it; here it is drawn uniformly among the
+    nodes online. A peer found offline is not taken back on a descriptor made before it was found so.
+    """
+
+    Options = DescriptorOptions
+
+    def __init__(self, options: Any, setting: Setting) -> None:
+        super().__init__(options, setting)
+        self._ranks = [memoryview(row) for row in ranks(options.rank, setting)]
+        self._found_offline: list[dict[int, float]] = [{} for _ in range(setting.n_nodes)]
+
+    @property
+    def n_words(self) -> int:
+        """One for the random node."""
+        return 1
+
+    def exchange(self, node: int, now: float, words: Sequence[int]) -> None:
+        """Pool the views of the node and of its oldest peer that is online."""
+        own = self.views[node]
+        peer = self._oldest_online(node, now)
+        pooled = dict(own)
+        pooled.update((random, now) for random in self.introduced(node, now, words[0]))
+        if peer is not None:
+            for entry, time in self.views[peer].items():
+                if time > pooled.get(entry, -1.0):
+                    pooled[entry] = time
+            pooled[node] = pooled[peer] = now
+            self.views[peer] = self._likest(pooled, peer)
+        self.views[node] = self._likest(pooled, node)
+
+    def _oldest_online(self, node: int, now: float) -> int | None:
+        """Return the peer of the oldest descriptor, after removing those found offline."""
+        view = self.views[node]
+        while view:
+            peer = min(view, key=view.__getitem__)
+            if self.is_online(peer, now):
+                return peer
+            del view[peer]
+            self._found_offline[node][peer] = now
+        return None
+
+    def _likest(self, pooled: View, node: int) -> View:
+        offline = self._found_offline[node]
+        known = [peer for peer in pooled if peer != node and pooled[peer] >= offline.get(peer, 0.0)]
+        known.sort(key=self._ranks[node].__getitem__)
+        return {peer: pooled[peer] for peer in known[: self.size]}
+
+
+def ranks(rank: str, setting: Setting) -> npt.NDArray[np.int32]:
+    """Return the place of every node in each node's order of likeness, 0 for the likest; shape (n_nodes, n_nodes).
+
+    Ties go to the lower id; a node comes last in its own order.
+
+    Raises
+    ------
+    ScenarioError
+        If nothing is known of the users, their items have no places, or there are too many nodes.
+    """
+    key, n = "protocol.view.rank", setting.n_nodes
+    if n > MOST_NODES:
+        raise ScenarioError(
+            f"{key}: found {n} nodes, but likeness is kept for each pair of at most {MOST_NODES}; "
+            "lower dataset.limit_users, or take sampling: cyclon"
+        )
+    places = np.empty((n, n), np.int32)
+    for first, block in in_blocks(_likeness(rank, setting, key), n):
+        order = np.argsort(-block, axis=1, kind="stable")
+        np.put_along_axis(
+            places[first : first + len(block)], order, np.arange(n, dtype=np.int32)[None, :], axis=1
+        )
+    return places
+
+
+def _likeness(rank: str, setting: Setting, key: str) -> Likeness:
+    """Return what compares some nodes with all."""
+    profiles, n = setting.profiles, setting.n_nodes
+    if rank == "random":
+        return partial(_drawn_likeness, setting)
+    if profiles is None:
+        raise ScenarioError(f"{key}: found {rank!r}, but nothing is known of the users; take random")
+    if rank == "taste":
+        return partial(taste_likeness, [profiles.items[user] for user in range(n)])
+    if profiles.places is None:
+        raise ScenarioError(
+            f"{key}: found 'place', but the items of {profiles.dataset} have no places; "
+            "take taste, or check-in data such as synthetic-checkins"
+        )
+    return partial(place_likeness, profiles.places)
+
+
+def _drawn_likeness(setting: Setting, rows: slice) -> npt.NDArray[np.float64]:
+    """Return a likeness drawn once for each two nodes, the same for both."""
+    nodes = np.arange(setting.n_nodes)
+    some = nodes[rows, None]
+    return uniforms(setting.seed, np.maximum(some, nodes), np.minimum(some, nodes), RANK)

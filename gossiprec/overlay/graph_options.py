@@ -1,0 +1,172 @@
+"""How a scenario names a graph: a family with its options, a file, a frozen graph, or a sequence of them.
+
+The option sets of families are derived from what their functions declare (:mod:`topologies.registry`), so that a family
+is said once.
+"""
+
+from __future__ import annotations
+
+import functools
+from itertools import pairwise
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias, Union
+
+from pydantic import Discriminator, Field, Tag, create_model, field_validator
+
+import topologies
+from gossiprec.errors import suggestion
+from gossiprec.options import Options
+
+
+class FamilyGraph(Options):
+    """A graph drawn from a family, with its options; each family has a subclass."""
+
+    family: str
+
+    @property
+    def chosen(self) -> dict[str, Any]:
+        """The values of the family's own options."""
+        return {name: getattr(self, name) for name in topologies.families()[self.family].options}
+
+
+class FrozenGraph(Options):
+    """A graph that comes with gossiprec."""
+
+    frozen: str = Field(description="its name; `gossiprec topology list` tells them")
+
+    @field_validator("frozen")
+    @classmethod
+    def _known(cls, name: str) -> str:
+        known = topologies.frozen_names()
+        if name not in known:
+            raise ValueError(
+                f"unknown frozen graph {name!r}; known: {', '.join(known)}{suggestion(name, known)}"
+            )
+        return name
+
+
+class FileGraph(Options):
+    """A graph in a file, over nodes 0 .. n - 1."""
+
+    file: str = Field(min_length=1, description="path, from where the run is started")
+    format: Literal["graphml", "edges", "json"] | None = Field(
+        default=None, description="by the end of the file's name, if not stated"
+    )
+    directed: bool | None = Field(
+        default=None, description="whether links have a direction; as the file says, if not stated"
+    )
+
+
+def _derived(family: topologies.Family) -> type[FamilyGraph]:
+    """Return the option set of a family."""
+    fields: dict[str, Any] = {"family": (Literal[family.name], ...)}
+    fields |= {
+        name: (o.kind, Field(o.default, description=o.meaning, ge=o.least, le=o.most))
+        if o.default is not topologies.REQUIRED
+        else (o.kind, Field(description=o.meaning, ge=o.least, le=o.most))
+        for name, o in family.options.items()
+    }
+    name = "".join(word.capitalize() for word in family.name.split("-"))
+    return _known_here(
+        create_model(
+            name,
+            __base__=FamilyGraph,
+            __module__=__name__,
+            __doc__=family.summary,
+            **fields,
+        )
+    )
+
+
+@functools.cache
+def family_options() -> dict[str, type[FamilyGraph]]:
+    """Return the option set of every family, by its name."""
+    return {name: _derived(family) for name, family in topologies.families().items()}
+
+
+def _dated(graph: type[Any]) -> type[Any]:
+    """Return the option set of a graph that is in force from some time on."""
+    start = (float, Field(alias="from", ge=0, description="virtual time from which on it is in force"))
+    return _known_here(
+        create_model(
+            f"{graph.__name__}From", __base__=graph, __module__=__name__, __doc__=graph.__doc__, start=start
+        )
+    )
+
+
+def _known_here(model: type[Any]) -> type[Any]:
+    """File a derived class under its name in this module, where another process looks for it."""
+    globals()[model.__name__] = model
+    return model
+
+
+KINDS = {
+    "file": "FileGraph",
+    "frozen": "FrozenGraph",
+    "sequence": "GraphSequence",
+    "family": "FamilyGraph",
+}
+"""What a graph is, by the key that tells it; messages know keys from kinds because no kind is called like a key."""
+
+
+def kind_of_graph(raw: Any) -> str:
+    """Return the kind of graph that a scenario means, told by its key."""
+    for key, kind in KINDS.items():
+        if (raw.get(key) if isinstance(raw, dict) else getattr(raw, key, None)) is not None:
+            return kind
+    return KINDS["family"]
+
+
+if TYPE_CHECKING:
+    PlainGraph: TypeAlias = FamilyGraph | FileGraph | FrozenGraph
+    DatedGraph: TypeAlias = Any
+else:
+    _FAMILIES = tuple(family_options().values())
+
+    def _one_of(families: tuple[type, ...], file: type, frozen: type, **more: type) -> Any:
+        union = Annotated[Union[families], Field(discriminator="family")]  # noqa: UP007 - made of a tuple
+        kinds = {"FamilyGraph": union, "FileGraph": file, "FrozenGraph": frozen, **more}
+        return Annotated[
+            Union[tuple(Annotated[kind, Tag(key)] for key, kind in kinds.items())],  # noqa: UP007
+            Discriminator(kind_of_graph),
+        ]
+
+    PlainGraph = _one_of(_FAMILIES, FileGraph, FrozenGraph)
+    DatedGraph = _one_of(tuple(_dated(f) for f in _FAMILIES), _dated(FileGraph), _dated(FrozenGraph))
+
+
+class GraphSequence(Options):
+    """Graphs that follow one another, or a folder or JSON file of them."""
+
+    sequence: Annotated[str, Field(min_length=1)] | Annotated[tuple[DatedGraph, ...], Field(min_length=1)] = (
+        Field(
+            description="a list of graphs, each with `from`: the virtual time from which on it is in force; or a path"
+        )
+    )
+
+    @field_validator("sequence")
+    @classmethod
+    def _in_order(cls, sequence: Any) -> Any:
+        if isinstance(sequence, tuple):
+            check_starts([graph.start for graph in sequence])
+        return sequence
+
+
+def check_starts(starts: list[float]) -> None:
+    """Refuse times of snapshots that leave the start of the run without a graph, or are not in order.
+
+    Raises
+    ------
+    ValueError
+    """
+    if starts[0] != 0:
+        raise ValueError(
+            f"the first graph is in force from {starts[0]:g}; must be from 0, the start of the run"
+        )
+    if any(later <= earlier for earlier, later in pairwise(starts)):
+        raise ValueError(f"found graphs from {', '.join(f'{s:g}' for s in starts)}; times must ascend")
+
+
+if TYPE_CHECKING:
+    Graph: TypeAlias = PlainGraph | GraphSequence
+else:
+    Graph = _one_of(_FAMILIES, FileGraph, FrozenGraph, GraphSequence=GraphSequence)

@@ -1,0 +1,73 @@
+"""Draws of single wakes, for views that are known only when the wake comes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from gossiprec.rng import NodeStreams, philox_words
+
+Words = list[int]
+
+
+class WordStreams:
+    """So many random 32-bit words for each wake of each node: functions of (seed, purpose, node, wake number).
+
+    Parameters
+    ----------
+    n_nodes : int
+    n_words : int
+        For each wake, at least 1.
+    seed : int
+    purpose : int
+    """
+
+    def __init__(self, n_nodes: int, n_words: int, *, seed: int, purpose: int) -> None:
+        self._nodes = np.arange(n_nodes)[:, None]
+        self._n_words = n_words
+        self._seed = seed
+        self._purpose = purpose
+        self._streams = NodeStreams(n_nodes, self._words)
+
+    def take(self, node: int) -> Words:
+        """Return the words of the node's next wake."""
+        words: Words = self._streams.take(node)
+        return words
+
+    def _words(self, first: int, count: int) -> npt.NDArray[np.uint32]:
+        wakes = np.arange(first, first + count)
+        n_blocks = -(-self._n_words // 4)
+        blocks = [philox_words(self._seed, b, wakes, self._nodes, self._purpose) for b in range(n_blocks)]
+        return np.concatenate(blocks, axis=-1)[..., : self._n_words]
+
+
+def picked(pool: Sequence[int], n_picks: int, words: Sequence[int]) -> list[int]:
+    """Return distinct members of the pool, uniform over ordered choices; all of it, in its order, if it is no larger.
+
+    Equal to :func:`gossiprec.rng.distinct_below` on the same words, for a single choice.
+
+    Parameters
+    ----------
+    pool : sequence of int
+    n_picks : int
+    words : sequence of int
+        Random 32-bit words, at least `n_picks`.
+    """
+    if len(pool) <= n_picks:
+        return list(pool)
+    places: list[int] = []  # ascending
+    chosen = []
+    for k in range(n_picks):
+        place = words[k] * (len(pool) - k) >> 32
+        at = 0
+        for at, earlier in enumerate(places):  # noqa: B007
+            if place < earlier:
+                break
+            place += 1
+        else:
+            at = len(places)
+        places.insert(at, place)
+        chosen.append(pool[place])
+    return chosen

@@ -1,0 +1,49 @@
+"""The examples of docs/topologies.md, as they stand (in a process of their own: they register themselves)."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import yaml
+
+from gossiprec.overlay.static import StaticViewOptions
+
+PAGE = (Path(__file__).parents[2] / "docs" / "topologies.md").read_text()
+BEFORE = "import topologies.registry as registry; registry._FAMILIES.clear()\n"
+RUN = """
+import numpy as np
+from gossiprec.overlay.view_options import ExchangeView
+from gossiprec.overlay.base import Setting
+from gossiprec.sim.presence import Presence
+found = registry._FAMILIES["caves"].graph({"n": 15}, {})
+assert found.number_of_edges() == 30, found.number_of_edges()
+options = Wander.Options(sampling="wander", size=4)
+views = SAMPLINGS["wander"](options, Setting(20, 2, 1, Presence.forever(20)))
+sent = [list(views.next_receivers(node, float(wake))) for wake in range(10) for node in range(20)]
+assert all(node not in views.views[node] for node in range(20))
+assert len({tuple(to) for to in sent}) > 100
+"""
+
+
+def test_its_examples_run():
+    blocks = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
+    assert len(blocks) == 2
+    code = BEFORE + "\n".join([*blocks, RUN]).replace("from __future__ import annotations\n", "")
+
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+def test_its_sequence_is_one():
+    (block,) = re.findall(r"```yaml\n(.*?)```", PAGE, re.DOTALL)
+    found = StaticViewOptions.model_validate(yaml.safe_load(block)["view"])
+
+    assert [graph.start for graph in found.graph.sequence] == [0, 50, 80]
+
+
+def test_every_family_and_frozen_graph_is_named():
+    import topologies
+
+    for name in (*topologies.families(), *topologies.frozen_names()):
+        assert f"`{name}`" in PAGE

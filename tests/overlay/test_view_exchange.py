@@ -1,0 +1,219 @@
+"""Plays and properties of views that nodes exchange."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gossiprec.data.split import CheckIns, ItemSets, Transitions
+from gossiprec.errors import ScenarioError
+from gossiprec.overlay import SAMPLINGS
+from gossiprec.overlay.profiles import Profiles
+from gossiprec.sim.presence import Presence
+from tests.overlay.worlds_of_views import exchange, rounds
+
+VIEWS = {
+    "cyclon": {"sampling": "cyclon", "size": 4, "shuffle": 2},
+    "newscast": {"sampling": "newscast", "size": 4},
+    "descriptors": {"sampling": "descriptors", "size": 4, "rank": "random"},
+}
+
+
+def test_every_registered_sampling_is_played_here():
+    assert set(VIEWS) == set(SAMPLINGS)
+
+
+@pytest.mark.parametrize("name", VIEWS)
+@given(n_nodes=st.integers(5, 12), seed=st.integers(0, 2**40), gone=st.sets(st.integers(0, 11), max_size=3))
+def test_views_hold_distinct_others_and_wakes_send_to_distinct_peers_of_them(name, n_nodes, seed, gone):
+    presence = Presence([node not in gone for node in range(n_nodes)], [np.zeros(0)] * n_nodes)
+    views = exchange(VIEWS[name], n_nodes, fanout=3, seed=seed, presence=presence)
+    for number in range(6):
+        for node in range(n_nodes):
+            if not presence.is_online(node, number):
+                continue
+            receivers = views.next_receivers(node, float(number))
+            assert len(set(receivers)) == len(receivers) == min(3, len(views.views[node]))
+            assert set(receivers) <= set(views.views[node])
+            for owner, own in enumerate(views.views):
+                assert len(own) <= 4
+                assert owner not in own
+                assert set(own) <= set(range(n_nodes))
+
+
+@pytest.mark.parametrize("name", VIEWS)
+def test_the_same_seed_gives_the_same_views_and_another_seed_others(name):
+    def played(seed):
+        views = exchange(VIEWS[name], 20, seed=seed)
+        return rounds(views, 5), [list(own.items()) for own in views.views]
+
+    assert played(1) == played(1)
+    assert played(1) != played(2)
+
+
+@pytest.mark.parametrize("name", VIEWS)
+def test_a_missed_wake_takes_its_draws_with_it(name):
+    """The words of wake 1 are the same whether wake 0 happened or not."""
+    awake, away = exchange(VIEWS[name], 8), exchange(VIEWS[name], 8)
+    awake.next_receivers(3, 0.0)
+    away.missed(3, 0.0)
+
+    assert awake._words.take(3) == away._words.take(3)
+
+
+def started(view, n_nodes, views, **more):
+    """Return an overlay whose views are set by hand, as dictionaries of peers and ages or times."""
+    made = exchange(view, n_nodes, **more)
+    made.views = [dict(own) for own in views]
+    return made
+
+
+def test_cyclon_swaps_with_the_oldest_peer():
+    """Node 0 has 1 (oldest) and 2; it gives 1 its own entry and one of its others, and gets two of 1's in return."""
+    cyclon = started(
+        {"sampling": "cyclon", "size": 2, "shuffle": 2}, 5, [{1: -5.0, 2: 0.0}, {3: 0.0, 4: 0.0}, {}, {}, {}]
+    )
+    cyclon.next_receivers(0, 1.0)
+
+    assert set(cyclon.views[0]) == {3, 4}  # 1 was removed, 2 given away
+    assert set(cyclon.views[1]) == {0, 2}
+
+
+def test_cyclon_keeps_what_it_did_not_give_away_when_its_view_is_full():
+    held = [{1: -5.0, 2: 0.0, 3: 0.0}, {3: 0.0, 4: 0.0, 5: 0.0}, *[{}] * 4]
+    cyclon = started({"sampling": "cyclon", "size": 3, "shuffle": 1}, 6, held)
+    cyclon.next_receivers(0, 1.0)
+
+    assert {2, 3} <= set(cyclon.views[0])
+    assert 0 in cyclon.views[1]
+    assert len(cyclon.views[1]) == 3
+
+
+def test_cyclon_entries_keep_their_age_on_the_way_and_the_nodes_own_is_new():
+    """Node 1 has been awake ten times: an entry of age 1 with node 0 has age 1 with node 1, too."""
+    cyclon = started(
+        {"sampling": "cyclon", "size": 2, "shuffle": 2}, 4, [{1: -5.0, 2: 0.0}, {3: 8.0}, {}, {}]
+    )
+    cyclon._n_exchanges = [0.0, 10.0, 0.0, 0.0]
+    cyclon.next_receivers(0, 1.0)  # node 0's first wake: what it holds grows older by one
+
+    assert cyclon.views[1] == {0: 10.0, 2: 9.0}
+    assert cyclon.views[0] == {2: 0.0, 3: -1.0}  # age 2, as node 1 had it; there is room, so that 2 stays
+
+
+def test_cyclon_removes_the_peers_that_it_finds_offline():
+    presence = Presence([True, False, True, True, True], [np.zeros(0)] * 5)
+    held = [{1: -5.0, 2: -1.0, 3: 0.0}, *[{4: 0.0}] * 4]
+    cyclon = started({"sampling": "cyclon", "size": 3, "shuffle": 1}, 5, held, presence=presence)
+    cyclon.next_receivers(0, 1.0)
+
+    assert set(cyclon.views[0]) == {3, 4}  # 1 is away; 2, the oldest then, has swapped
+    assert set(cyclon.views[2]) == {4, 0}
+
+
+def test_newscast_leaves_both_with_the_freshest_of_both():
+    newscast = started(
+        {"sampling": "newscast", "size": 3}, 6, [{1: 1.0}, {2: 5.0, 3: 2.0, 4: 7.0}, *[{}] * 4]
+    )
+    newscast.next_receivers(0, 9.0)
+
+    assert newscast.views[0] == {1: 9.0, 4: 7.0, 2: 5.0}
+    assert newscast.views[1] == {0: 9.0, 4: 7.0, 2: 5.0}
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_newscast_keeps_the_fresher_of_two_entries(seed):
+    own = {1: 1.0, 2: 6.0, 3: 3.0}
+    newscast = started({"sampling": "newscast", "size": 4}, 6, [own, *[{2: 5.0, 3: 8.0}] * 5], seed=seed)
+    newscast.next_receivers(0, 9.0)
+    (peer,) = (peer for peer, time in newscast.views[0].items() if time == 9.0)  # the one drawn
+
+    for node, other in ((0, peer), (peer, 0)):
+        freshest = {1: 1.0, 2: 6.0, 3: 8.0, other: 9.0}
+        assert newscast.views[node] == {p: t for p, t in freshest.items() if p != node}
+
+
+@pytest.mark.parametrize("name", VIEWS)
+def test_a_node_that_knows_nobody_is_introduced_to_one_who_is_online(name):
+    presence = Presence([True, False, False, True, False], [np.zeros(0)] * 5)
+    views = started(VIEWS[name], 5, [{}] * 5, presence=presence)
+
+    assert views.next_receivers(0, 1.0) == [3] or name == "cyclon"
+    assert 0 in views.views[3]
+
+
+@pytest.mark.parametrize("name", VIEWS)
+def test_a_node_that_is_alone_sends_to_nobody(name):
+    presence = Presence([True, False, False, False, False], [np.zeros(0)] * 5)
+    views = exchange(VIEWS[name], 5, presence=presence)
+
+    assert views.next_receivers(0, 1.0) == []
+    assert views.views[0] == {}
+
+
+def test_a_peer_found_offline_comes_back_only_by_a_descriptor_that_is_newer():
+    presence = Presence([True, False, True], [np.zeros(0), np.array([5.0]), np.zeros(0)])
+    view = {"sampling": "descriptors", "size": 2, "rank": "random"}
+    views = started(view, 3, [{1: -1.0, 2: 0.0}, {}, {1: 0.0}], presence=presence)
+    views.next_receivers(0, 1.0)  # finds 1 away, then pools with 2, which still passes 1 on
+    assert set(views.views[0]) == {2}
+
+    views.views[2] = {1: 6.0}
+    views.next_receivers(0, 7.0)
+    assert set(views.views[0]) == {1, 2}
+
+
+def profiles(items, places=None):
+    users = np.repeat(np.arange(len(items)), [len(own) for own in items])
+    sets = ItemSets.from_pairs(users, np.concatenate(items), len(items))
+    if places is None:
+        return Profiles("toy", sets)
+    return Profiles("toy", sets, check_ins(places, [[user] for user in range(len(items))]))
+
+
+def check_ins(places, visited):
+    """Return what is known of users who visited these places, one after the other."""
+    items = np.concatenate(visited).astype(np.int32)
+    offsets = np.concatenate([[0], np.cumsum([len(own) for own in visited])])
+    moves = Transitions(
+        offsets, np.full(len(items), -1, np.int32), items, np.full(len(items), np.nan, np.float32)
+    )
+    return CheckIns(np.asarray(places, float), moves, moves)
+
+
+def test_descriptors_of_taste_find_the_likest():
+    """Chains of overlapping item sets: node u shares most with u - 1 and u + 1."""
+    toy = profiles([np.arange(10 * u, 10 * u + 30) for u in range(30)])
+    views = exchange({"sampling": "descriptors", "size": 2, "rank": "taste"}, 30, profiles=toy)
+    rounds(views, 30)
+
+    assert all(set(views.views[u]) == {u - 1, u + 1} for u in range(1, 29))
+
+
+def test_descriptors_of_place_find_the_nearest():
+    toy = profiles([np.array([u]) for u in range(20)], [(0.0, 3.0 * u) for u in range(20)])
+    views = exchange({"sampling": "descriptors", "size": 2, "rank": "place"}, 20, profiles=toy)
+    rounds(views, 30)
+
+    assert all(set(views.views[u]) == {u - 1, u + 1} for u in range(1, 19))
+
+
+def test_home_is_where_a_user_was_most_often_and_ties_go_to_the_lower_id():
+    known = check_ins([(0, 0), (1, 1), (2, 2)], [[2, 0, 2], [1, 0]])
+    sets = ItemSets(np.array([0, 1, 2]), np.array([0, 0], np.int32))
+
+    assert Profiles("toy", sets, known).places.tolist() == [[2.0, 2.0], [0.0, 0.0]]
+
+
+@pytest.mark.parametrize(
+    ("rank", "known", "message"),
+    [
+        ("taste", None, "found 'taste', but nothing is known of the users"),
+        ("place", profiles([np.array([1])] * 5), "the items of toy have no places"),
+    ],
+)
+def test_a_likeness_that_the_data_do_not_hold_is_an_error_of_the_scenario(rank, known, message):
+    with pytest.raises(ScenarioError, match=message):
+        exchange({"sampling": "descriptors", "size": 2, "rank": rank}, 5, profiles=known)

@@ -1,0 +1,74 @@
+"""Views heal: a peer that is away gives its place to one that is there."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from gossiprec.overlay.views import PeriodicRefresh, RandomViews
+from gossiprec.sim.presence import Presence
+
+N = 40
+
+
+def views(away, *, size=3, fanout=3, every=1, heals=True):
+    """Return the receivers of 30 wakes of every node, the nodes `away` being away from the start."""
+    presence = Presence([node not in away for node in range(N)], [np.zeros(0)] * N)
+    made = RandomViews(
+        N,
+        size=size,
+        fanout=fanout,
+        refresh=PeriodicRefresh(N, every=every),
+        seed=1,
+        presence=presence if heals else None,
+    )
+    return [[list(made.next_receivers(node, 0.5)) for _ in range(30)] for node in range(N)]
+
+
+def test_only_places_of_peers_that_are_away_change():
+    away = set(range(0, N, 2))
+    for before, after in zip(views(away, heals=False), views(away), strict=True):
+        for old, new in zip(before, after, strict=True):
+            assert len(new) == len(set(new)) == 3
+            assert not away & set(new)
+            assert [n for o, n in zip(old, new, strict=True) if o not in away] == [
+                o for o in old if o not in away
+            ]
+
+
+def test_nobody_sends_to_itself():
+    found = views(set(range(10, N)), size=2, fanout=2)
+
+    assert all(node not in receivers for node, wakes in enumerate(found) for receivers in wakes)
+
+
+def test_replacements_are_uniform():
+    """Half are away: 40 nodes x 30 wakes x 3 places; each of 20 is drawn in 1 / 20, deviation 0.0036: five of them."""
+    found = np.array(views(set(range(20)))).ravel()
+    share = np.bincount(found, minlength=N)[20:] / len(found)
+
+    assert share == pytest.approx(np.full(20, 0.05), abs=0.018)
+
+
+def test_a_replacement_stays_while_the_view_lasts():
+    assert all(len({tuple(row) for row in wakes[:10]}) == 1 for wakes in views(set(range(20)), every=10))
+
+
+def test_a_view_holds_fewer_where_not_enough_are_there():
+    found = views(set(range(2, N)))
+
+    assert all(row == [1] for row in found[0])
+    assert all(sorted(row) == [0, 1] for wakes in found[2:] for row in wakes)
+
+
+def test_replacements_are_not_among_the_view_that_a_wake_leaves_out():
+    away = set(range(0, N, 3))
+    whole = views(away, size=6, fanout=6, every=30, heals=False)
+    for node, wakes in enumerate(views(away, size=6, fanout=2, every=30)):
+        fresh = {peer for row in wakes for peer in row} - set(whole[node][0])
+        assert not fresh & away
+        assert all(len(set(row)) == 2 for row in wakes)
+
+
+def test_views_do_not_depend_on_healing_where_nobody_is_away():
+    assert views(set()) == views(set(), heals=False)

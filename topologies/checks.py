@@ -1,0 +1,52 @@
+"""Preconditions that several families share, and graphs that must be connected."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    import networkx as nx
+
+ATTEMPTS = 100
+"""Draws of a graph that must be connected before it is given up."""
+
+
+def check_size(n: int, least: int = 2) -> None:
+    """Refuse a graph over too few nodes."""
+    if n < least:
+        raise ValueError(f"found n = {n}, must be at least {least}")
+
+
+def check_probability(p: float, name: str = "p") -> None:
+    """Refuse what is no probability; NaN is none."""
+    if not 0 <= p <= 1:
+        raise ValueError(f"found {name} = {p}, must be from 0 to 1")
+
+
+def check_lattice_degree(n: int, k: int) -> None:
+    """Refuse a degree that a ring lattice of `n` nodes cannot have."""
+    if k < 2 or k % 2:
+        raise ValueError(f"found k = {k}, must be even and at least 2: half the neighbours lie on each side")
+    if k >= n:
+        raise ValueError(f"found k = {k}, but a node has only {n - 1} possible neighbours")
+
+
+def connected(draw: Callable[[np.random.Generator], nx.Graph], seed: int, remedy: str) -> nx.Graph:
+    """Draw until the graph is connected: the family's law, given that it is.
+
+    Raises
+    ------
+    ValueError
+        If none of :data:`ATTEMPTS` draws is; `remedy` says what to change.
+    """
+    import networkx as nx
+
+    rng = np.random.default_rng(seed)
+    for _ in range(ATTEMPTS):
+        graph = draw(rng)
+        if nx.is_connected(graph):
+            return graph
+    raise ValueError(f"found no connected graph in {ATTEMPTS} attempts; {remedy}")
