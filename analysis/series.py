@@ -46,6 +46,10 @@ class Run(Protocol):
     def adversaries(self) -> dict[str, tuple[npt.NDArray[Any], npt.NDArray[Any]]]:
         """Nodes and accuracies of the adversaries at the best round, by attack."""
 
+    @property
+    def positions(self) -> Columns:
+        """``positions.csv``: node, measure, value; empty where the run has not written it."""
+
     def events(self, kind: str) -> Columns:
         """Return the logged events of one kind, by column."""
 

@@ -191,7 +191,8 @@ def label_ends(figure: Figure, axes: Axes, ends: Sequence[LineEnd], *, gap_in: f
     box, (width, height) = axes.get_position(), figure.get_size_inches()
     beyond = 1 + gap_in / (width * box.width)
     line_height = 1.25 * LABEL_PT * POINT_IN / (height * box.height)
-    starts = [axes.transLimits.transform((end.x, end.y)).clip(0, 1) for end in ends]
+    place_of = (axes.transScale + axes.transLimits).transform  # through the scale, which may be logarithmic
+    starts = [place_of((end.x, end.y)).clip(0, 1) for end in ends]
     places = spread([float(y) for _, y in starts], gap=line_height, low=0.0, high=1.0)
     look: dict[str, Any] = {"linewidth": 0.7, "transform": axes.transAxes, "clip_on": False}
     for end, (x, y), place in zip(ends, starts, places, strict=True):

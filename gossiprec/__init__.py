@@ -1,6 +1,7 @@
 """gossiprec: an asynchronous peer-to-peer gossip emulator for recommender systems.
 
 Two names are all a notebook needs: :func:`simulate` runs a scenario, :func:`open_run` reads what a run wrote.
+:func:`resume` goes on with a run that ended early, :func:`replay` runs one again and compares.
 """
 
 from __future__ import annotations
@@ -10,16 +11,21 @@ from typing import TYPE_CHECKING, Any
 from gossiprec.version import __version__
 
 if TYPE_CHECKING:
-    from gossiprec.emulation import simulate
+    from gossiprec.emulation import replay, resume, simulate
     from gossiprec.eventlog import open_run
 
-__all__ = ["__version__", "open_run", "simulate"]
+__all__ = ["__version__", "open_run", "replay", "resume", "simulate"]
 
-_LAZY = {"simulate": "gossiprec.emulation", "open_run": "gossiprec.eventlog"}
+_LAZY = {
+    "simulate": "gossiprec.emulation",
+    "resume": "gossiprec.emulation",
+    "replay": "gossiprec.emulation",
+    "open_run": "gossiprec.eventlog",
+}
 
 
 def __getattr__(name: str) -> Any:
-    """Import the two entry points on first use: ``import gossiprec`` stays free of torch and numba."""
+    """Import the entry points on first use: ``import gossiprec`` stays free of torch and numba."""
     if name not in _LAZY:
         raise AttributeError(f"module 'gossiprec' has no attribute {name!r}")
     import importlib

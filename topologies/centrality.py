@@ -18,7 +18,9 @@ EXACT_UP_TO = 2000
 SAMPLES = 512
 """Nodes whose paths are counted in larger graphs."""
 
-_BLOCK = 128
+_BLOCK = 512
+
+Places = tuple[npt.NDArray[np.integer], npt.NDArray[np.integer]]
 
 
 def betweenness(
@@ -42,42 +44,56 @@ def betweenness(
 
     Notes
     -----
-    Normalised by (n - 1)(n - 2), as in networkx. Searches go level by level for many first nodes at once.
+    Normalised by (n - 1)(n - 2), as in networkx. Searches go level by level from many first nodes at once, and cost as
+    much as the links they meet: n * links altogether, however long the paths.
     """
     n = links.shape[0]
     if n < 3:
         return np.zeros(n)
     forward = sparse.csr_array((np.ones(links.nnz), links.indices, links.indptr), shape=(n, n))
-    backward = sparse.csr_array(forward.T)
     first = np.arange(n)
     if n > exact_up_to:
         first = np.sort(np.random.default_rng(seed).choice(n, samples, replace=False))
     total = np.zeros(n)
     for low in range(0, len(first), _BLOCK):
-        total += _dependencies(forward, backward, first[low : low + _BLOCK])
+        total += _dependencies(forward, first[low : low + _BLOCK])
     return np.asarray(total * (n / len(first)) / ((n - 1) * (n - 2)))
 
 
-def _dependencies(forward: Matrix, backward: Matrix, first: npt.NDArray[np.int64]) -> F64:
+def _dependencies(forward: Matrix, first: npt.NDArray[np.int64]) -> F64:
     """Return, summed over some first nodes, the paths' shares that lead through each node."""
-    n, here = forward.shape[0], np.arange(len(first))
-    paths = np.zeros((n, len(first)))
-    paths[first, here] = 1.0
-    reached = paths > 0
-    levels, front = [], paths.copy()
-    while front.any():
-        levels.append(front > 0)
-        front = backward @ front
-        front[reached] = 0.0
-        reached |= front > 0
-        paths += front
-    through = np.zeros_like(paths)
-    for nearer, farther in zip(levels[-2::-1], levels[:0:-1], strict=True):
+    searches, shape = np.arange(len(first)), (len(first), forward.shape[0])
+    backward = sparse.csr_array(forward.T)
+    depth, paths, through = np.full(shape, -1, np.int32), np.zeros(shape), np.zeros(shape)
+    levels: list[Places] = [(searches, first)]
+    found = np.ones(len(first))
+    while len(found):
+        at: Places = levels[-1]
+        depth[at], paths[at] = len(levels) - 1, found
+        at, counts = _entries(_sparse(at, found, shape) @ forward)
+        new = depth[at] < 0
+        levels.append((at[0][new], at[1][new]))
+        found = counts[new]
+    for level in range(len(levels) - 2, 0, -1):
         # Each path to a farther node leads through nearer ones, in proportion to the paths that reach these.
-        share = np.divide(1.0 + through, paths, out=np.zeros_like(paths), where=farther)
-        through += np.where(nearer, paths * (forward @ share), 0.0)
-    through[first, here] = 0.0
-    return np.asarray(through.sum(axis=1))
+        at = levels[level]
+        at, shares = _entries(_sparse(at, (1.0 + through[at]) / paths[at], shape) @ backward)
+        nearer = depth[at] == level - 1
+        at = (at[0][nearer], at[1][nearer])
+        through[at] += paths[at] * shares[nearer]
+    through[searches, first] = 0.0
+    return np.asarray(through.sum(axis=0))
+
+
+def _sparse(at: Places, values: F64, shape: tuple[int, int]) -> Matrix:
+    """Return a sparse array with these values at these places, which are in order of rows."""
+    ends = np.concatenate([[0], np.cumsum(np.bincount(at[0], minlength=shape[0]))])
+    return sparse.csr_array((values, at[1], ends), shape=shape)
+
+
+def _entries(array: Matrix) -> tuple[Places, F64]:
+    """Return the places and the values of a sparse array's entries, in order of rows."""
+    return (np.repeat(np.arange(array.shape[0]), np.diff(array.indptr)), array.indices), array.data
 
 
 def pagerank(links: Matrix, *, damping: float = 0.85, tolerance: float = 1e-10) -> F64:

@@ -18,7 +18,7 @@ momentum: a gradient is of one round.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
@@ -28,7 +28,7 @@ from gossiprec.attacks import ATTACKS
 from gossiprec.attacks.base import F32, I64, Attack, Meetings, Ranking, World
 from gossiprec.attacks.naming import TableKey, listed
 from gossiprec.attacks.scoring import Ids, Size, Sizes, refuse_moves
-from gossiprec.attacks.shadows import classifier, confidence, shadow_features, unit_rows
+from gossiprec.attacks.shadows import classifier, confidence, network_of, shadow_features, unit_rows
 from gossiprec.compute.planner import Sightings
 from gossiprec.compute.program import Program
 from gossiprec.errors import ScenarioError
@@ -37,6 +37,10 @@ from gossiprec.rng import generator
 
 if TYPE_CHECKING:
     import torch
+
+
+_STATE = ("seen", "changed", "features", "latest")
+"""Arrays that change in the course of a run."""
 
 
 class AIAOptions(Options):
@@ -128,6 +132,22 @@ class AIA(Attack):
         """Note who sends what."""
         self._sender_of = np.zeros(meetings.n_messages, np.int32)
         self._sender_of[meetings.message] = meetings.sender
+
+    def state(self, now: float) -> dict[str, Any]:
+        """Return the latest gradients and scores, the model sent, and the classifiers' weights."""
+        networks = [[p.detach().numpy() for p in network.parameters()] for network in self._networks]
+        return {
+            "sent": self._sent,
+            "networks": networks,
+            **{name: getattr(self, f"_{name}") for name in _STATE},
+        }
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Take them over."""
+        for name in _STATE:
+            setattr(self, f"_{name}", state[name])
+        self._sent = state["sent"]
+        self._networks = [network_of(weights) for weights in state["networks"]]
 
     @property
     def state_bytes(self) -> int:

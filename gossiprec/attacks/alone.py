@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import functools
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -13,6 +15,7 @@ from gossiprec.attacks.fictive import FictiveUsers
 from gossiprec.attacks.relevance import rule_code, rule_named
 from gossiprec.attacks.targets import TargetItems
 from gossiprec.compute.program import Program
+from gossiprec.eventlog.checkpoints import Live
 
 
 class ObserversAlone:
@@ -70,6 +73,7 @@ class ObserversAlone:
         self._seen_before = np.zeros(meetings.n_messages, np.bool_)
         self._sender_of = np.zeros(meetings.n_messages, np.int32)
         self._time_of = np.zeros(meetings.n_messages)
+        self._complete = meetings.complete
         if not meetings.complete:
             self._slot_at = np.full((n_adversaries, n_nodes), -1, np.int32)
             self._n_met = np.zeros(n_adversaries, np.int32)
@@ -79,6 +83,7 @@ class ObserversAlone:
         plan = cda_kernels.plan_slots if self._world.compiled else cda_kernels.plan_slots.py_func
         self._time_of[meetings.message] = meetings.time
         self._sender_of[meetings.message] = meetings.sender
+        self._arrivals = (meetings.message, self._adversary_of[meetings.receiver])
         table = (n_adversaries, n_nodes)
         n_free, used = np.zeros(n_adversaries, np.int32), np.zeros(n_adversaries, np.int64)
         plan(
@@ -111,6 +116,38 @@ class ObserversAlone:
         self._memory_offsets = np.concatenate([[0], np.cumsum(n_slots * self._lengths)])
         n_kept = int((self._momenta > 0).sum())
         self._memory = np.zeros((n_kept, int(self._memory_offsets[-1])), np.float32)
+
+    def state(self, now: float) -> dict[str, Any]:
+        """Return momentum models and scores at a report at time `now`, for a checkpoint."""
+        memory = Live(self._memory, functools.partial(self._live, now))
+        state = {"memory": memory, "latest": self._latest}
+        return state if self._complete else {**state, "slot_at": self._slot_at, "n_met": self._n_met}
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Take over what :meth:`state` gave."""
+        self._memory, self._latest = state["memory"], state["latest"]
+        if not self._complete:
+            self._slot_at, self._n_met = state["slot_at"], state["n_met"]
+
+    def _live(self, now: float) -> I64:
+        """Return the stretches of memory that will be read again, of all momenta."""
+        n_kept, size = self._memory.shape
+        return np.concatenate(
+            [self._live_slots(now) + b * size for b in range(n_kept)] or [np.zeros((0, 2), np.int64)]
+        )
+
+    def _live_slots(self, now: float) -> I64:
+        """Return those of one momentum: of pairs that have met and are to meet again."""
+        begins = self._memory_offsets[:-1]
+        if not self._complete:
+            return np.stack([begins, begins + self._n_met * self._lengths], axis=1)
+        message, adversary = self._arrivals
+        later = (self._time_of[message] > now) & (self._slot_of[message] >= 0)
+        message, adversary = message[later], adversary[later]
+        first = begins[adversary] + self._slot_of[message] * self._lengths[adversary]
+        first, next_use = np.unique(first, return_index=True)
+        held = self._seen_before[message[next_use]]
+        return np.stack([first, first + self._lengths[adversary[next_use]]], axis=1)[held]
 
     @property
     def state_bytes(self) -> int:

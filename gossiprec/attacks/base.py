@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -67,6 +68,8 @@ class World:
         Use compiled kernels: there are some for GMF and some for models of moves (PRME-G).
     hides_user : ndarray of bool, shape (n_nodes,)
         Nodes whose messages carry no user row: every receiver can tell.
+    meetings : Meetings
+        Deliveries as far as they are known before the run: where colluders are placed by them, and nothing else.
     own_rows : callable
         Returns the arena row of every node's present model, shape (n_nodes,). An observer reads those of its own
         nodes, and only in :meth:`Attack.rankings`.
@@ -80,7 +83,28 @@ class World:
     crew: Crew
     compiled: bool
     hides_user: npt.NDArray[np.bool_]
+    meetings: Meetings
     own_rows: Callable[[], I64]
+
+    def contacts(self, until: float = math.inf) -> Any:
+        """Return how often each user sends to each other one, as far as known before the run.
+
+        Parameters
+        ----------
+        until : float
+            Deliveries later than this virtual time are left out.
+
+        Returns
+        -------
+        scipy.sparse.csr_array of int64, shape (n_users, n_users)
+            Entry (u, v): deliveries from u to v.
+        """
+        from scipy import sparse  # here, because most runs need none
+
+        met, n = self.meetings, self.n_users
+        known = (met.time <= until) & (met.sender < n) & (met.receiver < n)
+        ends = (met.sender[known], met.receiver[known])
+        return sparse.csr_array((np.ones(len(ends[0]), np.int64), ends), shape=(n, n))
 
     @property
     def moves(self) -> Moves | None:
@@ -178,6 +202,11 @@ class Attack(Watcher, ABC):
     def pools(self) -> Sequence[I64]:
         """Groups of nodes that share what they receive; sightings for them are planned in the order of delivery."""
 
+    @property
+    def coalitions(self) -> Mapping[str, I64]:
+        """Members of the groups of users that share what they receive, by observer."""
+        return {}
+
     @abstractmethod
     def foresee(self, meetings: Meetings, first_pool: int) -> None:
         """Take the memory needed; called before the first observation.
@@ -194,6 +223,23 @@ class Attack(Watcher, ABC):
         self.foresee(Meetings(none, none, none, np.zeros(0), 0), 0)
         self.observe(rows, Program.empty(), np.zeros(0, np.int64))
         self.sight(rows, Sightings(none, none, none, none), 0, 0)
+
+    def state(self, now: float) -> Mapping[str, Any]:
+        """Return what the attack has learnt by the report at time `now`, for a checkpoint.
+
+        Names and plain values, lists, arrays (references will do: they are written before the run goes on) and
+        :class:`~gossiprec.eventlog.checkpoints.Live` arrays. What :meth:`foresee` computes need not be in it.
+
+        Raises
+        ------
+        NotImplementedError
+            If the attack does not say. A run with such an attack takes no checkpoints, and says so.
+        """
+        raise NotImplementedError(f"the attack {type(self).__name__} has no state() and restore()")
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Take over what :meth:`state` gave in an earlier process, after :meth:`foresee`."""
+        raise NotImplementedError(f"the attack {type(self).__name__} has no state() and restore()")
 
     @property
     @abstractmethod

@@ -13,8 +13,9 @@ A row trained elsewhere does not fit the victims' item tables, whose axes mean s
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -72,6 +73,15 @@ class FictiveUsers:
     def own(self) -> bool:
         """Whether adversaries look with their own present user row and shared weights."""
         return self.kind == "own_embedding"
+
+    def state(self) -> dict[str, Any]:
+        """Return the rows and how old they are, for a checkpoint."""
+        return {"users": self.users, "due": self.due, "n_fits": self.n_fits}
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Take over what :meth:`state` gave."""
+        for name in ("users", "due", "n_fits"):
+            getattr(self, name)[...] = state[name]
 
     def prepare(self) -> None:
         """Train what is trained once, if there is anyone to use it on."""

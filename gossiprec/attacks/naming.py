@@ -22,7 +22,28 @@ def observer_names(options: Any) -> list[str]:
         return [f"single-{100 * options.nodes.fraction:g}%"]
     if options.members is not None:
         return [f"coalition-{len(set(options.members))}-nodes"]
-    return [f"coalition-{100 * fraction:g}%" for fraction in listed(options.fraction)]
+    return [
+        f"coalition-{100 * fraction:g}%{_placed(how, victim, options.placement_until)}"
+        for fraction in listed(options.fraction)
+        for how, victim in places_of(options)
+    ]
+
+
+def places_of(options: Any) -> list[tuple[str, int | None]]:
+    """Return each placement of colluders, an eclipse once for each victim."""
+    victims = [] if options.victim is None else listed(options.victim)
+    return [
+        (how, victim)
+        for how in listed(options.placement)
+        for victim in (victims if how == "eclipse" else (None,))
+    ]
+
+
+def _placed(how: str, victim: int | None, until: float | None) -> str:
+    if how == "random":
+        return ""
+    around = "" if victim is None else f"-{victim}"
+    return f"-{how}{around}" + ("" if until is None else f"-until-{until:g}")
 
 
 def listed(value: Any) -> list[Any]:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -20,6 +21,8 @@ from gossiprec.rng import philox_words, purpose_id
 ROUNDING = purpose_id("rounding-momentum")
 CHUNK = 256
 """Victims scored at a time."""
+_STATE = ("memory", "met", "changed", "seen_at", "latest", "shared_of")
+"""What changes in the course of a run."""
 
 
 class ObserverPools:
@@ -102,6 +105,15 @@ class ObserverPools:
         some_rows = np.zeros(len(self._hosts[0]), np.int64)
         rows = self._world.executor.work.arena.rows
         self.fictive[0].fit_due(rows, some_rows, np.nan)  # none is due at no time
+
+    def state(self) -> dict[str, Any]:
+        """Return momentum models and scores, for a checkpoint."""
+        return {name: getattr(self, f"_{name}") for name in _STATE}
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Take over what :meth:`state` gave."""
+        for name in _STATE:
+            setattr(self, f"_{name}", state[name])
 
     @property
     def state_bytes(self) -> int:

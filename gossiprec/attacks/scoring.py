@@ -6,7 +6,7 @@ Momentum makes the models of several receptions one; a rule turns a model's scor
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
@@ -14,6 +14,7 @@ from pydantic import Field, model_validator
 
 from gossiprec.attacks.alone import ObserversAlone
 from gossiprec.attacks.base import F32, I64, Attack, Meetings, Ranking, World
+from gossiprec.attacks.coalitions import coalitions, drawn
 from gossiprec.attacks.fictive import FictiveUsers
 from gossiprec.attacks.naming import TableKey, exact, listed, observer_names
 from gossiprec.attacks.pooled import ObserverPools
@@ -22,7 +23,6 @@ from gossiprec.compute.planner import Sightings
 from gossiprec.compute.program import Program
 from gossiprec.errors import ScenarioError
 from gossiprec.options import LARGEST, Options
-from gossiprec.rng import generator
 
 Fraction = Annotated[float, Field(gt=0, le=1)]
 Size = Annotated[int, Field(ge=1, le=LARGEST)]
@@ -31,6 +31,8 @@ Ids = Annotated[tuple[Annotated[int, Field(ge=0, le=LARGEST)], ...], Field(min_l
 Fractions = Annotated[tuple[Fraction, ...], Field(min_length=1)]
 Sizes = Annotated[tuple[Size, ...], Field(min_length=1)]
 Momenta = Annotated[tuple[Momentum, ...], Field(min_length=1)]
+Placement = Literal["random", "degree", "betweenness", "clustered", "greedy-cover", "eclipse"]
+Placements = Annotated[tuple[Placement, ...], Field(min_length=1)]
 
 
 class SomeNodes(Options):
@@ -49,7 +51,19 @@ class ObserverOptions(Options):
         default="all", description="single: which nodes observe: all, {fraction: f}, or ids"
     )
     fraction: Fraction | Fractions | None = Field(
-        default=None, description="coalition: share of the nodes that collude, drawn at random"
+        default=None, description="coalition: share of the nodes that collude"
+    )
+    placement: Placement | Placements = Field(
+        default="random",
+        description="coalition: which nodes collude: drawn at random, or chosen by who meets whom in the run",
+    )
+    victim: Annotated[int, Field(ge=0)] | Ids | None = Field(
+        default=None, description="placement: eclipse: the user whom the colluders surround"
+    )
+    placement_until: float | None = Field(
+        default=None,
+        gt=0,
+        description="placement: only contacts up to this virtual time are known; null: those of the whole run",
     )
     members: Ids | None = Field(
         default=None, description="coalition: ids of the colluders, instead of fraction"
@@ -72,17 +86,28 @@ class ObserverOptions(Options):
             raise ValueError("a coalition needs either fraction or members")
         if self.who != "coalition" and named:
             raise ValueError(f"fraction and members belong to who: coalition, found who: {self.who}")
+        self._placement_fits()
         if self.who != "single" and self.nodes != "all":
             raise ValueError(f"nodes belongs to who: single, found who: {self.who}")
         if self.who == "coordinator" and self.fictive_user == "own_embedding":
             raise ValueError(
                 "fictive_user: own_embedding needs a user; a coordinator has none: fitted or paper"
             )
-        if "refit_every" in self.model_fields_set and self.fictive_user != "fitted":
+        default = type(self).model_fields["refit_every"].default  # which a resolved scenario writes out
+        if self.refit_every != default and self.fictive_user != "fitted":
             raise ValueError(
                 f"refit_every belongs to fictive_user: fitted, found fictive_user: {self.fictive_user}"
             )
         return self
+
+    def _placement_fits(self) -> None:
+        chosen = [how for how in listed(self.placement) if how != "random"]
+        if chosen and self.fraction is None:
+            raise ValueError(f"placement: {chosen[0]} belongs to a coalition with a fraction")
+        if ("eclipse" in chosen) != (self.victim is not None):
+            raise ValueError("placement: eclipse needs a victim, and no other placement takes one")
+        if self.placement_until is not None and not chosen:
+            raise ValueError("placement_until belongs to a placement other than random")
 
 
 class ScoringAttack(Attack):
@@ -140,18 +165,10 @@ class ScoringAttack(Attack):
             if options.nodes == "all":
                 return names, [], [everyone]
             if isinstance(options.nodes, SomeNodes):
-                return names, [], [self._drawn(options.nodes.fraction)]
+                return names, [], [drawn(world, options.nodes.fraction)]
             return names, [], [np.unique(options.nodes)]
-        if options.members is not None:
-            members = [np.unique(options.members)]
-            return names, members, members
-        members = [self._drawn(fraction) for fraction in listed(options.fraction)]
+        members = [np.unique(options.members)] if options.members is not None else coalitions(world, options)
         return names, members, members
-
-    def _drawn(self, fraction: float) -> I64:
-        """Return a random part of the nodes; a larger part contains a smaller one."""
-        order = generator(self.world.seed, "observers").permutation(self.world.n_users)
-        return np.sort(order[: max(1, round(fraction * self.world.n_users))])
 
     @staticmethod
     def rules_of(options: Any) -> list[str]:
@@ -175,6 +192,13 @@ class ScoringAttack(Attack):
         """Coalitions, or the coordinator."""
         return self._groups
 
+    @property
+    def coalitions(self) -> dict[str, I64]:
+        """Colluders by the name of their coalition."""
+        if self.options.who != "coalition":
+            return {}
+        return dict(zip(self._names, self._groups, strict=True))
+
     def foresee(self, meetings: Meetings, first_pool: int) -> None:
         """Take the memory for what will be received, and train the fictive users that are trained once."""
         if self._alone:
@@ -194,6 +218,17 @@ class ScoringAttack(Attack):
         super().warm_up()
         if self._pooled:
             self._pooled.warm_up()
+
+    def state(self, now: float) -> dict[str, Any]:
+        """Return momentum models, scores and fictive users."""
+        observers = self._alone.state(now) if self._alone else self._pooled.state()  # type: ignore[union-attr]
+        return {"observers": observers, "fictive": [fictive.state() for fictive in self._fictive]}
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Take them over."""
+        (self._alone or self._pooled).restore(state["observers"])  # type: ignore[union-attr]
+        for fictive, kept in zip(self._fictive, state["fictive"], strict=True):
+            fictive.restore(kept)
 
     @property
     def state_bytes(self) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -73,18 +74,14 @@ def classifier(features: F32, labels: F32, *, epochs: int, draw: np.random.Gener
 
     from gossiprec.compute.executors.reference import one_torch_thread
 
-    widths = (features.shape[1], *WIDTHS, 1)
-    layers: list[torch.nn.Module] = []
-    for inputs, outputs in itertools.pairwise(widths):
-        linear = torch.nn.Linear(inputs, outputs)
+    weights: list[F32] = []
+    for inputs, outputs in itertools.pairwise((features.shape[1], *WIDTHS, 1)):
         bound = 1.0 / np.sqrt(
             inputs
         )  # torch's own law, from our draws: torch's generator belongs to the process
-        for parameter in linear.parameters():
-            values = draw.uniform(-bound, bound, tuple(parameter.shape)).astype(np.float32)
-            parameter.data = torch.from_numpy(values)
-        layers += [linear, torch.nn.ReLU()]
-    network = torch.nn.Sequential(*layers[:-1])
+        for shape in ((outputs, inputs), (outputs,)):
+            weights.append(draw.uniform(-bound, bound, shape).astype(np.float32))
+    network = network_of(weights)
     inputs_, wanted = torch.from_numpy(features), torch.from_numpy(labels)
     with one_torch_thread():
         adam = torch.optim.Adam(network.parameters(), lr=RATE, foreach=False)
@@ -97,6 +94,18 @@ def classifier(features: F32, labels: F32, *, epochs: int, draw: np.random.Gener
                 torch.autograd.backward(loss)
                 adam.step()
     return network
+
+
+def network_of(weights: Sequence[F32]) -> torch.nn.Module:
+    """Return the network that has these weights, layer by layer the matrix and the offsets; it writes into them."""
+    import torch
+
+    layers: list[torch.nn.Module] = []
+    for matrix, offsets in zip(weights[::2], weights[1::2], strict=True):
+        linear = torch.nn.Linear(matrix.shape[1], matrix.shape[0])
+        linear.weight.data, linear.bias.data = torch.from_numpy(matrix), torch.from_numpy(offsets)
+        layers += [linear, torch.nn.ReLU()]
+    return torch.nn.Sequential(*layers[:-1])
 
 
 def confidence(network: torch.nn.Module, features: F32) -> F32:

@@ -8,9 +8,12 @@ import json
 import os
 import sys
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
+
+if TYPE_CHECKING:
+    from gossiprec.eventlog.verify import Verification
 
 _SOURCE = click.argument("source", metavar="RUN|FILE", type=click.Path(path_type=Path))
 _JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
@@ -73,11 +76,13 @@ def stats(source: Path, as_json: bool) -> None:
 @_JSON
 @click.pass_context
 def verify(context: click.Context, source: Path, as_json: bool) -> None:
-    """Check every byte; exit 2 where the log is damaged or not complete, and say what remains readable."""
-    from gossiprec.eventlog.layout import log_path
+    """Check every byte; exit 2 where the log is damaged or not complete, and say what remains readable.
+
+    Given a run directory, the log is also compared with the run's manifest.
+    """
     from gossiprec.eventlog.verify import verify as check
 
-    found = check(log_path(source))
+    found = check(source)
     facts = {
         **vars(found),
         "path": str(found.path),
@@ -89,7 +94,20 @@ def verify(context: click.Context, source: Path, as_json: bool) -> None:
         click.echo(found)
         for kind, time in found.last_times.items():
             click.echo(f"  readable: {found.rows[kind]:>10} {kind} rows, up to time {time!r}")
+        _say_beyond(found)
     context.exit(0 if found.complete else 2)
+
+
+def _say_beyond(found: Verification) -> None:
+    """Print what is left after the damage."""
+    for kind, rows in found.rows_after.items():
+        if rows:
+            click.echo(f"  after the damage, in whole chunks: {rows:>10} {kind} rows")
+    for kind, rows in (found.rows_lost or {}).items():
+        if rows > 0:
+            click.echo(f"  lost: {rows:>14} {kind} rows")
+        if rows < 0:
+            click.echo(f"  too many: {-rows:>10} {kind} rows")
 
 
 @log.command()

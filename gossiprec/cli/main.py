@@ -14,7 +14,7 @@ from gossiprec.cli import INTERRUPTED
 from gossiprec.errors import GossipRecError, suggestion
 from gossiprec.version import __version__
 
-COMMANDS = ("simulate", "study", "scenario", "topology", "plot", "log", "data")
+COMMANDS = ("simulate", "resume", "replay", "study", "scenario", "topology", "plot", "log", "data")
 """Each is a module beside this one that holds a command of the same name."""
 
 
@@ -58,6 +58,7 @@ def gossiprec() -> None:
     Then:
       gossiprec simulate scenarios/rand_gossip.yaml --set protocol.wakes=50 --seed 2
       gossiprec simulate scenarios/rand_gossip.yaml --dry-run
+      gossiprec resume runs/rand-gossip-s1                 go on after Ctrl-C, a crash or kill -9
       gossiprec scenario show scenarios/smoke.yaml         every key and default
       gossiprec plot exposure runs/rand-gossip-s1          who has met whom
       gossiprec log stats runs/rand-gossip-s1              what was logged

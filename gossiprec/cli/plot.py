@@ -96,6 +96,80 @@ def exposure(runs: tuple[Path, ...], out: Path | None) -> None:
     _print(exposure.draw([open_run(run) for run in runs], out or runs[0] / "exposure"))
 
 
+@plot.command()
+@_runs
+@_choice
+@click.option(
+    "--measure",
+    multiple=True,
+    help="Measure of position, e.g. betweenness, in_contacts, or distance to the coalition (repeatable).  "
+    "[default: betweenness, or in_contacts in runs without it]",
+)
+@_out("position")
+def position(
+    runs: tuple[Path, ...],
+    observer: tuple[str, ...],
+    relevance: tuple[str, ...],
+    momentum: tuple[float, ...],
+    measure: tuple[str, ...],
+    out: Path | None,
+) -> None:
+    """Draw what nodes find, and how often they are found, against where they sit."""
+    from analysis import position
+    from analysis.series import Selection
+    from gossiprec.eventlog import open_run
+
+    selection, stem = Selection(observer, relevance, momentum), out or runs[0] / "position"
+    _print(position.draw([open_run(run) for run in runs], stem, measures=measure, selection=selection))
+
+
+@plot.command()
+@click.argument("folder", metavar="FOLDER", type=_RUN)
+@click.option(
+    "--kind",
+    type=click.Choice(("lines", "heat", "front", "paired")),
+    default="lines",
+    show_default=True,
+    help="Lines over an axis; a map over two; utility against privacy; differences to the baseline.",
+)
+@click.option("--x", metavar="AXIS", help="The horizontal axis.  [default: the first that varies]")
+@click.option("--by", metavar="AXIS", help="What tells lines, rows or colours apart.  [default: the next]")
+@click.option(
+    "--y", metavar="MEASURE", help="Such as hr@20 or max_aac[single,standardized].  [default: max_aac]"
+)
+@click.option("--against", metavar="MEASURE", help="The utility of a front.  [default: the first metric]")
+@click.option("--where", multiple=True, metavar="AXIS=VALUE", help="Only runs with this value (repeatable).")
+@_out("KIND")
+def study(
+    folder: Path,
+    kind: str,
+    x: str | None,
+    by: str | None,
+    y: str | None,
+    against: str | None,
+    where: tuple[str, ...],
+    out: Path | None,
+) -> None:
+    """Draw a figure of a study from its folder.
+
+    \b
+    gossiprec plot study studies/fanout --x fanout --y max_aac[single]
+    gossiprec plot study studies/fanout --kind paired
+    """  # noqa: D301
+    from analysis.study import draw
+    from analysis.study_panels import Choice
+
+    chosen = dict(_pair(text) for text in where)
+    _print(draw(folder, out or folder / kind, kind=kind, choice=Choice(x, by, y, against), where=chosen))
+
+
+def _pair(text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not equals or not name:
+        raise click.UsageError(f"--where reads AXIS=VALUE, found {text!r}")
+    return name.strip(), value.strip()
+
+
 def _print(paths: Iterable[Path]) -> None:
     for path in paths:
         click.echo(path)

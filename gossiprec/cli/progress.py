@@ -79,6 +79,10 @@ class Lines:
         self._due = time.monotonic() + self._every_s
         click.echo(", ".join([_share(status), *facts(status), left(status)]), err=True)
 
+    def note(self, text: str) -> None:
+        """Print the note."""
+        click.echo(f"note: {text}", err=True)
+
 
 class Bar:
     """A bar over the local epochs with the phase beside it and the figures below; gone when the run ends."""
@@ -124,6 +128,10 @@ class Bar:
             left=left(status),
         )
         self._facts = ", ".join(facts(status))
+
+    def note(self, text: str) -> None:
+        """Print the note above the bar."""
+        self._live.console.print(f"note: {text}", highlight=False, markup=False)
 
     def renderable(self) -> RenderableType:
         """Return what is on the terminal now."""

@@ -62,7 +62,8 @@ def simulate(
     gossiprec simulate scenarios/rand_gossip.yaml --set protocol.wakes=50 --seed 2
     gossiprec simulate scenarios/cda_ml100k_fedavg.yaml --set dataset.path=ml-100k.zip
 
-    Results go to stdout, progress to stderr. Ctrl-C ends a run early; what it has found stays readable.
+    Results go to stdout, progress to stderr. Ctrl-C ends a run early; what it has found stays readable,
+    and `gossiprec resume` goes on from its last checkpoint.
     """  # noqa: D301
     from gossiprec.scenario import load_scenario
 
@@ -72,14 +73,18 @@ def simulate(
         _foresee(loaded, path, as_json=as_json, quiet=quiet)
         return
     run = _run(loaded, path, overwrite=overwrite, quiet=quiet)
+    context.exit(conclude(run, plots=loaded.plots and not no_plots, as_json=as_json, quiet=quiet))
+
+
+def conclude(run: Run, *, plots: bool, as_json: bool, quiet: bool) -> int:
+    """Say what a run that has just ended found, draw it, and return the exit status."""
     interrupted = run.manifest["status"] == "interrupted"
     if interrupted:
         _say_interrupted(run)
     _print_results(run, as_json=as_json)
-    if loaded.plots and not no_plots:
+    if plots:
         _draw(run, as_json=as_json, quiet=quiet)
-    if interrupted:
-        context.exit(INTERRUPTED)
+    return INTERRUPTED if interrupted else 0
 
 
 def _written_out(short: dict[str, str | int | None]) -> Iterator[str]:
@@ -135,12 +140,16 @@ def _print_results(run: Run, *, as_json: bool) -> None:
 
 
 def _say_interrupted(run: Run) -> None:
+    from gossiprec.eventlog.checkpoint_folder import CheckpointFolder
+
     summary = run.summary or {}
     click.echo(
         f"interrupted at virtual time {summary['virtual_time']:.1f}, after {summary['node_updates']:,} local "
         f"epochs; the log, the metrics and the attacks up to there are complete in {run.path}",
         err=True,
     )
+    if CheckpointFolder(run.path).newest_first():
+        click.echo(f"go on with it: gossiprec resume {run.path}", err=True)
 
 
 def _draw(run: Run, *, as_json: bool, quiet: bool) -> None:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import mmap
 import sys
-from typing import Literal, TypeAlias
+from collections.abc import Mapping
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from gossiprec.compute.rounding import U32, to_half
 from gossiprec.errors import ResourceError
+from gossiprec.eventlog.checkpoints import Live
 from gossiprec.models.base import Layout
 
 F32 = npt.NDArray[np.float32]
@@ -81,6 +83,25 @@ class Arena:
             self._reserved = larger
         if capacity > len(self.rows):
             self.rows = self._reserved[:capacity]
+
+    def state(self, needed: npt.NDArray[np.int64]) -> dict[str, Any]:
+        """Return the rows `needed` (ascending) and the optimizer state, for a checkpoint: references, no copies."""
+        width = self.layout.row_size
+        rows = self.rows[: needed.max(initial=-1) + 1]
+        return {
+            "needed": needed,
+            "rows": Live(rows, lambda: np.stack([needed * width, (needed + 1) * width], axis=1)),
+            "first": self.first,
+            "second": self.second,
+            "steps": self.steps,
+        }
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Take over what :meth:`state` gave; moments are written in place, for optimizers may hold views of them."""
+        needed = state["needed"]
+        self.rows[needed] = state["rows"][needed]
+        for name in ("first", "second", "steps"):
+            getattr(self, name)[...] = state[name]
 
     def _reserve(self, capacity: int) -> npt.NDArray[np.float32]:
         """Return zeroed rows, at least `capacity`, that take memory only when written.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -135,6 +135,20 @@ class Planner:
         """Local updates of every node so far, shape (n_nodes,)."""
         return self._nodes[:, tables.UPDATES].astype(np.int64)
 
+    def state(self) -> dict[str, Any]:
+        """Return all that links the next stretch of tape to those before, for a checkpoint: references, no copies."""
+        return {name: getattr(self, f"_{name}") for name in _STATE}
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Go on where another planner of the same run was when it gave its :meth:`state`."""
+        for name in _STATE:
+            setattr(self, f"_{name}", state[name])
+
+    @property
+    def needed_rows(self) -> I64:
+        """Arena rows whose versions are still needed, ascending."""
+        return np.flatnonzero(self._rows[:, tables.NEEDED] > 0)
+
     def warm_up(self) -> None:
         """Plan an empty tape: compiles the loop if it is to be compiled."""
         self.plan(Tape().cut())
@@ -223,6 +237,10 @@ class Planner:
         self._rows = _grown(self._rows, capacity)
         self._free = _grown(waiting, capacity)
         self._counters[tables.FREE_HEAD] = 0
+
+
+_STATE = ("nodes", "rows", "free", "messages", "keeps", "mass", "counters", "pool_waves", "pools_seen")
+"""The tables that change in the course of a run; the others follow from the scenario."""
 
 
 def _grown(table: npt.NDArray[Any], length: int) -> npt.NDArray[Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,7 +14,15 @@ from gossiprec.data.split import Split
 from gossiprec.emulation.membership import MembershipRecord
 from gossiprec.errors import ScenarioError
 from gossiprec.eventlog.adversaries import attack_key
-from gossiprec.metrics.attack import aac, accuracy_of_scores, best_decile, random_bound, upper_bound
+from gossiprec.metrics.attack import (
+    aac,
+    accuracy_of_hits,
+    best_decile,
+    found_by,
+    hits_of_scores,
+    random_bound,
+    upper_bound,
+)
 from gossiprec.metrics.communities import jaccard_communities
 
 _NAMES = ("observer", "relevance", "momentum", "community_size")
@@ -27,6 +35,7 @@ class _Best:
     row: dict[str, Any]
     nodes: npt.NDArray[np.int64]
     accuracies: npt.NDArray[np.float64]
+    found: npt.NDArray[np.float64]
     last: dict[str, Any] = field(default_factory=dict)
 
 
@@ -39,10 +48,13 @@ class AttackRecord:
         The truth: u's community is the K other users nearest to it by Jaccard similarity of training items.
     largest : int
         Largest community size asked for; 0: no attacks.
+    defended : ndarray of bool, shape (n_users,), optional
+        Users whose nodes use any policy; nobody if it is left out.
     """
 
-    def __init__(self, split: Split, largest: int) -> None:
+    def __init__(self, split: Split, largest: int, defended: npt.NDArray[np.bool_] | None = None) -> None:
         self._n_users = split.n_users
+        self._defended = np.zeros(split.n_users, np.bool_) if defended is None else defended
         self._best: dict[str, _Best] = {}
         self._membership: dict[str, dict[str, Any]] = {}
         if largest:
@@ -85,13 +97,23 @@ class AttackRecord:
                 self._membership[str(about)] = {"round": round, **{name: row[name] for name in kept}}
         return rows
 
+    def state(self) -> dict[str, Any]:
+        """Return the best rounds so far, for a checkpoint."""
+        return {"best": {key: vars(best) for key, best in self._best.items()}, "membership": self._membership}
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Take over what :meth:`state` gave."""
+        self._best = {key: _Best(**best) for key, best in state["best"].items()}
+        self._membership = state["membership"]
+
     def membership(self) -> list[dict[str, Any]]:
         """Return the membership part of the summary."""
         return list(self._membership.values())
 
     def _score(self, ranking: Ranking, size: int, *, time: float, round: int) -> dict[str, Any]:
         community = self._communities[ranking.adversaries, :size]
-        accuracies = accuracy_of_scores(ranking.scores, community)
+        hits = hits_of_scores(ranking.scores, community)
+        accuracies = accuracy_of_hits(hits)
         low, mean = best_decile(accuracies)
         row = {
             "observer": ranking.observer,
@@ -108,13 +130,18 @@ class AttackRecord:
         }
         key = _key(row)
         if key not in self._best or row["aac"] > self._best[key].row["aac"]:
-            self._best[key] = _Best(row, ranking.adversaries, accuracies)
+            found = found_by(hits, community, self._n_users)
+            self._best[key] = _Best(row, ranking.adversaries, accuracies, found)
         self._best[key].last = row
         return row
 
     def adversaries(self) -> dict[str, tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]]:
         """Return each attack's adversaries and their accuracies at its best round."""
         return {key: (best.nodes, best.accuracies) for key, best in self._best.items()}
+
+    def exposures(self) -> dict[str, npt.NDArray[np.float64]]:
+        """Return for each attack, at its best round, how exposed every user is (:func:`found_by`)."""
+        return {key: best.found for key, best in self._best.items()}
 
     def summary(self) -> list[dict[str, Any]]:
         """Return the attacks' part of the summary: the best round, and the bounds at the end."""
@@ -128,9 +155,17 @@ class AttackRecord:
                 "best10_mean": best.row["best10_mean"],
                 "upper_bound": best.last["upper_bound"],
                 "random_bound": best.row["random_bound"],
+                "exposure_defended": _mean_known(best.found[self._defended]),
+                "exposure_undefended": _mean_known(best.found[~self._defended]),
             }
             for best in self._best.values()
         ]
+
+
+def _mean_known(values: npt.NDArray[np.float64]) -> float | None:
+    """Return the mean of the values that are known; None where none is."""
+    known = values[~np.isnan(values)]
+    return float(known.mean()) if len(known) else None
 
 
 def _key(row: dict[str, Any]) -> str:

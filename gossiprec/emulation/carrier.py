@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
 
@@ -11,6 +14,7 @@ from gossiprec.compute.planner import Plan, Planner
 from gossiprec.compute.tape import Event, Segment, joined
 from gossiprec.compute.waves import WaveRunner
 from gossiprec.emulation.course import Course
+from gossiprec.emulation.lessons import Lesson, Lessons
 from gossiprec.emulation.progress import Stopwatch
 from gossiprec.protocols import Protocol
 
@@ -45,7 +49,24 @@ class Carrier:
         self._sender = np.zeros(0 if course.meetings.complete else course.n_messages, np.int32)
         self._stretches: list[Segment] = []
         self._refused: list[I64] = []
+        self._lessons = Lessons()
+        self._known: Iterator[Lesson] = iter(())
         self.n_refused = 0
+
+    def state(self) -> dict[str, Any]:
+        """Return who sent what, and all that the protocol has been told, for a checkpoint at a report."""
+        return {"sender": self._sender, "n_refused": self.n_refused, "lessons": self._lessons.state()}
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Take over what :meth:`state` gave."""
+        self._sender, self.n_refused = state["sender"], state["n_refused"]
+        self._lessons.restore(state["lessons"])
+        self._known = iter(self._lessons)
+
+    def recall(self, segment: Segment) -> None:
+        """Do as if a stretch of tape were carried out that was so before: tell the protocol what it was told then."""
+        if self._protocol.chooses_by_value:
+            self._teach(next(self._known))
 
     @property
     def bookkeeping_seconds(self) -> float:
@@ -85,10 +106,16 @@ class Carrier:
         appraised = np.flatnonzero(~np.isnan(program.found))
         receiver = np.repeat(program.node, np.diff(program.merge_offsets))[appraised]
         sender = self._sender[program.merge_message[appraised]]
-        self._protocol.learn(_wide(receiver), _wide(sender), program.found[appraised])
+        lesson = (receiver, sender, program.found[appraised])
+        self._lessons.add(lesson)
+        self._teach(lesson)
         last = program.merge_offsets[1:][program.refused & (program.update >= 0)] - 1
         self._refused.append(_wide(program.merge_message[last]))
         self.n_refused += len(last)
+
+    def _teach(self, lesson: Lesson) -> None:
+        receiver, sender, found = lesson
+        self._protocol.learn(_wide(receiver), _wide(sender), found)
 
     def taken(self) -> tuple[Segment, I64]:
         """Return the tape carried out since this was last asked, and after which of its messages nobody trained."""

@@ -50,8 +50,17 @@ class Course(ABC):
     meetings: Meetings
 
     @abstractmethod
-    def play(self, carry_out: CarryOut) -> Iterator[Tick]:
-        """Hand every stretch of tape to `carry_out` in turn; yield at each report."""
+    def play(self, carry_out: CarryOut, *, after: int = 0, recall: CarryOut | None = None) -> Iterator[Tick]:
+        """Hand every stretch of tape to `carry_out` in turn; yield at each report.
+
+        Parameters
+        ----------
+        carry_out : callable
+        after : int
+            Go on after that many reports, which an earlier process has written.
+        recall : callable, if `after` is not 0
+            Takes the place of `carry_out` for stretches before that; not every course needs them.
+        """
 
 
 class Foreseen(Course):
@@ -69,9 +78,9 @@ class Foreseen(Course):
         refuse_short_traces(scenario, messages=int(sent.max()), updates=int(self.updates.max()))
         self.meetings = meetings_in(segments, self.inline)
 
-    def play(self, carry_out: CarryOut) -> Iterator[Tick]:
+    def play(self, carry_out: CarryOut, *, after: int = 0, recall: CarryOut | None = None) -> Iterator[Tick]:
         """Replay the tape."""
-        for tick in self.ticks:
+        for tick in self.ticks[after:]:
             carry_out(tick.segment)
             yield tick
 
@@ -116,13 +125,18 @@ class Unforeseen(Course):
             return np.full(protocol.n_nodes, protocol.wakes)
         return count_wakes(protocol, make_conditions(scenario, protocol, load))
 
-    def play(self, carry_out: CarryOut) -> Iterator[Tick]:
+    def play(self, carry_out: CarryOut, *, after: int = 0, recall: CarryOut | None = None) -> Iterator[Tick]:
         """Play the events; wakes at which nobody waits for a value are computed together."""
-        self._carry_out = carry_out
-        for tick in play_to_ticks(self._engine, self._tape, self._scenario, self._protocol):
-            carry_out(tick.segment)
+        ticks = play_to_ticks(self._engine, self._tape, self._scenario, self._protocol)
+        self._carry_out = recall if after else carry_out
+        for number, tick in enumerate(ticks, 1):
+            assert self._carry_out is not None
+            self._carry_out(tick.segment)
             self._waiting.clear()
-            yield tick
+            if number == after:
+                self._carry_out = carry_out
+            elif number > after:
+                yield tick
 
     def on_wake(self, node: int, now: float) -> Sequence[int]:
         """Ask the protocol, after a barrier if the node has received what is not computed yet."""

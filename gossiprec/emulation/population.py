@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gossiprec.attacks import ATTACKS, Attack
-from gossiprec.attacks.base import World
+from gossiprec.attacks.base import Meetings, World
 from gossiprec.compute.crew import Crew
 from gossiprec.compute.executors import Executor
 from gossiprec.compute.training import LocalData, TrainingSettings
@@ -30,9 +30,10 @@ def make_attacks(
     executor: Executor,
     crew: Crew,
     *,
+    meetings: Meetings,
     own_rows: Callable[[], npt.NDArray[np.int64]],
 ) -> list[Attack]:
-    """Return the scenario's attacks."""
+    """Return the scenario's attacks; colluders may be placed by the meetings known before the run."""
     world = World(
         executor=executor,
         n_users=split.n_users,
@@ -42,6 +43,7 @@ def make_attacks(
         crew=crew,
         compiled=executor.parallel,
         hides_user=executor.work.treatment.hides_user,
+        meetings=meetings,
         own_rows=own_rows,
     )
     return [ATTACKS[choice.name](choice.options, world) for choice in scenario.observers]

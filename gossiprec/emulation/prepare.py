@@ -167,7 +167,10 @@ def prepare(scenario: Scenario, progress: Progress | None = None) -> Prepared:
         )
     crew = Crew(thread_count(scenario) if executor.parallel else 1)
     with watch("setup"):
-        attacks = make_attacks(scenario, split, protocol, executor, crew, own_rows=lambda: planner.current)
+        attacks = make_attacks(
+            scenario, split, protocol, executor, crew,
+            meetings=course.meetings, own_rows=lambda: planner.current,
+        )  # fmt: skip
         pools = [pool for attack in attacks for pool in attack.pools]
         planner = make_planner(protocol, split, executor.work, pools, course, spare)
         executor.work.arena.grow(planner.capacity)

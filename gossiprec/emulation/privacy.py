@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -37,6 +37,14 @@ class Ledger:
         changed = np.flatnonzero(now != self._told)
         self._told = now
         return changed, now[changed]
+
+    def state(self) -> dict[str, Any]:
+        """Return what has been told so far, for a checkpoint."""
+        return {"told": self._told, "updates": self._updates}
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Take over what :meth:`state` gave."""
+        self._told, self._updates = state["told"], state["updates"]
 
     def summary(self) -> dict[str, Any] | None:
         """Return the run's privacy in numbers, as it was last told; None where no policy accounts for any."""

@@ -43,6 +43,9 @@ class Progress(Protocol):
     def tick(self, status: Status) -> None:
         """Some of the work is done."""
 
+    def note(self, text: str) -> None:
+        """Something went wrong that does not end the run."""
+
 
 class Silent:
     """Says nothing."""
@@ -51,6 +54,9 @@ class Silent:
         """Say nothing."""
 
     def tick(self, status: Status) -> None:
+        """Say nothing."""
+
+    def note(self, text: str) -> None:
         """Say nothing."""
 
 

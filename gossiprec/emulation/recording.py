@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -43,6 +43,15 @@ class Traffic:
         for cause, name in enumerate(MISS_CAUSES):
             self.missed[name] += int((segment.misses.cause == cause).sum())
 
+    def state(self) -> dict[str, Any]:
+        """Return all counts, for a checkpoint."""
+        return {**vars(self), "dropped": dict(self.dropped), "missed": dict(self.missed)}
+
+    @classmethod
+    def restored(cls, state: Mapping[str, Any]) -> Traffic:
+        """Return the counts that :meth:`state` gave."""
+        return cls(**{**state, "dropped": Counter(state["dropped"]), "missed": Counter(state["missed"])})
+
     def summary(self, online_mean: float) -> dict[str, Any]:
         """Return what the summary says: numbers, causes, means over deliveries; and the mean share online."""
         delivered = max(1, self.delivered)
@@ -65,6 +74,11 @@ def _sessions(presence: Presence) -> tuple[F64, npt.NDArray[np.int32], npt.NDArr
         np.concatenate([away, node]).astype(np.int32),
         np.concatenate([np.zeros(len(away), np.bool_), online]).astype(np.uint8),
     )
+
+
+_STATE = ("updates_left", "view", "sender", "sent_at")
+_STATE_LISTS = ("unfinished", "sessions")
+"""What changes in the course of a run."""
 
 
 class Recording:
@@ -119,6 +133,20 @@ class Recording:
         self._unfinished = np.zeros(0), np.zeros(0, np.int32)  # updates that end after the last stretch
         self._sessions = _sessions(presence)
         self.traffic = Traffic()
+
+    def state(self) -> dict[str, Any]:
+        """Return what links the next stretch of tape to those before, for a checkpoint."""
+        told = {name: getattr(self, f"_{name}") for name in _STATE}
+        pairs = {name: list(getattr(self, f"_{name}")) for name in _STATE_LISTS}
+        return {**told, **pairs, "traffic": self.traffic.state()}
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Take over what :meth:`state` gave."""
+        for name in _STATE:
+            setattr(self, f"_{name}", state[name])
+        for name in _STATE_LISTS:
+            setattr(self, f"_{name}", tuple(state[name]))
+        self.traffic = Traffic.restored(state["traffic"])
 
     def write(self, segment: Segment, refused: I64, *, until: float, last: bool) -> None:
         """Append a stretch of tape, perhaps the last; after the messages `refused` the receiver did not train."""

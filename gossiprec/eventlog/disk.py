@@ -26,7 +26,7 @@ def writing(path: Path) -> Iterator[None]:
         ) from error
 
 
-def write_all(file: FileIO, content: bytes) -> None:
+def write_all(file: FileIO, content: bytes | memoryview) -> None:
     """Write all of `content` to an unbuffered file."""
     left = memoryview(content)
     while left:
@@ -60,3 +60,18 @@ def replace_file(path: Path, content: bytes) -> None:
     """Write `content` to `path` in one step; see :func:`replacing`."""
     with replacing(path) as file:
         file.write(content)
+
+
+def sync_folder(path: Path) -> None:
+    """Make the names in a folder as lasting as the files they name."""
+    folder = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)
+
+
+def sync_file(path: Path) -> None:
+    """Make what has been written to a file last through a power failure."""
+    with path.open("rb") as file:
+        os.fsync(file.fileno())

@@ -91,6 +91,21 @@ def pack_trailer(index_start: int) -> bytes:
     return body + _CRC.pack(zlib.crc32(body))
 
 
+def index_start(trailer: memoryview, start: int) -> int:
+    """Return where the index begins, according to a trailer that stands at byte `start`.
+
+    Raises
+    ------
+    DamagedError
+        If it is none.
+    """
+    if len(trailer) == TRAILER_BYTES:
+        found: int = _TRAILER.unpack_from(trailer)[1]
+        if trailer == pack_trailer(found):
+            return found
+    raise DamagedError(start, "the trailer does not hold")
+
+
 def check_trailer(data: memoryview, start: int, index_start: int) -> bool:
     """Return whether the trailer stands at byte `start`; False where the data end before it begins.
 

@@ -10,9 +10,12 @@ EVENTS = "events.mplog"
 METRICS = "metrics.csv"
 ATTACKS = "attacks.csv"
 ADVERSARIES = "adversaries.npz"
+POSITIONS = "positions.csv"
 SUMMARY = "summary.json"
+CHECKPOINTS = "checkpoints"
+"""A folder, while the run is not complete."""
 
-FILES = (SCENARIO, EVENTS, METRICS, ATTACKS, ADVERSARIES, SUMMARY, MANIFEST)
+FILES = (SCENARIO, EVENTS, METRICS, ATTACKS, ADVERSARIES, POSITIONS, SUMMARY, MANIFEST)
 """All that a run writes there; the manifest last, so that a half-cleared directory is still known as one."""
 
 STATUSES = ("running", "complete", "failed", "interrupted")

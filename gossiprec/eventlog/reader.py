@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import mmap
 import os
+import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -88,9 +90,14 @@ class EventLog:
     def digest(self) -> str:
         """SHA-256 (hexadecimal) of the readable rows, computed from them."""
         content = ContentDigest(self.schema)
-        for chunk in self._chunks:
-            content.update(chunk.kind, chunk.rows, self._packed(chunk))
+        for kind, rows, packed, _ in self.chunks():
+            content.update(kind, rows, packed)
         return content.hexdigest()
+
+    def chunks(self) -> Iterator[tuple[EventKind, int, list[bytes], int]]:
+        """Yield the readable chunks in file order: kind, rows, packed columns, and the first byte of the record."""
+        for chunk in self._chunks:
+            yield chunk.kind, chunk.rows, self._packed(chunk), chunk.record.start
 
     def events(self, kind: str) -> Columns:
         """Return the readable rows of one kind, in the order they were written.
@@ -113,12 +120,45 @@ class EventLog:
         columns = self.schema[kind].columns
         arrays = {c.name: np.empty(c.shape(self.rows[kind]), c.dtype) for c in columns}
         filled = 0
-        for chunk in (chunk for chunk in self._chunks if chunk.kind.name == kind):
-            for column, packed in zip(columns, self._packed(chunk), strict=True):
-                values = np.frombuffer(packed, column.dtype).reshape(column.shape(chunk.rows))
-                arrays[column.name][filled : filled + chunk.rows] = values
-            filled += chunk.rows
+        for part in self.parts(kind):
+            upto = filled + len(part[columns[0].name])
+            for name, values in part.items():
+                arrays[name][filled:upto] = values
+            filled = upto
         return arrays
+
+    def parts(self, kind: str) -> Iterator[Columns]:
+        """Yield the same rows piece by piece, as they were written: for logs that are larger than memory."""
+        columns = self.schema[kind].columns
+        for chunk in (chunk for chunk in self._chunks if chunk.kind.name == kind):
+            yield {
+                column.name: np.frombuffer(packed, column.dtype).reshape(column.shape(chunk.rows))
+                for column, packed in zip(columns, self._packed(chunk), strict=True)
+            }
+
+    def rows_after(self, offset: int) -> tuple[dict[str, int], dict[str, int] | None]:
+        """Look for whole records beyond byte `offset`, where the log is damaged.
+
+        Returns
+        -------
+        rows : dict of str to int
+            Rows in whole chunks there, by kind.
+        written : dict of str to int or None
+            Rows that the whole log had, by kind, if its index is whole.
+        """
+        rows, written = dict.fromkeys(self._kinds, 0), None
+        data = bytes(self._data[offset:])
+        for found in re.finditer(b"|".join((frames.CHUNK, frames.INDEX)), data):
+            try:
+                record = frames.read_record(self._data, offset + found.start())
+                if record.tag == frames.INDEX:
+                    written = {str(kind): int(n) for kind, n in record.content(self._data)["rows"].items()}
+                else:
+                    chunk = self._chunk(record)
+                    rows[chunk.kind.name] += chunk.rows
+            except (DamagedError, ValueError, TypeError, KeyError, AttributeError):
+                continue
+        return rows, written
 
     def time_span(self, kind: str) -> tuple[float, float] | None:
         """Return the least and greatest virtual time of one kind's readable rows, None where it has none."""
@@ -180,8 +220,8 @@ def _header(path: Path, data: memoryview) -> tuple[Schema, str, int]:
         raise DamagedError(record.start, f"the header does not describe an event log ({error})") from error
 
 
-def open_log(path: Path) -> EventLog:
-    """Return the log; raise :class:`DamagedError` where not even its header can be read."""
+def open_log(path: Path, end: int | None = None) -> EventLog:
+    """Return the log, of a file cut off at byte `end`; raise :class:`DamagedError` if its header cannot be read."""
     try:
         with path.open("rb") as file:
             size = os.fstat(file.fileno()).st_size
@@ -190,10 +230,10 @@ def open_log(path: Path) -> EventLog:
         raise LogError(
             f"cannot read the event log {path}: {error.strerror}; give a run directory or its events.mplog"
         ) from error
-    return EventLog(path, memoryview(data))
+    return EventLog(path, memoryview(data)[:end])
 
 
-def read_log(path: str | os.PathLike[str], *, strict: bool = False) -> EventLog:
+def read_log(path: str | os.PathLike[str], *, strict: bool = False, end: int | None = None) -> EventLog:
     """Open an event log, also while it is being written.
 
     Parameters
@@ -201,6 +241,8 @@ def read_log(path: str | os.PathLike[str], *, strict: bool = False) -> EventLog:
     path : path
     strict : bool
         Refuse a log that is damaged or not complete, instead of giving what precedes the damage.
+    end : int, optional
+        Read only what lies before this byte.
 
     Raises
     ------
@@ -209,7 +251,7 @@ def read_log(path: str | os.PathLike[str], *, strict: bool = False) -> EventLog:
         missing.
     """
     try:
-        log = open_log(Path(path))
+        log = open_log(Path(path), end)
     except DamagedError as found:
         raise LogError(f"{path} cannot be read: {Damage(found.offset, found.reason)}") from found
     if strict and not log.complete:

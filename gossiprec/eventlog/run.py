@@ -14,8 +14,9 @@ import yaml
 from gossiprec.errors import LogError
 from gossiprec.eventlog import layout
 from gossiprec.eventlog.adversaries import Accuracies, read_adversaries
+from gossiprec.eventlog.lock import is_written_now
 from gossiprec.eventlog.reader import Columns, EventLog, read_log
-from gossiprec.eventlog.tables import ATTACKS, METRICS, read_table
+from gossiprec.eventlog.tables import ATTACKS, METRICS, POSITIONS, read_table
 
 
 class Run:
@@ -25,12 +26,23 @@ class Run:
     ----------
     path : Path
     manifest : dict
-        As written when the run was opened; ``manifest["status"]`` says how the run stands.
+        As written when the run was opened; :attr:`status` says how the run stands now.
     """
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self.manifest: dict[str, Any] = _mapping(path / layout.MANIFEST)
+
+    @property
+    def status(self) -> str:
+        """``running``, ``complete``, ``failed``, ``interrupted``; or ``killed``: it says running, but no process does.
+
+        Where a file system has no locks, a running run looks killed.
+        """
+        status = str(self.manifest.get("status"))
+        if status == "running" and not is_written_now(self.path / layout.EVENTS):
+            return "killed"
+        return status
 
     @cached_property
     def scenario(self) -> dict[str, Any]:
@@ -57,6 +69,11 @@ class Run:
     def adversaries(self) -> Accuracies:
         """Attack key to (node ids, accuracies) at the attack's best round."""
         return read_adversaries(self.path)
+
+    @cached_property
+    def positions(self) -> dict[str, npt.NDArray[Any]]:
+        """Columns of ``positions.csv``: node, measure, value; empty where the run has not written it."""
+        return read_table(self.path, POSITIONS) if (self.path / layout.POSITIONS).exists() else {}
 
     @cached_property
     def log(self) -> EventLog:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +17,14 @@ import yaml
 from gossiprec.errors import LogError
 from gossiprec.eventlog import layout
 from gossiprec.eventlog.adversaries import write_adversaries
+from gossiprec.eventlog.checkpoint_folder import CheckpointFolder
+from gossiprec.eventlog.checkpoints import Stamp
 from gossiprec.eventlog.disk import TEMPORARY_SUFFIX, replace_file, writing
+from gossiprec.eventlog.lock import RunLock, is_written_now
 from gossiprec.eventlog.manifest import new_manifest, utc_now
-from gossiprec.eventlog.tables import ATTACKS, METRICS, TableWriter
+from gossiprec.eventlog.tables import ATTACKS, METRICS, POSITIONS, TableWriter, content_before, write_table
 from gossiprec.eventlog.writer import EventWriter
+from gossiprec.version import code_version
 
 
 class RunDirectory:
@@ -32,19 +37,31 @@ class RunDirectory:
         ``metrics.csv`` and ``attacks.csv``; append rows as ticks come.
     log : EventWriter
         ``events.mplog``.
+    checkpoints : CheckpointFolder
+    notes : list of str
+        What went wrong without ending the run, for the manifest.
+    lock : RunLock
+        Says that the run is alive.
     """
 
     def __init__(
-        self, path: Path, *, scenario: Mapping[str, Any], seed: int, sizes: Mapping[str, int]
+        self,
+        path: Path,
+        *,
+        manifest: dict[str, Any],
+        metrics: TableWriter,
+        attacks: TableWriter,
+        log: EventWriter,
+        lock: RunLock,
     ) -> None:
         self.path = path
-        self._manifest = new_manifest(seed)
-        self._write_json(layout.MANIFEST, self._manifest)
-        text = yaml.safe_dump(dict(scenario), sort_keys=False, allow_unicode=True)
-        replace_file(path / layout.SCENARIO, text.encode())
-        self.metrics = TableWriter(path, METRICS)
-        self.attacks = TableWriter(path, ATTACKS)
-        self.log = EventWriter(path / layout.EVENTS, sizes=sizes)
+        self.metrics = metrics
+        self.attacks = attacks
+        self.log = log
+        self.checkpoints = CheckpointFolder(path)
+        self.notes: list[str] = []
+        self._manifest = manifest
+        self.lock = lock
 
     @staticmethod
     def create(
@@ -77,15 +94,82 @@ class RunDirectory:
         """
         path = Path(path)
         _make_empty(path, overwrite=overwrite)
-        return RunDirectory(path, scenario=scenario, seed=seed, sizes=sizes or {})
+        manifest = new_manifest(seed)
+        _write_json(path / layout.MANIFEST, manifest)
+        text = yaml.safe_dump(dict(scenario), sort_keys=False, allow_unicode=True)
+        replace_file(path / layout.SCENARIO, text.encode())
+        metrics, attacks = TableWriter(path, METRICS), TableWriter(path, ATTACKS)
+        log = EventWriter(path / layout.EVENTS, sizes=sizes or {})
+        return RunDirectory(
+            path, manifest=manifest, metrics=metrics, attacks=attacks, log=log, lock=RunLock(log.path)
+        )
+
+    @staticmethod
+    def reopened(path: Path, stamp: Stamp, lock: RunLock) -> RunDirectory:
+        """Open a run that has ended early, as it stood when a checkpoint was taken; its status is ``running`` again.
+
+        Parameters
+        ----------
+        path : Path
+        stamp : Stamp
+            Of the checkpoint.
+        lock : RunLock
+            Taken before the checkpoint was chosen.
+
+        Raises
+        ------
+        LogError
+            If log or tables are not what they were then; they are left alone.
+        ResourceError
+            If the files cannot be written.
+        """
+        metrics = content_before(path, METRICS, stamp.tables[METRICS.file])
+        attacks = content_before(path, ATTACKS, stamp.tables[ATTACKS.file])
+        log = EventWriter.resumed(path / layout.EVENTS, end=stamp.log_bytes, digest=stamp.log_digest)
+        with writing(path):
+            for name in (layout.SUMMARY, layout.ADVERSARIES):
+                (path / name).unlink(missing_ok=True)
+        manifest = json.loads((path / layout.MANIFEST).read_bytes())
+        manifest.update(status="running", log_digest=None, finished=None)
+        manifest.setdefault("resumed", []).append(
+            {"at": utc_now(), "time": stamp.time, "code": code_version()}
+        )
+        _write_json(path / layout.MANIFEST, manifest)
+        found = RunDirectory(
+            path,
+            manifest=manifest,
+            metrics=TableWriter(path, METRICS, content=metrics),
+            attacks=TableWriter(path, ATTACKS, content=attacks),
+            log=log,
+            lock=lock,
+        )
+        found.notes += manifest.get("notes", [])
+        found.checkpoints.drop_after(stamp.tick)
+        return found
+
+    def stamp(self, *, tick: int, time: float) -> Stamp:
+        """Return how far the run's files have come, for a checkpoint."""
+        return Stamp(
+            code=code_version(),
+            scenario=scenario_hash(self.path),
+            tick=tick,
+            time=time,
+            log_bytes=self.log.size_bytes,
+            log_digest=self.log.digest,
+            tables={writer.table.file: writer.checked() for writer in (self.metrics, self.attacks)},
+        )
 
     def write_adversaries(self, accuracies: Mapping[str, tuple[npt.ArrayLike, npt.ArrayLike]]) -> None:
         """Write ``adversaries.npz``: attack key to (node ids, accuracies)."""
         write_adversaries(self.path, accuracies)
 
+    def write_positions(self, columns: Mapping[str, Sequence[Any]]) -> None:
+        """Write ``positions.csv``: node, measure, value."""
+        write_table(self.path, POSITIONS, columns)
+
     def write_summary(self, summary: Mapping[str, Any]) -> None:
         """Write ``summary.json``; numbers that are not finite become null."""
-        self._write_json(layout.SUMMARY, summary)
+        _write_json(self.path / layout.SUMMARY, summary)
 
     def finish(self, status: str) -> None:
         """Close the log and the tables and write the status: ``complete``, ``failed`` or ``interrupted``.
@@ -104,11 +188,31 @@ class RunDirectory:
         self.log.close()
         digest = self.log.digest if self.log.complete else None
         self._manifest.update(status=status, log_digest=digest, finished=utc_now())
-        self._write_json(layout.MANIFEST, self._manifest)
+        if self.notes:
+            self._manifest["notes"] = self.notes
+        _write_json(self.path / layout.MANIFEST, self._manifest)
+        if status == "complete":
+            self.checkpoints.clear()
+        self.lock.close()
 
-    def _write_json(self, name: str, content: Mapping[str, Any]) -> None:
-        text = json.dumps(_plain(content), indent=2, ensure_ascii=False, allow_nan=False)
-        replace_file(self.path / name, text.encode() + b"\n")
+
+def scenario_hash(path: Path) -> str:
+    """Return the SHA-256 (hexadecimal) of a run's ``scenario.yaml``.
+
+    Raises
+    ------
+    LogError
+        If it cannot be read.
+    """
+    try:
+        return hashlib.sha256((path / layout.SCENARIO).read_bytes()).hexdigest()
+    except OSError as error:
+        raise LogError(f"cannot read {path / layout.SCENARIO}: {error.strerror}") from error
+
+
+def _write_json(path: Path, content: Mapping[str, Any]) -> None:
+    text = json.dumps(_plain(content), indent=2, ensure_ascii=False, allow_nan=False)
+    replace_file(path, text.encode() + b"\n")
 
 
 def _plain(value: Any) -> Any:
@@ -141,12 +245,17 @@ def check_free(path: Path, *, overwrite: bool) -> None:
         raise LogError(f"{path} is not empty and holds no run of gossiprec; choose another folder with --out")
     if occupied and not overwrite:
         raise LogError(f"{path} already holds a run; choose another folder with --out, or give --overwrite")
+    if occupied and is_written_now(path / layout.EVENTS):
+        raise LogError(
+            f"{path} is being written by a process that is alive; choose another folder with --out, or stop it first"
+        )
 
 
 def _make_empty(path: Path, *, overwrite: bool) -> None:
     check_free(path, overwrite=overwrite)
     with writing(path):
         path.mkdir(parents=True, exist_ok=True)
+        CheckpointFolder(path).clear()
         for name in layout.FILES:
             (path / f".{name}{TEMPORARY_SUFFIX}").unlink(missing_ok=True)
             (path / name).unlink(missing_ok=True)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import csv
 import io
 import os
-from collections.abc import Iterable, Mapping
+import zlib
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -43,19 +44,32 @@ ATTACKS = Table(
         "random_bound": float,
     },
 )
+POSITIONS = Table(layout.POSITIONS, {"node": int, "measure": str, "value": float})
 
 
 class TableWriter:
     """Append rows to a table in a run directory; each call reaches the file before it returns.
 
     Floats are written as their shortest exact decimal (``repr``); what is not known is given as None or NaN.
+
+    Parameters
+    ----------
+    folder : Path
+    table : Table
+    content : bytes, optional
+        What the table holds already; just the header if left out.
     """
 
-    def __init__(self, folder: Path, table: Table) -> None:
+    def __init__(self, folder: Path, table: Table, *, content: bytes | None = None) -> None:
         self.path, self.table = folder / table.file, table
-        replace_file(self.path, _lines([list(table.columns)]))
+        replace_file(self.path, _lines([list(table.columns)]) if content is None else content)
         with writing(self.path):
             self._file = self.path.open("ab", buffering=0)
+
+    def checked(self) -> list[int]:
+        """Return the table's length in bytes and the CRC-32 of its content."""
+        content = self.path.read_bytes()
+        return [len(content), zlib.crc32(content)]
 
     def append(self, rows: Iterable[Mapping[str, Any]]) -> None:
         """Write rows: each a mapping with exactly the table's columns.
@@ -86,6 +100,25 @@ class TableWriter:
         return [_cell(row[name], kind) for name, kind in self.table.columns.items()]
 
 
+def write_table(folder: Path, table: Table, columns: Mapping[str, Sequence[Any]]) -> None:
+    """Write a whole table in one step.
+
+    Parameters
+    ----------
+    folder : Path
+    table : Table
+    columns : mapping of str to sequence
+        Of equal length; values already of their column's type.
+
+    Raises
+    ------
+    ResourceError
+        If the file cannot be written.
+    """
+    rows = zip(*(columns[name] for name in table.columns), strict=True)
+    replace_file(folder / table.file, _lines([list(table.columns), *map(list, rows)]))
+
+
 def _cell(value: Any, kind: type[float] | type[int] | type[str]) -> float | int | str:
     if kind is float and value is None:
         return float("nan")
@@ -103,6 +136,26 @@ def _lines(rows: list[list[Any]]) -> bytes:
     text = io.StringIO()
     csv.writer(text, lineterminator="\n").writerows(rows)
     return text.getvalue().encode()
+
+
+def content_before(folder: Path, table: Table, checked: list[int]) -> bytes:
+    """Return what a table held when :meth:`TableWriter.checked` gave this length and CRC.
+
+    Raises
+    ------
+    LogError
+        If it has been changed since.
+    """
+    path, (length, crc) = folder / table.file, checked
+    try:
+        content = path.read_bytes()[:length]
+    except OSError as error:
+        raise LogError(f"cannot read {path}: {error.strerror}") from error
+    if len(content) != length or zlib.crc32(content) != crc:
+        raise LogError(
+            f"{path} cannot be continued: its first {length} bytes are not those that were written"
+        )
+    return content
 
 
 def read_table(folder: Path, table: Table) -> dict[str, npt.NDArray[Any]]:

@@ -1,13 +1,16 @@
-"""Checking a log from the first byte to the last."""
+"""Checking a log from the first byte to the last, and against its run's manifest."""
 
 from __future__ import annotations
 
+import json
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
+from gossiprec.eventlog import layout
 from gossiprec.eventlog.frames import DamagedError
-from gossiprec.eventlog.reader import Damage, open_log
+from gossiprec.eventlog.lock import is_written_now
+from gossiprec.eventlog.reader import Damage, EventLog, open_log
 
 
 @dataclass(frozen=True)
@@ -19,62 +22,119 @@ class Verification:
     path : Path
     size_bytes : int
     complete : bool
-        The log was closed by its writer and every byte is as written.
+        The log was closed by its writer, every byte is as written, and it is the log that its run's manifest names.
     damage : Damage or None
         None for a log that ends after a whole chunk, without an index: still being written, or its writer
         died.
     rows : dict of str to int
-        Readable rows by kind.
+        Readable rows by kind: those before the damage.
     last_times : dict of str to float
         The greatest readable virtual time of each kind that has rows.
     digest : str or None
         Of the readable rows.
+    rows_after : dict of str to int
+        Rows in chunks that are whole again after the damage; the reader does not give them.
+    rows_lost : dict of str to int or None
+        Rows in neither, by kind, where the index is whole; None where nobody knows.
+    contradiction : str or None
+        What the manifest says that is not so.
+    is_growing : bool
+        A living process holds the log's lock.
     """
 
     path: Path
     size_bytes: int
     complete: bool
     damage: Damage | None
-    rows: dict[str, int]
-    last_times: dict[str, float]
-    digest: str | None
+    rows: dict[str, int] = field(default_factory=dict)
+    last_times: dict[str, float] = field(default_factory=dict)
+    digest: str | None = None
+    rows_after: dict[str, int] = field(default_factory=dict)
+    rows_lost: dict[str, int] | None = None
+    contradiction: str | None = None
+    is_growing: bool = False
 
     def __str__(self) -> str:
-        if self.complete:
-            return f"{self.path}: complete and intact"
-        if self.damage is None:
-            return f"{self.path}: intact so far, but ends at byte {self.size_bytes} without an index"
-        return f"{self.path}: {self.damage}"
+        if self.damage is not None:
+            found = str(self.damage)
+        elif self.contradiction is not None:
+            found = self.contradiction
+        elif self.complete:
+            found = "complete and intact"
+        else:
+            now = "is being written" if self.is_growing else "ends"
+            found = f"intact so far, but {now} at byte {self.size_bytes} without an index"
+        return f"{self.path}: {found}"
 
 
 def verify(path: str | os.PathLike[str]) -> Verification:
-    """Check every byte of a log: CRCs, the index, the trailer, and the digest against the content.
+    """Check every byte of a log: CRCs, the index, the trailer, the digest against the content, and the manifest.
 
     Any single flipped bit is found, and any cut: a CRC-32 covers each record, and the magic and the trailer
-    are compared with what they must be.
+    are compared with what they must be. In a closed log the index finds every chunk that is missing, comes twice or
+    stands elsewhere.
+
+    Parameters
+    ----------
+    path : path
+        A log, or a run directory; only there can the log be compared with a manifest.
 
     Raises
     ------
     LogError
         If there is no file to read.
     """
-    path = Path(path)
+    run = Path(path) if Path(path).is_dir() else None
+    path = layout.log_path(Path(path))
+    growing = is_written_now(path)
     try:
         log = open_log(path)
     except DamagedError as found:
         damage = Damage(found.offset, found.reason)
-        return Verification(path, path.stat().st_size, False, damage, {}, {}, None)
+        return Verification(path, path.stat().st_size, complete=False, damage=damage, is_growing=growing)
     digest, damage_found = log.digest, log.damage
     if log.index_offset is not None and digest != log.recorded_digest:
         reason = f"the content has digest {digest}, the index records {log.recorded_digest}"
         damage_found = Damage(log.index_offset, reason)
+    after, lost = _beyond(log) if log.damage else ({}, None)
     spans = {kind: log.time_span(kind) for kind in log.kinds}
+    contradiction = _contradiction(run, log, digest) if run else None
     return Verification(
         path=path,
         size_bytes=log.size_bytes,
-        complete=log.complete and damage_found is None,
+        complete=log.complete and damage_found is None and contradiction is None,
         damage=damage_found,
         rows=log.rows,
         last_times={kind: span[1] for kind, span in spans.items() if span},
         digest=digest,
+        rows_after=after,
+        rows_lost=lost,
+        contradiction=contradiction,
+        is_growing=growing,
     )
+
+
+def _beyond(log: EventLog) -> tuple[dict[str, int], dict[str, int] | None]:
+    """Return the rows that are whole after the damage, and those that are lost, by kind."""
+    assert log.damage is not None
+    after, written = log.rows_after(log.damage.offset)
+    if written is None:
+        return after, None
+    return after, {kind: written.get(kind, 0) - log.rows[kind] - after[kind] for kind in log.kinds}
+
+
+def _contradiction(run: Path, log: EventLog, digest: str) -> str | None:
+    """Return what a run's manifest says of its log that is not so; None also where there is no manifest."""
+    path = run / layout.MANIFEST
+    if not path.exists():
+        return None
+    try:
+        manifest = json.loads(path.read_bytes())
+        status, recorded = manifest["status"], manifest["log_digest"]
+    except (OSError, ValueError, TypeError, KeyError) as error:
+        return f"cannot be compared with {path}, which is no manifest ({error})"
+    if recorded is not None and recorded != digest:
+        return f"the readable rows have digest {digest}, {path} records {recorded}"
+    if status == "complete" and not log.complete:
+        return f"ends at byte {log.size_bytes} without an index, but {path} says that the run is complete"
+    return None

@@ -10,10 +10,11 @@ from types import TracebackType
 
 import numpy.typing as npt
 
-from gossiprec.errors import ResourceError
+from gossiprec.errors import LogError, ResourceError
 from gossiprec.eventlog import frames
 from gossiprec.eventlog.digest import ContentDigest
 from gossiprec.eventlog.disk import write_all, writing
+from gossiprec.eventlog.reader import read_log
 from gossiprec.eventlog.schema import SCHEMA, EventKind, Schema
 from gossiprec.version import __version__
 
@@ -42,13 +43,7 @@ class EventWriter:
     def __init__(
         self, path: str | os.PathLike[str], *, sizes: Mapping[str, int] | None = None, schema: Schema = SCHEMA
     ) -> None:
-        self.path = Path(path)
-        self.schema = schema.sized(sizes or {})
-        self._content = ContentDigest(self.schema)
-        self._chunks: list[tuple[str, int, int]] = []
-        self._end = 0
-        self._whole = True
-        self._complete = False
+        self._begin(path, schema.sized(sizes or {}))
         with writing(self.path):
             self._file = self.path.open("wb", buffering=0)
         header = {"format": frames.FORMAT, "writer": f"gossiprec {__version__}", **self.schema.to_header()}
@@ -57,6 +52,55 @@ class EventWriter:
         except BaseException:
             self._file.close()
             raise
+
+    def _begin(self, path: str | os.PathLike[str], schema: Schema) -> None:
+        self.path = Path(path)
+        self.schema = schema
+        self._content = ContentDigest(schema)
+        self._chunks: list[tuple[str, int, int]] = []
+        self._end = 0
+        self._whole = True
+        self._complete = False
+
+    @classmethod
+    def resumed(cls, path: str | os.PathLike[str], *, end: int, digest: str) -> EventWriter:
+        """Return a writer that goes on after byte `end` of an existing log; what follows there is cut off.
+
+        Parameters
+        ----------
+        path : path
+        end : int
+            Between two records.
+        digest : str
+            Of the rows before `end`.
+
+        Raises
+        ------
+        LogError
+            If the log is not what it was when that position was noted; it is then left alone.
+        ResourceError
+            If the file cannot be written.
+        """
+        log = read_log(path, end=end)
+        self = cls.__new__(cls)
+        self._begin(path, log.schema)
+        for kind, rows, packed, start in log.chunks():
+            self._content.update(kind, rows, packed)
+            self._chunks.append((kind.name, start, rows))
+        if log.damage or log.size_bytes != end or self.digest != digest:
+            found = log.damage or f"its rows before byte {end} are not those that were written"
+            raise LogError(f"{path} cannot be continued: {found}")
+        self._end = end
+        with writing(self.path):
+            self._file = self.path.open("r+b", buffering=0)
+            self._file.truncate(end)
+            self._file.seek(end)
+        return self
+
+    @property
+    def size_bytes(self) -> int:
+        """Length of the log so far."""
+        return self._end
 
     @property
     def digest(self) -> str:

@@ -44,19 +44,49 @@ def top_k_found(scores: npt.NDArray[np.floating], k: int) -> I64:
     return found
 
 
-def accuracy_of_scores(scores: npt.NDArray[np.floating], community: npt.NDArray[np.integer]) -> F64:
-    """Return ``attack_accuracy(top_k_found(scores, K), community)`` without putting the found in order.
+def hits_of_scores(
+    scores: npt.NDArray[np.floating], community: npt.NDArray[np.integer]
+) -> npt.NDArray[np.bool_]:
+    """Return which members of each community are among the K victims that its adversary scores highest.
 
     Parameters
     ----------
     scores : ndarray, shape (n_adversaries, n_victims)
-        As in :func:`top_k_found`.
+        As in :func:`top_k_found`, whose order is not needed here.
     community : ndarray of int, shape (n_adversaries, K)
         As in :func:`attack_accuracy`.
+
+    Returns
+    -------
+    ndarray of bool, shape (n_adversaries, K)
     """
-    size = community.shape[1]
-    found = in_top_k(_ranked(scores), size) & ~np.isnan(scores)
-    return np.asarray(np.take_along_axis(found, community, axis=1).sum(axis=1) / size, np.float64)
+    found = in_top_k(_ranked(scores), community.shape[1]) & ~np.isnan(scores)
+    return np.asarray(np.take_along_axis(found, community, axis=1))
+
+
+def accuracy_of_hits(hits: npt.NDArray[np.bool_]) -> F64:
+    """Return the share of each community that was found, shape (n_adversaries,)."""
+    return np.asarray(hits.sum(axis=1) / hits.shape[1], np.float64)
+
+
+def found_by(hits: npt.NDArray[np.bool_], community: npt.NDArray[np.integer], n_victims: int) -> F64:
+    """Return how exposed each victim is: the share found it of those adversaries to whose community it belongs.
+
+    Parameters
+    ----------
+    hits : ndarray of bool, shape (n_adversaries, K)
+        From :func:`hits_of_scores`.
+    community : ndarray of int, shape (n_adversaries, K)
+    n_victims : int
+
+    Returns
+    -------
+    ndarray of float64, shape (n_victims,)
+        NaN for those who belong to no adversary's community.
+    """
+    asked = np.bincount(community.ravel(), minlength=n_victims)
+    found = np.bincount(community[hits], minlength=n_victims)
+    return np.asarray(np.divide(found, asked, out=np.full(n_victims, np.nan), where=asked > 0))
 
 
 def _ranked(scores: npt.NDArray[np.floating]) -> npt.NDArray[np.floating]:

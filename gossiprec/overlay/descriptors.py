@@ -57,7 +57,6 @@ class Descriptors(Exchange):
     def __init__(self, options: Any, setting: Setting) -> None:
         super().__init__(options, setting)
         self._ranks = [memoryview(row) for row in ranks(options.rank, setting)]
-        self._found_offline: list[dict[int, float]] = [{} for _ in range(setting.n_nodes)]
 
     @property
     def n_words(self) -> int:
@@ -85,15 +84,13 @@ class Descriptors(Exchange):
             peer = min(view, key=view.__getitem__)
             if self.is_online(peer, now):
                 return peer
-            del view[peer]
-            self._found_offline[node][peer] = now
+            self.remove(node, peer, now)
         return None
 
     def _likest(self, pooled: View, node: int) -> View:
-        offline = self._found_offline[node]
-        known = [peer for peer in pooled if peer != node and pooled[peer] >= offline.get(peer, 0.0)]
-        known.sort(key=self._ranks[node].__getitem__)
-        return {peer: pooled[peer] for peer in known[: self.size]}
+        known = self.believed(node, pooled)
+        likest = sorted(known, key=self._ranks[node].__getitem__)
+        return {peer: known[peer] for peer in likest[: self.size]}
 
 
 def ranks(rank: str, setting: Setting) -> npt.NDArray[np.int32]:

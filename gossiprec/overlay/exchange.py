@@ -67,6 +67,7 @@ class Exchange(Views):
         self.presence = setting.presence
         self.views: list[View] = self._first_views(setting)
         self._everyone_online = setting.presence.always
+        self._found_offline: list[dict[int, float]] = [{} for _ in range(setting.n_nodes)]
         self._words = WordStreams(
             setting.n_nodes, self.n_words + 1 + setting.fanout, seed=setting.seed, purpose=EXCHANGE
         )
@@ -96,6 +97,23 @@ class Exchange(Views):
     def is_online(self, node: int, now: float) -> bool:
         """Return whether a node answers."""
         return self._everyone_online or self.presence.is_online(node, now)
+
+    def remove(self, node: int, peer: int, now: float) -> None:
+        """Drop a peer that the node finds offline, and remember when that was."""
+        del self.views[node][peer]
+        self._found_offline[node][peer] = now
+
+    def believed(self, node: int, entries: View) -> View:
+        """Return the entries of others that the node takes, by their times.
+
+        Not itself, nor a peer that it found offline later than the entry was made: copies of such entries travel on.
+        """
+        offline = self._found_offline[node]
+        if not offline:
+            return {peer: time for peer, time in entries.items() if peer != node}
+        return {
+            peer: time for peer, time in entries.items() if peer != node and time >= offline.get(peer, 0.0)
+        }
 
     def introduced(self, node: int, now: float, word: int) -> Iterator[int]:
         """Yield another node that is online, if there is one."""

@@ -26,7 +26,13 @@ class NewscastOptions(ExchangeOptions):
 
 @SAMPLINGS.register("newscast")
 class Newscast(Exchange):
-    """Entries carry the virtual time at which their node made them, which it does at each of its exchanges."""
+    """Entries carry the virtual time at which their node made them, which it does at each of its exchanges.
+
+    Notes
+    -----
+    Beyond the papers: a peer found offline is not taken back on an entry made before. Where a few nodes are left among
+    themselves, nothing fresher would drive such entries out.
+    """
 
     Options = NewscastOptions
 
@@ -44,7 +50,7 @@ class Newscast(Exchange):
             peer = list(own)[word * len(own) >> 32]
             if self.is_online(peer, now):
                 break
-            del own[peer]
+            self.remove(node, peer, now)
         else:
             return
         pooled = dict(own)
@@ -52,11 +58,9 @@ class Newscast(Exchange):
             if time > pooled.get(entry, -1.0):
                 pooled[entry] = time
         pooled[node] = pooled[peer] = now
-        freshest = sorted(
-            pooled.items(), key=_time, reverse=True
-        )  # stable: of equal age, the node's own come first
-        self.views[node] = self._kept(freshest, node)
-        self.views[peer] = self._kept(freshest, peer)
+        self.views[node] = self._freshest(self.believed(node, pooled))
+        self.views[peer] = self._freshest(self.believed(peer, pooled))
 
-    def _kept(self, freshest: list[tuple[int, float]], but: int) -> View:
-        return dict([entry for entry in freshest[: self.size + 1] if entry[0] != but][: self.size])
+    def _freshest(self, entries: View) -> View:
+        """Return the freshest entries; of equally fresh ones those that the node which woke held."""
+        return dict(sorted(entries.items(), key=_time, reverse=True)[: self.size])

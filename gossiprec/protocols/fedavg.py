@@ -16,7 +16,6 @@ import numpy as np
 import numpy.typing as npt
 
 from gossiprec.compute.tape import Behaviour, Op
-from gossiprec.overlay.profiles import Profiles
 from gossiprec.protocols import PROTOCOLS
 from gossiprec.protocols.base import I64, Protocol
 from gossiprec.protocols.fedavg_options import Buffered, FedAvgOptions
@@ -24,7 +23,6 @@ from gossiprec.protocols.jobs import Jobs
 from gossiprec.protocols.pace import Buffer, Clocked, Deadline, Pace
 from gossiprec.rng import generator, purpose_id, uniforms
 from gossiprec.sim.clock import WakeClock
-from gossiprec.sim.presence import Presence
 
 ASKED = purpose_id("asked")
 
@@ -40,16 +38,8 @@ class FedAvg(Protocol):
     options: FedAvgOptions
     has_coordinator = True
 
-    def __init__(
-        self,
-        options: Any,
-        *,
-        n_users: int,
-        seed: int,
-        presence: Presence | None = None,
-        profiles: Profiles | None = None,
-    ) -> None:
-        super().__init__(options, n_users=n_users, seed=seed, presence=presence, profiles=profiles)
+    def __init__(self, options: Any, **world: Any) -> None:
+        super().__init__(options, **world)
         self._n_wakes = 0
         self._jobs = Jobs()
         self._pace = self._new_pace()

@@ -17,13 +17,11 @@ import numpy.typing as npt
 from pydantic import Field
 
 from gossiprec.compute.tape import Behaviour, Op
-from gossiprec.overlay.profiles import Profiles
 from gossiprec.overlay.views import RandomViews, Refresh
 from gossiprec.protocols import PROTOCOLS
 from gossiprec.protocols.base import I64
 from gossiprec.protocols.gossip import Gossip, GossipOptions, ViewOptions, refresh_of
 from gossiprec.rng import NodeStreams
-from gossiprec.sim.presence import Presence
 
 
 class PersGossipOptions(GossipOptions):
@@ -53,18 +51,10 @@ class PersGossip(Gossip):
     Options = PersGossipOptions
     options: PersGossipOptions
 
-    def __init__(
-        self,
-        options: Any,
-        *,
-        n_users: int,
-        seed: int,
-        presence: Presence | None = None,
-        profiles: Profiles | None = None,
-    ) -> None:
-        super().__init__(options, n_users=n_users, seed=seed, presence=presence, profiles=profiles)
-        self._heard: list[dict[int, float]] = [{} for _ in range(n_users)]
-        self._view: list[list[int]] = [[] for _ in range(n_users)]
+    def __init__(self, options: Any, **world: Any) -> None:
+        super().__init__(options, **world)
+        self._heard: list[dict[int, float]] = [{} for _ in range(self.n_users)]
+        self._view: list[list[int]] = [[] for _ in range(self.n_users)]
 
     @property
     def behaviours(self) -> Sequence[Behaviour]:

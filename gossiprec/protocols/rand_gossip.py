@@ -97,9 +97,9 @@ class RandGossip(Gossip):
 
     @property
     def view_size(self) -> int | None:
-        """The whole view, unless a wake picks some of it, or views may hold fewer."""
+        """The whole view, unless a wake picks some of it."""
         size = self.options.view.size
-        return size if self.options.fanout == size and isinstance(self.options.view, ViewOptions) else None
+        return size if self.options.fanout == size else None
 
     def merge_weights(self, n_positives: I64) -> npt.NDArray[np.float64]:
         """Return the number of positives, or ones."""

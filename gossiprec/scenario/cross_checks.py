@@ -88,11 +88,11 @@ def _oversized(plain: dict[str, Any], n_users: int, n_items: int) -> Iterator[tu
         for index, entry in enumerate(plain["churn"][key]):
             yield from _population(entry, ("churn", key, index), n_users)
     for index, window in enumerate(plain["network"]["partitions"]):
-        at: KeyPath = ("network", "partitions", index)
+        there: KeyPath = ("network", "partitions", index)
         for number, group in enumerate(window["groups"] or []):
-            yield from _population({"nodes": group}, (*at, "groups", number), n_users)
+            yield from _population({"nodes": group}, (*there, "groups", number), n_users)
         if (window["parts"] or 0) > n_users:
-            yield (*at, "parts"), f"found {window['parts']}, but there are only {n_users} nodes"
+            yield (*there, "parts"), f"found {window['parts']}, but there are only {n_users} nodes"
     for index, entry in enumerate(plain["observers"]):
         for path, size in _values(entry, "community_size", ("observers", index)):
             if size >= n_users:
@@ -112,6 +112,12 @@ def _population(entry: dict[str, Any], at: KeyPath, n_users: int) -> Iterator[tu
                 path,
                 f"found {fraction}, which is no node out of {n_users}; raise it to {1 / n_users:.2g} or more",
             )
+    for path, victim in _values(entry, "victim", at):
+        if victim >= n_users:
+            yield path, f"found node {victim}, but nodes are numbered 0 to {n_users - 1}"
+        for place, fraction in _values(entry, "fraction", at):
+            if round(fraction * n_users) == n_users:
+                yield place, f"found {fraction}: then the victim of an eclipse colludes too; lower it"
     for key in ("nodes", "members"):
         ids = entry.get(key)
         for index, node_id in enumerate(ids if isinstance(ids, list) else []):

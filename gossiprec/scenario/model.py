@@ -7,6 +7,7 @@ from typing import Annotated, Any
 from pydantic import Field, PrivateAttr, SerializeAsAny, ValidationError
 
 from gossiprec.options import LARGEST, Options
+from gossiprec.scenario.checkpoint import Checkpoint
 from gossiprec.scenario.churn import Churn
 from gossiprec.scenario.explain import explain
 from gossiprec.scenario.network import Network
@@ -80,7 +81,7 @@ class Scenario(Identity):
         See :class:`Identity`.
     dataset : DatasetChoice
     model, protocol : Choice
-    training, network, churn, evaluate, executor
+    training, network, churn, evaluate, executor, checkpoint
         Fixed sections, see :mod:`gossiprec.scenario.sections`.
     policies : tuple of PolicyChoice
     observers : tuple of Choice
@@ -97,6 +98,7 @@ class Scenario(Identity):
     observers: tuple[Choice, ...] = ()
     evaluate: Evaluate = Evaluate()
     executor: Executor = Executor()
+    checkpoint: Checkpoint = Checkpoint()
     _source_map: SourceMap = PrivateAttr(default_factory=SourceMap)
 
     @property
@@ -138,6 +140,7 @@ FIXED: dict[str, type[Options]] = {
     "churn": Churn,
     "evaluate": Evaluate,
     "executor": Executor,
+    "checkpoint": Checkpoint,
 }
 """The sections that are the same whatever data set, model or protocol a scenario names."""
 

@@ -1,72 +1,27 @@
-"""Which numbers of a run a study collects: ``hr@20``, ``messages``, ``max_aac[single,standardized,0.99]``."""
+"""Which numbers of its runs a study collects."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from typing import Any
 
-from gossiprec.attacks.naming import TableKey
 from gossiprec.errors import suggestion
+from gossiprec.metrics.measure_names import OF_ATTACKS, OF_MEMBERSHIP, Measure, read_measure
 from gossiprec.scenario.model import Scenario
 from gossiprec.scenario.problems import Problems
 from gossiprec.scenario.sections import METRIC
 from gossiprec.study.load import Study
 from gossiprec.study.sharing import keys_of
 
-FILTERS = ("observer", "relevance", "momentum", "community_size")
-OF_ATTACKS = ("max_aac", "at_round", "last_aac", "best10_min", "best10_mean", "upper_bound", "random_bound")
 BY_DEFAULT = ("max_aac", "last_aac", "upper_bound", "random_bound")
-OF_MEMBERSHIP = ("accuracy", "precision", "recall")
-MEMBERSHIP = "mia_"
 OF_RUNS = (
     "nodes", "items", "interactions", "wakes", "messages", "node_updates", "virtual_time", "privacy.nodes",
     "privacy.delta", "privacy.epsilon_max", "privacy.epsilon_mean", "privacy.noise_multiplier_min",
     "privacy.noise_multiplier_max",
 )  # fmt: skip
 VARYING = (
-    "wall_seconds",
-    "node_updates_per_second",
-    "peak_rss_mib",
-    "seconds",
-    "attack_seconds",
-    "needed_mib",
-    "threads",
-)
+    "wall_seconds", "node_updates_per_second", "peak_rss_mib", "seconds", "attack_seconds", "needed_mib", "threads",
+)  # fmt: skip
 """Keys of a summary that differ from run to run of one scenario: no measures."""
-
-_FORM = re.compile(r"\s*([A-Za-z0-9_@.]+)\s*(?:\[(.*)\])?\s*", re.DOTALL)
-
-
-@dataclass(frozen=True)
-class Measure:
-    """A number of a run, or of some of its attacks.
-
-    Attributes
-    ----------
-    name : str
-    observer, relevance : str or None
-        None: any.
-    momentum : float or None
-    community_size : int or None
-    """
-
-    name: str
-    observer: str | None = None
-    relevance: str | None = None
-    momentum: float | None = None
-    community_size: int | None = None
-
-    @property
-    def is_of_attacks(self) -> bool:
-        """Whether it is a number of each attack."""
-        return self.name in OF_ATTACKS or self.name.removeprefix(MEMBERSHIP) in OF_MEMBERSHIP
-
-    def takes(self, key: TableKey) -> bool:
-        """Say whether an attack is meant."""
-        asked = (self.observer, self.relevance, self.momentum, self.community_size)
-        return all(wanted is None or wanted == found for wanted, found in zip(asked, key, strict=True))
 
 
 def parse_measures(study: Study, problems: Problems) -> list[Measure] | None:
@@ -74,15 +29,16 @@ def parse_measures(study: Study, problems: Problems) -> list[Measure] | None:
     texts = study.file.measures
     if texts is None:
         return None
-    parsed = []
+    parsed: list[Measure] = []
     for place, text in enumerate(texts):
-        found = _parsed(text)
-        if isinstance(found, str):
-            problems.add(("measures", place), found)
-        elif found in parsed:
+        try:
+            found = _known(read_measure(text))
+        except ValueError as error:
+            problems.add(("measures", place), str(error))
+            continue
+        if found in parsed:
             problems.add(("measures", place), f"found {text!r} a second time; remove one")
-        else:
-            parsed.append(found)
+        parsed.append(found)
     return parsed
 
 
@@ -104,44 +60,24 @@ def check_measures(measures: Sequence[Measure], scenarios: Iterable[Scenario], p
             )
 
 
-def all_names(metrics: Iterable[str]) -> list[str]:
-    """Return the names of the measures taken where a study names none."""
-    return [*metrics, *BY_DEFAULT]
+def _known(measure: Measure) -> Measure:
+    """Return a measure if runs can have it.
 
-
-def _parsed(text: str) -> Measure | str:
-    """Return the measure, or what is wrong with it."""
-    form = _FORM.fullmatch(text)
-    if not form:
-        return f"found {text!r}, must read name or name[observer,relevance,momentum,community_size]"
-    name, inside = form[1], form[2]
+    Raises
+    ------
+    ValueError
+        If not; the message names the near ones.
+    """
+    name = measure.name
     if name.partition(".")[0] in VARYING:
-        return f"{name!r} differs from run to run of the same scenario; look it up in the runs' summary.json"
-    measure = Measure(name)
+        raise ValueError(
+            f"{name!r} differs from run to run of one scenario; look it up in the runs' summary.json"
+        )
     if not (METRIC.fullmatch(name) or measure.is_of_attacks or name in OF_RUNS):
-        known = [*OF_ATTACKS, *(MEMBERSHIP + m for m in OF_MEMBERSHIP), *OF_RUNS]
-        return f"unknown measure {name!r}{suggestion(name, known)} (metrics such as hr@20, or: {', '.join(known)})"
-    if inside is None:
-        return measure
-    if not measure.is_of_attacks:
-        return f"{name!r} is a number of the whole run; leave out [{inside}]"
-    return _filtered(name, inside)
-
-
-def _filtered(name: str, inside: str) -> Measure | str:
-    """Return an attack's measure with its filters, which come in order or as ``momentum=0.99``."""
-    chosen: dict[str, Any] = {}
-    for place, part in enumerate(inside.split(",")):
-        key, equals, value = part.partition("=")
-        key, value = (key.strip(), value.strip()) if equals else (FILTERS[min(place, 3)], part.strip())
-        if key not in FILTERS or (not equals and place >= len(FILTERS)):
-            return f"found {part.strip()!r} in [{inside}]; filters are {', '.join(FILTERS)}, in this order or key=value"
-        if key in chosen:
-            return f"{key} is given twice in [{inside}]"
-        if value in ("", "*"):
-            continue
-        try:
-            chosen[key] = {"momentum": float, "community_size": int}.get(key, str)(value)
-        except ValueError:
-            return f"found {value!r} for {key} in [{inside}], must be a number"
-    return Measure(name, **chosen)
+        known = [*OF_ATTACKS, *OF_MEMBERSHIP, *OF_RUNS]
+        raise ValueError(
+            f"unknown measure {name!r}{suggestion(name, known)} (metrics such as hr@20, or: {', '.join(known)})"
+        )
+    if measure.is_filtered and not measure.is_of_attacks:
+        raise ValueError(f"{name!r} is a number of the whole run; leave out the brackets")
+    return measure

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from gossiprec.metrics.measure_names import Measure
 from gossiprec.scenario.cross_checks import note_oversized
 from gossiprec.scenario.load import build_scenario
 from gossiprec.scenario.model import Scenario
@@ -13,7 +14,7 @@ from gossiprec.scenario.problems import Problems
 from gossiprec.study.gathering import Gathered
 from gossiprec.study.identity import canonical, run_hash
 from gossiprec.study.load import Study
-from gossiprec.study.measures import Measure, check_measures, parse_measures
+from gossiprec.study.measures import check_measures, parse_measures
 from gossiprec.study.points import Label, Point, find_setting, make_points
 from gossiprec.study.sharing import Simulation, clashes, share
 

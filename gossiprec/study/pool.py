@@ -203,6 +203,9 @@ class _Telling:
         """Tell the phase."""
         self._pipe.send(text)
 
+    def note(self, text: str) -> None:
+        """Say nothing: the run keeps its notes in its summary."""
+
     def tick(self, status: Status) -> None:
         """Tell how far it is."""
         if time.monotonic() >= self._due:

@@ -8,7 +8,8 @@ from typing import Any
 
 from gossiprec.attacks.naming import TableKey
 from gossiprec.attacks.relevance import MEMBERS
-from gossiprec.study.measures import BY_DEFAULT, FILTERS, MEMBERSHIP, OF_ATTACKS, Measure
+from gossiprec.metrics.measure_names import FILTERS, MEMBERSHIP, OF_ATTACKS, Measure
+from gossiprec.study.measures import BY_DEFAULT
 
 Row = dict[str, Any]
 NO_ATTACK: Row = dict.fromkeys(FILTERS)

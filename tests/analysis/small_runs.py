@@ -49,9 +49,22 @@ def write_run(
     if status == "complete":
         keys = (f"{observer}/{relevance}/b{momentum:g}/k4" for observer, relevance, momentum in attacks)
         directory.write_adversaries({key: (np.arange(4), np.array(ACCURACIES)) for key in keys})
+        directory.write_positions(positions([f"{o}/{r}/b{b:g}/k4" for o, r, b in attacks]))
         directory.write_summary({"nodes": 3})
     directory.finish(status)
     return open_run(path)
+
+
+def positions(attacks: Sequence[str]) -> dict[str, list[str | int | float]]:
+    """Return a table of positions in which the fourth node, the most central one, finds most and is found least."""
+    measures: dict[str, Sequence[float]] = {"in_contacts": (1, 2, 2, 3), "betweenness": (0, 0.1, 0.2, 0.7)}
+    for attack in attacks:
+        measures |= {f"accuracy[{attack}]": (0.0, 0.25, 0.25, 0.5), f"found[{attack}]": (1.0, 0.5, 0.6, 0.0)}
+    return {
+        "node": [node for _ in measures for node in range(4)],
+        "measure": [measure for measure in measures for _ in range(4)],
+        "value": [float(value) for values in measures.values() for value in values],
+    }
 
 
 def attack_row(

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from PIL import Image
 from small_runs import write_run
 
-from analysis import attack_cdf, curves, exposure, output, style
+from analysis import attack_cdf, curves, exposure, output, position, style
 from analysis.series import AttackKey, arrange, grouped, run_names
 from gossiprec.errors import LogError, ResourceError
 
@@ -24,7 +24,7 @@ TEXT_SIZES = (
     "ytick.labelsize",
     "legend.fontsize",
 )
-FIGURES = {"attack_cdf": attack_cdf, "curves": curves, "exposure": exposure}
+FIGURES = {"attack_cdf": attack_cdf, "curves": curves, "exposure": exposure, "position": position}
 
 several_lines = st.lists(st.floats(0, 1), min_size=1, max_size=9)
 

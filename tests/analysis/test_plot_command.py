@@ -15,7 +15,7 @@ def invoke(*arguments):
     return CliRunner().invoke(plot, [str(argument) for argument in arguments])
 
 
-@pytest.mark.parametrize("figure", ["cdf", "curves", "exposure"])
+@pytest.mark.parametrize("figure", ["cdf", "curves", "exposure", "position"])
 def test_files_go_into_the_first_run_and_their_paths_are_printed(figure, tmp_path):
     write_run(tmp_path / "run")
     result = invoke(figure, tmp_path / "run")
@@ -25,7 +25,7 @@ def test_files_go_into_the_first_run_and_their_paths_are_printed(figure, tmp_pat
     ]
 
 
-@pytest.mark.parametrize("figure", ["cdf", "curves"])
+@pytest.mark.parametrize("figure", ["cdf", "curves", "position"])
 def test_options_choose_among_the_attacks(figure, tmp_path):
     write_run(
         tmp_path / "run",
@@ -37,6 +37,13 @@ def test_options_choose_among_the_attacks(figure, tmp_path):
     assert invoke(figure, tmp_path / "run", *options, "--out", tmp_path / "f").exit_code == 0
     drawn = {tuple(line.split(",")[1:4]) for line in lines(tmp_path / "f.csv")[1:]}
     assert drawn - {("", "", "")} == {("single", "ndcg", "0.99")}
+
+
+def test_measures_of_position_are_chosen_by_name(tmp_path):
+    write_run(tmp_path / "run")
+    options = ("--measure", "in_contacts", "--measure", "betweenness", "--out", tmp_path / "f")
+    assert invoke("position", tmp_path / "run", *options).exit_code == 0
+    assert {line.split(",")[5] for line in lines(tmp_path / "f.csv")[1:]} == {"in_contacts", "betweenness"}
 
 
 def test_several_runs_share_one_figure(tmp_path):

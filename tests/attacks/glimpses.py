@@ -49,7 +49,7 @@ def some_moves(targets, seed=0) -> Moves:
 
 def world_of(
     targets, n_items, *, compiled=False, user_table=False, coordinator=None, hidden=(), seed=0, moves=None,
-    storage="float32",
+    storage="float32", meetings=None,
 ) -> AttackWorld:  # fmt: skip
     """Return the world of some users' items, scored by GMF with d = 8; the `hidden` keep their user rows.
 
@@ -74,6 +74,7 @@ def world_of(
         crew=Crew(2 if compiled else 1),
         compiled=compiled,
         hides_user=treatment.hides_user,
+        meetings=meetings or Meetings(*np.zeros((3, 0), np.int32), np.zeros(0), 0),
         own_rows=lambda: np.arange(n_users + 1),
     )
 

@@ -23,6 +23,23 @@ REFUSED = {
     "fraction and members belong to who: coalition, found who: coordinator": [
         {"who": "coordinator", "fraction": 0.5},
     ],
+    "placement: degree belongs to a coalition with a fraction": [
+        {"who": "coalition", "members": (0, 1), "placement": "degree"},
+        {"who": "single", "placement": ("random", "degree")},
+        {"who": "coordinator", "placement": "degree"},
+    ],
+    "placement: eclipse needs a victim, and no other placement takes one": [
+        {"who": "coalition", "fraction": 0.5, "placement": ("degree", "eclipse")},
+        {"who": "coalition", "fraction": 0.5, "placement": "degree", "victim": 1},
+        {"who": "coalition", "fraction": 0.5, "victim": 1},
+        {"who": "single", "victim": 1},
+    ],
+    "placement_until belongs to a placement other than random": [
+        {"who": "coalition", "fraction": 0.5, "placement_until": 3.0},
+    ],
+    "Input should be 'random', 'degree', 'betweenness'": [
+        {"who": "coalition", "fraction": 0.5, "placement": "nearest"},
+    ],
     "nodes belongs to who: single, found who: coalition": [
         {"who": "coalition", "fraction": 0.5, "nodes": (0,)},
     ],

@@ -9,7 +9,7 @@ from gossiprec.attacks.cda import CDA, CDAOptions
 from gossiprec.attacks.private import private_model
 from gossiprec.compute.training import Moves
 from gossiprec.data.split import ItemSets
-from gossiprec.metrics.attack import accuracy_of_scores
+from gossiprec.metrics.attack import accuracy_of_hits, hits_of_scores
 from tests.attacks.glimpses import Receptions, world_of
 
 GROUPS, MEMBERS, PLACES = 4, 6, 20
@@ -68,7 +68,8 @@ def accuracies(world, received, **options):
     sightings = received.sightings(attack.pools)
     attack.sight(rows, sightings, 0, len(sightings.row))
     return {
-        r.relevance: accuracy_of_scores(r.scores, COMMUNITY[r.adversaries]).mean() for r in attack.rankings()
+        r.relevance: accuracy_of_hits(hits_of_scores(r.scores, COMMUNITY[r.adversaries])).mean()
+        for r in attack.rankings()
     }
 
 

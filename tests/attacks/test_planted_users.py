@@ -8,7 +8,7 @@ import pytest
 from gossiprec.attacks.cda import CDA, CDAOptions
 from gossiprec.attacks.private import private_model
 from gossiprec.data.split import ItemSets
-from gossiprec.metrics.attack import accuracy_of_scores
+from gossiprec.metrics.attack import accuracy_of_hits, hits_of_scores
 from tests.attacks.glimpses import Receptions, world_of
 
 GROUPS, MEMBERS, TASTES = 4, 6, 20
@@ -51,7 +51,7 @@ def accuracies(world, received, **options):
     sightings = received.sightings(attack.pools)
     attack.sight(rows, sightings, 0, len(sightings.row))
     (ranking,) = attack.rankings()
-    return accuracy_of_scores(ranking.scores, COMMUNITY[ranking.adversaries]).mean()
+    return accuracy_of_hits(hits_of_scores(ranking.scores, COMMUNITY[ranking.adversaries])).mean()
 
 
 @pytest.mark.parametrize("compiled", [False, True], ids=["plain", "compiled"])

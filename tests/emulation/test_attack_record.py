@@ -37,12 +37,15 @@ def community(split, user, size):
     return sorted(alike, key=lambda u: (-alike[u], u))[:size]
 
 
+def found_by(scores, size):
+    met = [v for v in range(N) if not math.isnan(scores[v])]
+    return sorted(met, key=lambda v: (-scores[v], v))[:size]
+
+
 def naive_accuracies(split, ranking, size):
     shares = []
     for adversary, scores in zip(ranking.adversaries.tolist(), ranking.scores, strict=True):
-        met = [v for v in range(N) if not math.isnan(scores[v])]
-        found = sorted(met, key=lambda v: (-scores[v], v))[:size]
-        shares.append(len(set(found) & set(community(split, adversary, size))) / size)
+        shares.append(len(set(found_by(scores, size)) & set(community(split, adversary, size))) / size)
     return shares
 
 
@@ -97,6 +100,27 @@ def test_the_best_round_is_the_first_with_the_highest_mean_and_bounds_are_the_la
         nodes, accuracies = record.adversaries()[key]
         assert nodes.tolist() == list(range(N))
         assert accuracies.tolist() == pytest.approx(shares[best])
+
+
+def test_exposure_is_the_share_of_the_interested_that_found_a_user_at_the_best_round():
+    split, rounds = drawn_split(), [ranking(seed, [1, 3, 8, 11]) for seed in (3, 4, 5, 6)]
+    record = AttackRecord(split, max(SIZES))
+    for number, now in enumerate(rounds):
+        record.score([now], time=float(number), round=number)
+    for size in SIZES:
+        best = max(rounds, key=lambda now: np.mean(naive_accuracies(split, now, size)))
+        key = attack_key(observer="single", relevance="ndcg", momentum=0.9, community_size=size)
+        exposure = record.exposures()[key]
+        for user in range(N):
+            interested = [
+                place
+                for place, adversary in enumerate(best.adversaries.tolist())
+                if user in community(split, adversary, size)
+            ]
+            found = [user in found_by(best.scores[place], size) for place in interested]
+            expected = np.mean(found) if found else math.nan
+            assert exposure[user] == pytest.approx(expected, nan_ok=True)
+        assert np.isnan(exposure).any()
 
 
 def test_attacks_are_kept_apart():

@@ -17,6 +17,9 @@ class Stopper:
     def phase(self, text):
         """Pass over phases."""
 
+    def note(self, text):
+        raise AssertionError(text)
+
     def tick(self, status):
         self.heard.append(status)
         if len(self.heard) == self._stop:

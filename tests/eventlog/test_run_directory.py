@@ -50,6 +50,7 @@ def finished_run(path):
     run.metrics.append(METRIC_ROWS)
     run.attacks.append([ATTACK_ROW])
     run.write_adversaries({"single/ndcg/b0/k5": ([3, 1], [0.25, 1.0])})
+    run.write_positions({"node": [3, 0], "measure": ["received", "found[x]"], "value": [2.0, 1 / 3]})
     run.write_summary({"scenario": "tiny", "nodes": np.int64(4), "utility": {"hr@20": math.inf}})
     run.finish("complete")
     return run
@@ -72,6 +73,9 @@ def test_a_finished_run_reads_as_it_was_written(tmp_path):
     assert run.attacks["observer"].tolist() == ["coalition-5%"]
     assert (run.attacks["aac"][0], run.attacks["round"].dtype) == (1 / 3, np.int64)
     assert np.isnan(run.attacks["upper_bound"][0])
+    assert run.positions["node"].tolist() == [3, 0]
+    assert run.positions["measure"].tolist() == ["received", "found[x]"]
+    assert run.positions["value"].tolist() == [2.0, 1 / 3]
     nodes, accuracy = run.adversaries["single/ndcg/b0/k5"]
     assert (nodes.tolist(), accuracy.tolist()) == ([3, 1], [0.25, 1.0])
     assert same(run.events("wake"), WAKES)

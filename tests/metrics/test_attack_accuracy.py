@@ -9,9 +9,11 @@ from hypothesis.extra import numpy as hnp
 from gossiprec.metrics.attack import (
     NOBODY,
     aac,
-    accuracy_of_scores,
+    accuracy_of_hits,
     attack_accuracy,
     best_decile,
+    found_by,
+    hits_of_scores,
     random_bound,
     top_k_found,
     upper_bound,
@@ -91,11 +93,17 @@ def test_a_guesser_reaches_the_random_bound():
 
 
 @given(st.data())
-def test_accuracy_of_scores_is_the_accuracy_of_the_found(data):
+def test_accuracy_of_hits_is_the_accuracy_of_the_found(data):
     values = data.draw(scores)
     n = values.shape[1]
     k = data.draw(st.integers(1, n - 1))
     ids = st.permutations(range(n)).map(lambda order: order[:k])
     community = np.array(data.draw(st.lists(ids, min_size=len(values), max_size=len(values))))
     expected = attack_accuracy(top_k_found(values, k), community)
-    assert accuracy_of_scores(values, community).tolist() == expected.tolist()
+    assert accuracy_of_hits(hits_of_scores(values, community)).tolist() == expected.tolist()
+
+
+def test_a_victim_is_exposed_by_the_share_of_the_interested_that_found_it():
+    community = np.array([[1, 2], [2, 3], [0, 2]])
+    hits = np.array([[True, False], [True, False], [False, True]])
+    assert found_by(hits, community, 5).tolist() == pytest.approx([0, 1, 2 / 3, 0, np.nan], nan_ok=True)

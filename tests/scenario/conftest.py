@@ -89,6 +89,8 @@ class CDA(Options):
     nodes: Literal["all"] | Part | tuple[int, ...] = "all"
     fraction: Momentum | tuple[Momentum, ...] | None = None
     members: tuple[int, ...] | None = None
+    placement: str = "random"
+    victim: int | tuple[int, ...] | None = None
     community_size: int | tuple[int, ...] = 50
     momentum: Momentum | tuple[Momentum, ...] = 0.99
     relevance: str | tuple[str, ...] = "ndcg"

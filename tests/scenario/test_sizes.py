@@ -34,6 +34,16 @@ protocol: {name: fedavg, rounds: 1, participation: %s}
             "x.yaml:7: observers.0.members.1: found node 10, but nodes are numbered",
         ),
         (
+            COALITION % "fraction: 0.5, placement: eclipse, victim: [3, 10]",
+            10,
+            "x.yaml:7: observers.0.victim.1: found node 10, but nodes are numbered 0 to 9",
+        ),
+        (
+            COALITION % "fraction: [0.5, 0.99], placement: eclipse, victim: 3",
+            10,
+            "x.yaml:7: observers.0.fraction.1: found 0.99: then the victim of an eclipse colludes too",
+        ),
+        (
             SHARE_LESS % "[10]",
             10,
             "x.yaml:7: policies.0.nodes.0: found node 10, but nodes are numbered 0 to 9",

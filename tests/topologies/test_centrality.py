@@ -23,7 +23,7 @@ def test_betweenness_is_that_of_networkx(n, p, seed, directed):
 
 
 def test_betweenness_adds_up_over_blocks_of_first_nodes():
-    graph = topologies.watts_strogatz(300, 4, 0.1, 1)
+    graph = topologies.watts_strogatz(600, 4, 0.1, 1)
     assert betweenness(adjacency(graph)) == pytest.approx(in_order(nx.betweenness_centrality(graph)))
 
 

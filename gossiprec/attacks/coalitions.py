@@ -1,0 +1,79 @@
+"""Coalitions: which nodes collude, drawn at random or placed by who meets whom."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from gossiprec.attacks.base import I64, World
+from gossiprec.attacks.naming import listed, places_of
+from gossiprec.errors import ScenarioError
+from gossiprec.rng import generator
+
+
+def drawn(world: World, fraction: float) -> I64:
+    """Return a random part of the nodes; a larger part contains a smaller one."""
+    order = generator(world.seed, "observers").permutation(world.n_users)
+    return np.sort(order[: size_of(world, fraction)])
+
+
+def size_of(world: World, fraction: float) -> int:
+    """Return how many nodes make up a part: at least one."""
+    return max(1, round(fraction * world.n_users))
+
+
+def coalitions(world: World, options: Any) -> list[I64]:
+    """Return the members of each coalition, in the order of :func:`~gossiprec.attacks.naming.observer_names`.
+
+    Parameters
+    ----------
+    world : World
+    options : ObserverOptions
+        With one or several fractions and placements.
+
+    Raises
+    ------
+    ScenarioError
+        If a placement needs contacts that are not known.
+    """
+    where = places_of(options)
+    choose = _Chooser(world, options.placement_until) if any(how != "random" for how, _ in where) else None
+    return [
+        drawn(world, fraction) if choose is None or how == "random" else choose(fraction, how, victim)
+        for fraction in listed(options.fraction)
+        for how, victim in where
+    ]
+
+
+class _Chooser:
+    """Places colluders by the contacts of a run."""
+
+    def __init__(self, world: World, until: float | None) -> None:
+        if world.coordinator is not None:
+            raise ScenarioError(
+                "observers: placement chooses by who meets whom, but with a coordinator nodes meet nobody else; "
+                "use placement: random, or name the colluders with members"
+            )
+        if not world.meetings.complete:
+            raise ScenarioError(
+                "observers: placement must know beforehand who will meet whom, but with this protocol that depends on "
+                "how well models do; use placement: random, name the colluders with members, or take rand-gossip"
+            )
+        self._world = world
+        self._contacts = world.contacts(math.inf if until is None else until)
+        if not self._contacts.nnz:
+            found, remedy = "in this run", "use placement: random"
+            if until is not None:
+                found, remedy = f"by placement_until: {until:g}", "raise it"
+            raise ScenarioError(
+                f"observers: no message arrives {found}, so there is nothing to place colluders by; {remedy}"
+            )
+
+    def __call__(self, fraction: float, how: str, victim: int | None) -> I64:
+        from topologies.placement import place
+
+        world = self._world
+        seed = int(generator(world.seed, "placement").integers(2**63))
+        return place(self._contacts, size_of(world, fraction), how, seed=seed, victim=victim)

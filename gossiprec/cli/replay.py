@@ -1,0 +1,44 @@
+"""``gossiprec replay``: run a run's scenario again and confirm what the run says."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import click
+
+from gossiprec.cli.progress import progress_display
+
+DIFFERS = 2
+"""Exit status if the second run did not give the same."""
+
+
+@click.command()
+@click.argument("run", metavar="RUN", type=click.Path(path_type=Path))
+@click.option(
+    "--threads", type=click.IntRange(min=1), help="Compute on N threads; results do not depend on it."
+)
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@click.option("-q", "--quiet", is_flag=True, help="Show no progress.")
+@click.pass_context
+def replay(context: click.Context, /, run: Path, threads: int | None, as_json: bool, quiet: bool) -> None:
+    """Run the scenario of the run directory RUN again and compare log, metrics and attacks.
+
+    Leaves with 0 if all is the same, and with 2 if not, after naming the first difference. The second run lies in a
+    temporary directory and is deleted; RUN is not changed. A run that ended early is compared up to its last report.
+    """
+    from gossiprec.emulation import replay as run_again
+
+    with progress_display(quiet=quiet) as progress:
+        found = run_again(run, threads=threads, progress=progress)
+    if as_json:
+        facts = {**vars(found), "path": str(found.path), "confirmed": found.confirmed}
+        click.echo(json.dumps(facts, indent=2))
+    else:
+        for line in found.elsewhere:
+            click.echo(f"not as it was: {line}")
+        verdict = (
+            f"confirmed, digest {found.digest}" if found.confirmed else f"not confirmed: {found.difference}"
+        )
+        click.echo(f"{found.path}: {verdict} (up to virtual time {found.upto:g})")
+    context.exit(0 if found.confirmed else DIFFERS)

@@ -1,0 +1,204 @@
+"""A run that ended early and is resumed writes what it would have written without a break."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+from gossiprec.attacks import ATTACKS
+from gossiprec.compute.executors import EXECUTORS
+from gossiprec.emulation import resume, simulate
+from gossiprec.protocols import PROTOCOLS
+from tests.emulation.ended_early import Patient, checkpoints, ended_early, often, outcome
+from tests.emulation.tiny_runs import SINGLE, tiny
+
+COALITIONS = {**SINGLE, "who": "coalition", "fraction": [0.25, 0.5], "momentum": [0, 0.9]}
+COORDINATOR = {**SINGLE, "who": "coordinator"}
+SLOW = {"latency": {"law": "exponential", "mean": 0.8}, "loss": 0.1}
+JUDGING = {**tiny()["dataset"], "split": {"name": "leave_last_k", "test": 2, "validation": 2}}
+FEDAVG = {"name": "fedavg", "rounds": 8, "participation": 0.5}
+PERSONAL = {"name": "pers-gossip", "view": {"size": 3}, "wakes": 8}
+RUNS = {
+    "rand-gossip": {"observers": [SINGLE, COALITIONS]},
+    "pers-gossip": {"protocol": PERSONAL, "dataset": JUDGING, "observers": [SINGLE, COALITIONS]},
+    "fedavg": {"protocol": FEDAVG, "observers": [COORDINATOR, SINGLE]},
+}
+CITY = {
+    "dataset": {
+        "name": "synthetic-checkins",
+        "users": 12,
+        "items": 80,
+        "checkins": 600,
+        "communities": 3,
+        "split": {"name": "published"},
+    },
+    "model": {"name": "prme-g", "dim": 8, "init_std": 0.1},
+    "training": {"optimizer": "sgd", "learning_rate": 0.02, "batch_size": 16, "negatives": 1},
+}
+
+
+def check(tmp_path, scenario, stops=(4,)):
+    """Break a run at some reports, one after the other, and compare it with one that was not broken."""
+    whole = simulate(scenario, out=tmp_path / "whole")
+    run = ended_early(tmp_path / "broken", scenario, stops[0])
+    for stop in stops[1:]:
+        assert resume(run.path, progress=Patient(stop)).manifest["status"] == "interrupted"
+    done = resume(run.path)
+
+    assert outcome(done.path) == outcome(whole.path)
+    assert not (done.path / "checkpoints").exists()
+    return whole, done
+
+
+def test_every_protocol_is_tried():
+    assert set(RUNS) == set(PROTOCOLS)
+
+
+@pytest.mark.parametrize("network", [{}, SLOW], ids=["instant", "slow-and-lossy"])
+@pytest.mark.parametrize("protocol", RUNS)
+@pytest.mark.parametrize("executor", list(EXECUTORS))
+def test_resumed_is_as_uninterrupted(executor, protocol, network, tmp_path):
+    scenario = often(**RUNS[protocol], executor={"name": executor, "threads": 2}, network=network)
+    check(tmp_path, scenario)
+
+
+def test_a_run_can_be_broken_again_and_again(tmp_path):
+    check(tmp_path, often(**RUNS["rand-gossip"], network=SLOW), stops=(3, 2, 3))
+
+
+def test_a_run_that_trains_on_receive_is_resumed(tmp_path):
+    check(tmp_path, often(protocol={**often()["protocol"], "train_on": "receive"}))
+
+
+ATTACKED = {
+    "cda": RUNS["rand-gossip"],
+    "entropy-mia": {
+        "observers": [
+            {"name": "entropy-mia", "who": "single", "community_size": 3},
+            {"name": "entropy-mia", "who": "coalition", "fraction": 0.5, "community_size": 3},
+        ]
+    },
+    "aia": {
+        "protocol": FEDAVG,
+        "observers": [{"name": "aia", "adversaries": 2, "models": 4, "epochs": 2, "community_size": 3}],
+    },
+}
+
+
+def test_every_attack_is_tried():
+    assert set(ATTACKED) == set(ATTACKS)
+
+
+@pytest.mark.parametrize("attack", ATTACKED)
+def test_every_attack_goes_on_where_it_was(attack, tmp_path):
+    check(tmp_path, often(**ATTACKED[attack]))
+
+
+@pytest.mark.parametrize("executor", ["reference", "fused"])
+@pytest.mark.parametrize("fictive", ["fitted", "own_embedding", "paper"])
+def test_fictive_users_go_on_where_they_were(fictive, executor, tmp_path):
+    refit = {"refit_every": 2.0} if fictive == "fitted" else {}
+    observers = [{**each, "fictive_user": fictive, **refit} for each in (SINGLE, COALITIONS)]
+    policies = [{"name": "share-less", "nodes": {"fraction": 0.5}, "tau": 0.5}]
+    check(tmp_path, often(observers=observers, policies=policies, executor={"name": executor}))
+
+
+@pytest.mark.parametrize("storage", ["float32", "float16"])
+@pytest.mark.parametrize("executor", ["reference", "fused"])
+def test_models_of_moves_are_resumed(executor, storage, tmp_path):
+    chosen = {"name": executor, "storage": storage}
+    check(tmp_path, often(**CITY, observers=[SINGLE, COALITIONS], executor=chosen))
+
+
+def test_privacy_spent_goes_on_to_be_counted(tmp_path):
+    policies = [{"name": "dp-sgd", "epsilon": 10, "nodes": [1, 4, 6]}]
+    whole, done = check(tmp_path, often(policies=policies))
+
+    assert whole.summary["privacy"]["nodes"] == 3
+    assert len(done.events("privacy")["node"]) > 3
+
+
+def test_the_resumed_run_has_done_the_work_only_once(tmp_path):
+    scenario = often()
+    run = ended_early(tmp_path / "run", scenario, stop=5)
+    before = run.summary["wall_seconds"]
+    progress = Patient()
+    done = resume(run.path, progress=progress)
+
+    assert progress.ticks[0].time == 5.0
+    assert len(progress.ticks) == len(done.events("evaluate")["time"]) - 4
+    assert done.summary["wall_seconds"] > 0 < before
+    assert done.manifest["resumed"][0]["time"] == 4.0
+    assert "notes" not in done.manifest
+
+
+def test_a_failed_run_is_resumed(tmp_path):
+    whole = simulate(often(), out=tmp_path / "whole")
+    with pytest.raises(RuntimeError, match="stopped by the test"):
+        simulate(often(), out=tmp_path / "run", progress=Patient(4, RuntimeError))
+
+    assert outcome(resume(tmp_path / "run").path) == outcome(whole.path)
+
+
+def test_threads_can_be_changed_on_the_way(tmp_path):
+    chosen = {"executor": {"name": "fused", "threads": 1}, "observers": [SINGLE, COALITIONS]}
+    whole = simulate(often(**chosen), out=tmp_path / "whole")
+    run = ended_early(tmp_path / "run", often(**chosen))
+    done = resume(run.path, threads=2)
+
+    assert outcome(done.path) == outcome(whole.path)
+    assert (done.summary["threads"], whole.summary["threads"]) == (2, 1)
+
+
+def test_checkpoints_change_nothing(tmp_path):
+    with_ = simulate(often(), out=tmp_path / "with", progress=Patient())
+    without = simulate(often(checkpoint={"minutes": None}), out=tmp_path / "without")
+
+    assert outcome(with_.path) == outcome(without.path)
+
+
+def test_checkpoints_come_every_so_many_rounds_and_the_last_are_kept(tmp_path):
+    clock = {**often()["protocol"], "wake": {"law": "constant"}}  # rounds are then reports
+    scenario = often(checkpoint={"every": 2, "minutes": None, "keep": 3}, protocol=clock)
+    run = simulate(scenario, out=tmp_path / "run", progress=Patient(8))
+
+    assert [int(path.stem) for path in checkpoints(run)] == [6, 4, 2]
+
+
+def test_a_checkpoint_is_due_after_some_minutes(tmp_path):
+    soon = simulate(often(), out=tmp_path / "soon", progress=Patient(4))
+    late = simulate(often(checkpoint={"minutes": 60.0}), out=tmp_path / "late", progress=Patient(4))
+
+    assert len(checkpoints(soon)) == 2
+    assert checkpoints(late) == []
+
+
+def test_a_complete_run_is_returned_as_it_is(tmp_path):
+    run = simulate(often(), out=tmp_path / "run")
+    before = outcome(run.path)
+
+    assert outcome(resume(run.path).path) == before
+    assert "resumed" not in json.loads((run.path / "manifest.json").read_text())
+
+
+def test_dead_slots_of_single_adversaries_are_left_out(tmp_path):
+    """Of a pair's rows only those are noted that a later meeting will read."""
+    from gossiprec.emulation import prepare
+    from gossiprec.scenario import load_scenario
+
+    prepared = prepare(load_scenario(often()))
+    state = prepared.attacks[0].state(4.0)["observers"]["memory"]
+    extents = state.extents()
+    slots = {(int(low), int(high)) for low, high in extents}
+
+    messages = prepared.course.meetings
+    pairs = {}
+    for time, pair in zip(
+        messages.time, zip(messages.receiver.tolist(), messages.sender.tolist(), strict=True), strict=True
+    ):
+        pairs.setdefault(pair, []).append(time)
+    met_and_to_meet = sum(min(times) <= 4.0 < max(times) for times in pairs.values())
+    assert len(slots) == met_and_to_meet > 0
+    assert 0 < int(np.diff(extents).sum()) < state.array.size
