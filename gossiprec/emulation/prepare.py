@@ -27,7 +27,7 @@ from gossiprec.emulation.machinery import (
     thread_count,
     training_settings,
 )
-from gossiprec.emulation.memory import check_fits
+from gossiprec.emulation.memory import check_events_fit, check_fits
 from gossiprec.emulation.metering import Metered
 from gossiprec.emulation.places import on_its_data
 from gossiprec.emulation.population import make_attacks, make_load, make_policies, treat
@@ -135,6 +135,7 @@ def prepare(scenario: Scenario, progress: Progress | None = None) -> Prepared:
             seed=scenario.seed,
             profiles=Profiles.of(split),
         )
+    check_events_fit(len(protocol.clock.node_ids) * protocol.wakes, protocol.messages_per_wake or 1)
     training = training_settings(scenario)
     with watch("setup"):
         model, data = on_its_data(MODELS[scenario.model.name](scenario.model.options), split)
