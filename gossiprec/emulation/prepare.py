@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -100,8 +101,21 @@ class Prepared:
         }
 
 
-def prepare(scenario: Scenario, progress: Progress | None = None) -> Prepared:
+def prepare(
+    scenario: Scenario,
+    progress: Progress | None = None,
+    *,
+    load: Callable[[Scenario], Split] | None = None,
+) -> Prepared:
     """Load the data, set everything up and run the control plane ahead.
+
+    Parameters
+    ----------
+    scenario : Scenario
+    progress : Progress, optional
+        Is told what happens.
+    load : callable, optional
+        Gives the data, as :func:`load_data` would.
 
     Raises
     ------
@@ -113,7 +127,7 @@ def prepare(scenario: Scenario, progress: Progress | None = None) -> Prepared:
     say, watch = progress or Silent(), Stopwatch()
     say.phase("loading data")
     with watch("load"):
-        split = load_data(scenario)
+        split = (load or load_data)(scenario)
         check_sizes(scenario, split.n_users, split.n_items)
         protocol = PROTOCOLS[scenario.protocol.name](
             scenario.protocol.options, n_users=split.n_users, seed=scenario.seed

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from gossiprec.data.split import Split
 from gossiprec.emulation.accuracy import AttackRecord
 from gossiprec.emulation.membership import metric_rows
 from gossiprec.emulation.memory import peak_rss_mib
@@ -31,6 +32,7 @@ def simulate(
     out: str | os.PathLike[str] | None = None,
     overwrite: bool = False,
     progress: Progress | None = None,
+    load: Callable[[Scenario], Split] | None = None,
 ) -> Run:
     """Run a scenario and return the run it wrote.
 
@@ -46,6 +48,8 @@ def simulate(
         Replace an earlier run there.
     progress : Progress, optional
         Is told what happens.
+    load : callable, optional
+        Gives the data in place of :func:`gossiprec.emulation.prepare.load_data`.
 
     Returns
     -------
@@ -63,7 +67,7 @@ def simulate(
         scenario = load_scenario(scenario, list(overrides))
     path = Path(out) if out is not None else Path("runs") / f"{scenario.name}-s{scenario.seed}"
     check_free(path, overwrite=overwrite)
-    prepared = prepare(scenario, say)
+    prepared = prepare(scenario, say, load=load)
     view_size = prepared.protocol.view_size
     directory = RunDirectory.create(
         path,
