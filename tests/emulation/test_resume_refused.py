@@ -79,6 +79,19 @@ def test_an_edited_scenario_is_refused(broken):
     for force in (False, True):
         with pytest.raises(LogError, match="has been changed since the run began"):
             resume(broken.path, force=force)
+    assert resume(broken.path, from_start=True).manifest["seed"] == 6
+
+
+def test_a_scenario_edited_while_the_run_goes_on_is_refused_too(tmp_path):
+    class Editor(Patient):
+        def tick(self, status):
+            scenario = tmp_path / "run" / "scenario.yaml"
+            scenario.write_text(scenario.read_text().replace("seed: 5", "seed: 6"))
+            super().tick(status)
+
+    simulate(often(), out=tmp_path / "run", progress=Editor(4))
+    with pytest.raises(LogError, match="has been changed since the run began"):
+        resume(tmp_path / "run")
 
 
 def test_another_code_version_is_refused_unless_forced(broken, whole, monkeypatch):
