@@ -61,6 +61,7 @@ class RunDirectory:
         self.checkpoints = CheckpointFolder(path)
         self.notes: list[str] = []
         self._manifest = manifest
+        self._scenario_hash = scenario_hash(path)  # as it is now, whatever becomes of the file
         self.lock = lock
 
     @staticmethod
@@ -151,7 +152,7 @@ class RunDirectory:
         """Return how far the run's files have come, for a checkpoint."""
         return Stamp(
             code=code_version(),
-            scenario=scenario_hash(self.path),
+            scenario=self._scenario_hash,
             tick=tick,
             time=time,
             log_bytes=self.log.size_bytes,
