@@ -62,7 +62,9 @@ def test_a_tampered_log_is_found_by_kind_and_row(run):
     found = replay(run)
 
     assert "message row 7 " in found.difference
-    assert f"size_bytes {sizes[7] + 4}, again " in found.difference
+    told, again = found.difference.split(" again ")
+    assert f"size_bytes {sizes[7] + 4}," in told
+    assert f"size_bytes {sizes[7]}," in again
 
 
 def test_a_log_that_lacks_rows_at_the_end_is_found(run):
