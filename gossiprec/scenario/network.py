@@ -119,10 +119,7 @@ class FileRate(Options):
     path: str = Field(min_length=1, description="Text file: one rate a line, in the order of node ids.")
 
 
-Rates: TypeAlias = (
-    Rate
-    | Annotated[UniformRate | LognormalRate | FileRate, Field(discriminator="law")]
-)
+Rates: TypeAlias = Rate | Annotated[UniformRate | LognormalRate | FileRate, Field(discriminator="law")]
 
 
 class Bandwidth(Options):
@@ -132,9 +129,7 @@ class Bandwidth(Options):
         default=None, description="Upload rate: a number, or a law over nodes; null: no limit."
     )
     down: Rates | None = Field(default=None, description="Download rate.")
-    coordinator: Rate | None = Field(
-        default=None, description="Both rates of a coordinator; null: no limit."
-    )
+    coordinator: Rate | None = Field(default=None, description="Both rates of a coordinator; null: no limit.")
 
     @property
     def limited(self) -> bool:
