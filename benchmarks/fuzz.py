@@ -4,7 +4,7 @@ Mutants of all files in ``scenarios/`` and ``scenarios/studies/``, structure-awa
 command line in this process: ``scenario check`` and ``simulate --dry-run`` (on tiny data, where the file is otherwise
 right), or ``study --dry-run``::
 
-    python benchmarks/fuzz.py [--count 5000] [--seed 1] [--first 0] [--limit 20] [--keep DIR]
+    python benchmarks/fuzz.py [--count 5000] [--seed 1] [--first 0] [--limit 120] [--keep DIR]
 
 prints one JSON line: how many ended with which exit status, and what was found. Exit statuses are right if a good file
 gives 0 and a bad one 2 with a message, the same from every command; 1 stands for what the machine lacks. `--keep`
@@ -142,12 +142,12 @@ def corpus_of(root: Path) -> tuple[Corpus, Corpus]:
 
 def examined(options: argparse.Namespace) -> Examiner:
     """Examine mutants number first .. first + count - 1."""
-    scenarios, studies = corpus_of(ROOT / "scenarios")
+    scenarios, studies = corpus_of(options.root)
     has_studies = bool(studies.files) and "study" in COMMANDS
     examiner = Examiner(options.limit)
     with tempfile.TemporaryDirectory() as folder:
         home = Path(folder) / "scenarios"
-        shutil.copytree(ROOT / "scenarios", home)
+        shutil.copytree(options.root, home)
         (home / "studies").mkdir(exist_ok=True)
         os.chdir(folder)
         for number in range(options.first, options.first + options.count):
@@ -176,7 +176,8 @@ def main() -> int:
     parser.add_argument("--count", type=int, default=5_000)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--first", type=int, default=0, help="number of the first mutant")
-    parser.add_argument("--limit", type=float, default=20.0, help="seconds for one command")
+    parser.add_argument("--root", type=Path, default=ROOT / "scenarios", help="folder of the right files")
+    parser.add_argument("--limit", type=float, default=120.0, help="seconds for one command")
     parser.add_argument(
         "--keep", type=lambda text: Path(text).resolve(), help="folder for the files answered wrongly"
     )

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from pydantic import BaseModel, ConfigDict
 
+LARGEST = 2**31 - 1
+"""Most that anything is counted to; sums and products of such counts stay exact."""
+
 
 class Options(BaseModel):
     """Options of one registered thing, or one section of a scenario.

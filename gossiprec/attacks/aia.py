@@ -32,7 +32,7 @@ from gossiprec.attacks.shadows import classifier, confidence, network_of, shadow
 from gossiprec.compute.planner import Sightings
 from gossiprec.compute.program import Program
 from gossiprec.errors import ScenarioError
-from gossiprec.options import Options
+from gossiprec.options import LARGEST, Options
 from gossiprec.rng import generator
 
 if TYPE_CHECKING:
@@ -46,14 +46,14 @@ _STATE = ("seen", "changed", "features", "latest")
 class AIAOptions(Options):
     """Options of the attack."""
 
-    adversaries: Annotated[int, Field(ge=1)] | Ids = Field(
+    adversaries: Annotated[int, Field(ge=1, le=LARGEST)] | Ids = Field(
         default=1, description="how many users' communities are looked for, drawn at random; or their ids"
     )
     community_size: Size | Sizes = Field(default=50, description="K")
-    models: Annotated[int, Field(ge=2)] = Field(
+    models: Annotated[int, Field(ge=2, le=LARGEST)] = Field(
         default=100, description="models trained on samples of the target items, and as many on other items"
     )
-    epochs: Annotated[int, Field(ge=1)] = Field(
+    epochs: Annotated[int, Field(ge=1, le=LARGEST)] = Field(
         default=50, description="passes of the classifier over the models"
     )
 

@@ -25,6 +25,7 @@ from gossiprec.attacks import ATTACKS
 from gossiprec.attacks.base import World
 from gossiprec.attacks.naming import listed
 from gossiprec.attacks.scoring import ObserverOptions, ScoringAttack
+from gossiprec.options import LARGEST
 
 Rule = Literal["mean_score", "ndcg", "standardized"]
 Rules = Annotated[tuple[Rule, ...], Field(min_length=1)]
@@ -34,7 +35,7 @@ class CDAOptions(ObserverOptions):
     """Options of the attack. A list stands for one observer per combination; all are served by one run."""
 
     relevance: Rule | Rules = Field(default="standardized", description="how a model is scored")
-    reference_items: Annotated[int, Field(ge=2)] | Literal["all"] = Field(
+    reference_items: Annotated[int, Field(ge=2, le=LARGEST)] | Literal["all"] = Field(
         default=99,
         description="items outside the target set to compare with; all: every other item (pools hold them anyway)",
     )

@@ -29,7 +29,7 @@ from gossiprec.attacks.naming import exact, listed
 from gossiprec.attacks.relevance import MEMBERS, entropy
 from gossiprec.attacks.scoring import ObserverOptions, ScoringAttack, refuse_moves
 
-Threshold = Annotated[float, Field(gt=0)]
+Threshold = Annotated[float, Field(gt=0, le=1e6)]
 Thresholds = Annotated[tuple[Threshold, ...], Field(min_length=1)]
 
 

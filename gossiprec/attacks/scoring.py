@@ -22,12 +22,12 @@ from gossiprec.attacks.targets import TargetItems
 from gossiprec.compute.planner import Sightings
 from gossiprec.compute.program import Program
 from gossiprec.errors import ScenarioError
-from gossiprec.options import Options
+from gossiprec.options import LARGEST, Options
 
 Fraction = Annotated[float, Field(gt=0, le=1)]
-Size = Annotated[int, Field(ge=1)]
+Size = Annotated[int, Field(ge=1, le=LARGEST)]
 Momentum = Annotated[float, Field(ge=0, lt=1)]
-Ids = Annotated[tuple[Annotated[int, Field(ge=0)], ...], Field(min_length=1)]
+Ids = Annotated[tuple[Annotated[int, Field(ge=0, le=LARGEST)], ...], Field(min_length=1)]
 Fractions = Annotated[tuple[Fraction, ...], Field(min_length=1)]
 Sizes = Annotated[tuple[Size, ...], Field(min_length=1)]
 Momenta = Annotated[tuple[Momentum, ...], Field(min_length=1)]

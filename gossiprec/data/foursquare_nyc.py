@@ -24,6 +24,7 @@ from gossiprec.data.sources import Source, find, locate
 from gossiprec.data.split import I64, Interactions, Split
 from gossiprec.data.tables import ranks
 from gossiprec.errors import DataError
+from gossiprec.options import LARGEST
 from gossiprec.options import Options as OptionSet
 
 ORIGINAL, JOINED, VENUES = "dataset_TSMC2014_NYC.txt", "nyc_checkins.tsv", "nyc_venues.tsv"
@@ -56,7 +57,7 @@ class FoursquareNYC(Dataset):
 
         path: Path
         flags: int = Field(1, ge=0, le=2, description="joined form: keep rows with a flag up to this")
-        min_items: int = Field(3, ge=3, description="leave out users with fewer different venues")
+        min_items: int = Field(3, ge=3, le=LARGEST, description="leave out users with fewer different venues")
 
     def __init__(self, options: Options) -> None:
         self._options = options

@@ -25,6 +25,7 @@ from gossiprec.data.sources import Source, locate
 from gossiprec.data.split import Interactions, Split
 from gossiprec.data.tables import ranks
 from gossiprec.errors import DataError
+from gossiprec.options import LARGEST
 from gossiprec.options import Options as OptionSet
 
 FILE = "loc-gowalla_totalCheckins.txt"
@@ -47,8 +48,12 @@ class Gowalla(Dataset):
 
         path: Path
         bounding_box: Box | None = Field(None, description="south, west, north, east in degrees; null: all")
-        min_checkins: int = Field(10, ge=1, description="leave out users with fewer check-ins in the box")
-        min_items: int = Field(3, ge=3, description="leave out users with fewer different places in the box")
+        min_checkins: int = Field(
+            10, ge=1, le=LARGEST, description="leave out users with fewer check-ins in the box"
+        )
+        min_items: int = Field(
+            3, ge=3, le=LARGEST, description="leave out users with fewer different places in the box"
+        )
 
         @field_validator("bounding_box")
         @classmethod

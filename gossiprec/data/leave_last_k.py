@@ -9,6 +9,7 @@ from gossiprec.data import SPLITS
 from gossiprec.data.base import Dataset, SplitRule
 from gossiprec.data.partition import first_meetings, partition, shuffled
 from gossiprec.data.split import Interactions, Split
+from gossiprec.options import LARGEST
 from gossiprec.options import Options as OptionSet
 
 
@@ -24,8 +25,8 @@ class LeaveLastK(SplitRule):
     class Options(OptionSet):
         """How many items to hold out of each user."""
 
-        test: int = Field(10, ge=0)
-        validation: int = Field(0, ge=0)
+        test: int = Field(10, ge=0, le=LARGEST)
+        validation: int = Field(0, ge=0, le=LARGEST)
 
     def __init__(self, options: Options) -> None:
         self._options = options

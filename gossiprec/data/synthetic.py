@@ -12,6 +12,7 @@ from gossiprec.data.partition import first_meetings, items_per_user, partition
 from gossiprec.data.split import I64, Interactions, Split
 from gossiprec.data.synthetic_draws import draw_items
 from gossiprec.data.synthetic_laws import activity, community_items, memberships, popularity
+from gossiprec.options import LARGEST
 from gossiprec.options import Options as OptionSet
 from gossiprec.rng import generator
 
@@ -53,7 +54,7 @@ class Synthetic(Dataset):
 
         users: int = Field(943, ge=1, le=1_000_000)
         items: int = Field(1682, ge=2, le=1_000_000)
-        interactions: int = Field(100_000, ge=1)
+        interactions: int = Field(100_000, ge=1, le=LARGEST)
         communities: int = Field(10, ge=1, le=256)
         mixing: float = Field(
             0.13, gt=0, description="Dirichlet concentration of memberships: lower is purer"

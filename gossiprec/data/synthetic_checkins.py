@@ -11,6 +11,7 @@ from gossiprec.data.check_in_users import published_split
 from gossiprec.data.split import I64, Interactions, Split
 from gossiprec.data.synthetic_draws import draw_items
 from gossiprec.data.synthetic_laws import F64, activity, community_items, memberships, popularity
+from gossiprec.options import LARGEST
 from gossiprec.options import Options as OptionSet
 from gossiprec.rng import generator
 
@@ -50,7 +51,7 @@ class SyntheticCheckIns(Dataset):
 
         users: int = Field(120, ge=2, le=100_000)
         items: int = Field(600, ge=20, le=100_000)
-        checkins: int = Field(9_600, ge=1)
+        checkins: int = Field(9_600, ge=1, le=LARGEST)
         communities: int = Field(6, ge=1, le=64)
         areas: int = Field(8, ge=1, le=64)
 

@@ -10,6 +10,8 @@ from pathlib import Path
 from gossiprec.errors import ResourceError
 
 MIB = 2**20
+WAKE_BYTES = 50
+"""What a wake takes in the events known ahead, at the least; as much again for each message."""
 
 
 def available_bytes() -> int:
@@ -43,4 +45,26 @@ def check_fits(needed: dict[str, int]) -> None:
             f"the run needs {total / MIB:,.0f} MiB ({parts}), but {available / MIB:,.0f} MiB are available; "
             "lower dataset.limit_users or dataset.users, model.dim, the number of observers or their momenta, "
             "or observers.reference_items, or set executor.storage to float16"
+        )
+
+
+def check_events_fit(n_wakes: int, messages: int) -> None:
+    """Refuse a run whose events, which are known ahead, the memory cannot hold.
+
+    Parameters
+    ----------
+    n_wakes : int
+        Wakes of all nodes together.
+    messages : int
+        Messages that a wake sends, at the least.
+
+    Raises
+    ------
+    ResourceError
+    """
+    needed, available = n_wakes * (1 + messages) * WAKE_BYTES, available_bytes()
+    if needed > available:
+        raise ResourceError(
+            f"the events of {n_wakes:,} wakes need {needed / MIB:,.0f} MiB, but {available / MIB:,.0f} MiB are "
+            "available; lower protocol.wakes or protocol.rounds, or dataset.limit_users"
         )

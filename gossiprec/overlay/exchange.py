@@ -30,7 +30,7 @@ class ExchangeOptions(Options):
     """Options of every way to exchange views; each has a subclass with its name."""
 
     sampling: str
-    size: int = Field(default=8, ge=2, description="view size c: distinct other nodes, at most")
+    size: int = Field(default=8, ge=2, le=2**31 - 1, description="view size c: distinct other nodes, at most")
 
     @model_validator(mode="before")
     @classmethod

@@ -18,7 +18,7 @@ from gossiprec.compute.training import TrainingSettings
 from gossiprec.compute.treatment import NO_LIMIT, Treatment
 from gossiprec.errors import ScenarioError
 from gossiprec.models.base import Layout, Model
-from gossiprec.options import Options
+from gossiprec.options import LARGEST, Options
 from gossiprec.policies import POLICIES
 from gossiprec.policies.accounting import (
     epsilon_of,
@@ -48,7 +48,7 @@ class DPSGDOptions(Options):
         default="auto",
         description="sigma: noise of standard deviation sigma C; auto: the least that keeps epsilon to the end",
     )
-    steps: Annotated[int, Field(ge=1)] | None = Field(
+    steps: Annotated[int, Field(ge=1, le=LARGEST)] | None = Field(
         default=None,
         description="local epochs that auto provides for; a node then stops; not given: all of its own",
     )

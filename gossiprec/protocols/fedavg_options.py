@@ -6,7 +6,7 @@ from typing import Annotated, Literal, TypeAlias
 
 from pydantic import Field, model_validator
 
-from gossiprec.options import Options
+from gossiprec.options import LARGEST, Options
 
 Late: TypeAlias = Literal["count", "discard"]
 PATIENCE = 10.0
@@ -122,8 +122,8 @@ class Buffered(_Aggregation):
     """
 
     name: Literal["buffered"]
-    buffer: int = Field(default=10, ge=1, description="K: answers that make a version")
-    concurrency: int = Field(ge=1, description="M: clients at work after each version")
+    buffer: int = Field(default=10, ge=1, le=LARGEST, description="K: answers that make a version")
+    concurrency: int = Field(ge=1, le=LARGEST, description="M: clients at work after each version")
     give_up: float = Field(
         default=PATIENCE,
         gt=0,
@@ -149,7 +149,7 @@ Aggregation: TypeAlias = Annotated[Synchronous | Buffered, Field(discriminator="
 class FedAvgOptions(Options):
     """Options of FedAvg."""
 
-    rounds: int = Field(default=100, ge=1, description="wakes of the coordinator")
+    rounds: int = Field(default=100, ge=1, le=LARGEST, description="wakes of the coordinator")
     participation: float = Field(
         default=1.0, gt=0, le=1, description="share of the clients asked in each round"
     )

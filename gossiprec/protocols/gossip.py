@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from pydantic import Field, model_validator
 
-from gossiprec.options import Options
+from gossiprec.options import LARGEST, Options
 from gossiprec.overlay.views import PeriodicRefresh, PoissonRefresh, Refresh
 from gossiprec.protocols.base import Protocol
 from gossiprec.sim.clock import WakeClock
@@ -34,13 +34,13 @@ class ClockedRefresh(Options):
 class CountedRefresh(Options):
     """Views are refreshed every so many wakes."""
 
-    every: int = Field(ge=1, description="wakes between refreshes")
+    every: int = Field(ge=1, le=LARGEST, description="wakes between refreshes")
 
 
 class ViewOptions(Options):
     """Whom a node knows."""
 
-    size: int = Field(default=3, ge=1, description="view size P: distinct other nodes")
+    size: int = Field(default=3, ge=1, le=LARGEST, description="view size P: distinct other nodes")
     refresh: ClockedRefresh | CountedRefresh = ClockedRefresh()
     heal: bool = Field(
         default=True,
@@ -74,7 +74,7 @@ class GossipOptions(Options):
         description="own: a node holds its user's row; averaged: every node holds and merges all rows (published code)",
     )
     wake: WakeOptions = WakeOptions()
-    wakes: int = Field(default=500, ge=1, description="wakes of each node")
+    wakes: int = Field(default=500, ge=1, le=LARGEST, description="wakes of each node")
 
 
 class Gossip(Protocol):

@@ -17,6 +17,7 @@ import numpy.typing as npt
 from pydantic import Discriminator, Field, Tag, model_validator
 
 from gossiprec.compute.tape import Behaviour, Op
+from gossiprec.options import LARGEST
 from gossiprec.overlay import SAMPLINGS
 from gossiprec.overlay.base import Setting, Views
 from gossiprec.overlay.exchange import ExchangeOptions
@@ -49,7 +50,7 @@ View: TypeAlias = Annotated[
 class RandGossipOptions(GossipOptions):
     """Options of Rand-Gossip."""
 
-    fanout: int = Field(default=3, ge=1, description="peers of the view that a wake pushes to")
+    fanout: int = Field(default=3, ge=1, le=LARGEST, description="peers of the view that a wake pushes to")
     merge: Literal["samples", "mean"] = Field(
         default="samples", description="weight of a model in a merge: its number of positives, or 1"
     )

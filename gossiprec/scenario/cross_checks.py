@@ -37,7 +37,7 @@ def check_sections(scenario: Scenario, problems: Problems) -> None:
 def _takes_no_time(network: dict[str, Any]) -> bool:
     latency = network["latency"]
     instant = latency.get("law") == "constant" and latency.get("value") == 0.0
-    return instant and not network.get("bandwidth") and not network.get("compute")
+    return instant and network["compute"] is None and not any(network["bandwidth"].values())
 
 
 def check_sizes(scenario: Scenario, n_users: int, n_items: int) -> None:
@@ -75,8 +75,8 @@ def _oversized(plain: dict[str, Any], n_users: int, n_items: int) -> Iterator[tu
         yield ("protocol", "participation"), f"found {participation}, which is no node out of {n_users}"
     concurrency = _number(protocol.get("aggregation"), "concurrency")
     if concurrency is not None and concurrency > n_users:
-        at = ("protocol", "aggregation", "concurrency")
-        yield at, f"found {concurrency}, but there are only {n_users} clients"
+        clients = ("protocol", "aggregation", "concurrency")
+        yield clients, f"found {concurrency}, but there are only {n_users} clients"
     for index, metric in enumerate(plain["evaluate"]["metrics"]):
         found = METRIC.fullmatch(metric)
         if found and ranks_all_items(metric) and int(found[3]) >= n_items:

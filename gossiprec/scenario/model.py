@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 from pydantic import Field, PrivateAttr, SerializeAsAny, ValidationError
 
-from gossiprec.options import Options
+from gossiprec.options import LARGEST, Options
 from gossiprec.scenario.checkpoint import Checkpoint
 from gossiprec.scenario.churn import Churn
 from gossiprec.scenario.explain import explain
@@ -54,7 +54,7 @@ class DatasetChoice(Choice):
 
     split: Choice
     limit_users: int | None = Field(
-        default=None, ge=2, description="Use only the first users of the data set."
+        default=None, ge=2, le=LARGEST, description="Use only the first users of the data set."
     )
 
 

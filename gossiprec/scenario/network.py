@@ -7,7 +7,7 @@ from typing import Annotated, Literal, TypeAlias
 
 from pydantic import Field, field_validator, model_validator
 
-from gossiprec.options import Options
+from gossiprec.options import LARGEST, Options
 from gossiprec.scenario.sections import NodeIds
 from gossiprec.scenario.times import (
     ConstantTime,
@@ -152,7 +152,7 @@ class Partition(Options):
     groups: tuple[NodeIds, ...] | None = Field(
         default=None, min_length=1, description="Lists of node ids; all nodes in no list are one more group."
     )
-    parts: Annotated[int, Field(ge=2)] | None = Field(
+    parts: Annotated[int, Field(ge=2, le=LARGEST)] | None = Field(
         default=None, description="Instead of groups: so many random groups of equal size."
     )
 

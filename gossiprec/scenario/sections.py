@@ -7,7 +7,7 @@ from typing import Annotated, Literal, TypeAlias
 
 from pydantic import Field, field_validator
 
-from gossiprec.options import Options
+from gossiprec.options import LARGEST, Options
 
 METRIC = re.compile(r"(full_)?(hr|ndcg|(?<!full_)f1)@([1-9][0-9]{0,5})", re.ASCII)
 CANDIDATES = 100  # a test item is ranked among itself and 99 fixed negatives, unless `full_`
@@ -30,15 +30,15 @@ class Training(Options):
         default="adam", description="Its state stays with the node and never travels."
     )
     learning_rate: float = Field(default=0.01, gt=0, description="Step size of the optimizer.")
-    batch_size: Annotated[int, Field(ge=1)] | Literal["full"] = Field(
+    batch_size: Annotated[int, Field(ge=1, le=LARGEST)] | Literal["full"] = Field(
         default=64,
         description="Samples (positives and negatives) a step; `full`: all samples of the epoch in one step.",
     )
     local_epochs: int = Field(
-        default=1, ge=1, description="Passes over the node's samples each time it trains."
+        default=1, ge=1, le=10**6, description="Passes over the node's samples each time it trains."
     )
     negatives: int = Field(
-        default=4, ge=1, description="Items drawn as negatives for each positive, anew each time."
+        default=4, ge=1, le=10**6, description="Items drawn as negatives for each positive, anew each time."
     )
     betas: tuple[Annotated[float, Field(ge=0, lt=1)], Annotated[float, Field(ge=0, lt=1)]] = Field(
         default=(0.9, 0.999), description="Adam's decay of the first and second moment."
@@ -52,7 +52,7 @@ class NodeFraction(Options):
     fraction: float = Field(gt=0, le=1, description="Part of all nodes.")
 
 
-NodeIds: TypeAlias = Annotated[tuple[Annotated[int, Field(ge=0)], ...], Field(min_length=1)]
+NodeIds: TypeAlias = Annotated[tuple[Annotated[int, Field(ge=0, le=LARGEST)], ...], Field(min_length=1)]
 Nodes: TypeAlias = Literal["all"] | NodeFraction | NodeIds
 
 
@@ -60,7 +60,10 @@ class Evaluate(Options):
     """When models and attacks are scored, and by which measures of recommendation quality."""
 
     every: int = Field(
-        default=10, ge=1, description="Rounds between two evaluations; attacks are scored at the same ticks."
+        default=10,
+        ge=1,
+        le=LARGEST,
+        description="Rounds between two evaluations; attacks are scored at the same ticks.",
     )
     metrics: tuple[str, ...] = Field(
         default=("hr@20", "ndcg@20"),
@@ -92,10 +95,10 @@ class Executor(Options):
     name: Literal["auto", "reference", "batched", "fused"] = Field(
         default="auto", description="auto: fused where the model has compiled kernels, else batched."
     )
-    threads: Annotated[int, Field(ge=1)] | Literal["auto"] = Field(
+    threads: Annotated[int, Field(ge=1, le=1024)] | Literal["auto"] = Field(
         default="auto", description="auto: one for each core."
     )
-    wave_size: Annotated[int, Field(ge=1)] | Literal["unlimited"] = Field(
+    wave_size: Annotated[int, Field(ge=1, le=LARGEST)] | Literal["unlimited"] = Field(
         default="unlimited", description="Most operations run together; lower it to save memory."
     )
     device: Literal["auto", "cpu", "cuda"] = Field(

@@ -271,7 +271,8 @@ class Engine:
             self._agenda.put(event, now + self._clock.next_interval(node))
         if cause is None:
             self._woke(now, node, rank, receivers)
-            self._steer()
+            if self._steering is not None:
+                self._steer(self._steering)
         if not self.wakes_due:
             self._last_ring = now, rank
 
@@ -318,16 +319,17 @@ class Engine:
         if receivers:
             self._announce(first, receivers)
             self._post(node, first, receivers, ready)
-        self._steer()
+        if self._steering is not None:
+            self._steer(self._steering)
 
     def _announce(self, first: int, receivers: Sequence[int]) -> None:
         """Say which messages go out, to whom it concerns."""
         if self._steering and receivers:
             self._steering.on_sent(first, receivers)
 
-    def _steer(self) -> None:
+    def _steer(self, steering: Steering) -> None:
         """Move the next wake to where it is due."""
-        due = self._steering.next_wake(self.now) if self._steering else None
+        due = steering.next_wake(self.now)
         if due is not None and due != self._alarm:
             (node,) = self._clock.node_ids
             self._alarm = due

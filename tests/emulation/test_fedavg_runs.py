@@ -105,3 +105,28 @@ def test_contradictory_options_are_refused_in_plain_words(options, message):
 def test_a_buffer_without_anything_that_takes_time_is_refused():
     with pytest.raises(ScenarioError, match=r"give network\.latency a value"):
         load_scenario(scenario({"aggregation": BUFFER}, network={}))
+
+
+def test_a_buffer_lives_on_computing_times_alone(tmp_path):
+    compute = {"time": {"law": "exponential", "mean": 1.0}}
+    run = simulate(scenario({"aggregation": BUFFER}, network={"compute": compute}), out=tmp_path / "run")
+
+    assert run.summary["rounds"]["mean_answers"] >= 3
+
+
+def test_with_churn_a_coordinator_that_asks_those_online_gives_up_fewer(tmp_path):
+    sessions = {"online": {"law": "exponential", "mean": 4.0}, "offline": {"law": "exponential", "mean": 4.0}}
+    given_up = {}
+    for ask in ("all", "online"):
+        options = {"ask": ask, "rounds": 20, "round": {"deadline": 1.0}}
+        run = simulate(
+            scenario(
+                options, churn={"sessions": sessions}, network={"latency": {"law": "constant", "value": 0.1}}
+            ),
+            out=tmp_path / ask,
+        )
+        given_up[ask] = run.summary["rounds"]["given_up"]
+        assert run.summary["rounds"]["n"] == 20
+
+    assert given_up["online"] < given_up["all"] / 2
+    assert given_up["all"] > 60  # about half of 12 clients are away in each of 20 rounds

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from gossiprec.emulation import prepare
-from gossiprec.emulation.memory import MIB, available_bytes, check_fits, peak_rss_mib
+from gossiprec.emulation.memory import MIB, available_bytes, check_events_fit, check_fits, peak_rss_mib
 from gossiprec.errors import ResourceError
 from gossiprec.scenario import load_scenario
 from tests.emulation.tiny_runs import SINGLE, tiny
@@ -31,6 +31,18 @@ def test_what_does_not_fit_is_refused_with_the_parts_and_what_to_lower():
     assert re.search(r"but [\d,]+ MiB are available", message)
     for advice in ("limit_users", "model.dim", "momenta", "reference_items"):
         assert advice in message
+
+
+@pytest.mark.parametrize(
+    "protocol", [{"name": "fedavg", "rounds": 2**31 - 1}, {"name": "rand-gossip", "wakes": 2**31 - 1}]
+)
+def test_more_wakes_than_memory_can_hold_are_refused_before_they_are_played(protocol):
+    with pytest.raises(ResourceError, match=r"lower protocol\.wakes or protocol\.rounds"):
+        prepare(load_scenario(tiny(protocol=protocol, observers=[])))
+
+
+def test_the_events_of_a_large_run_fit():
+    check_events_fit(943 * 500, 3)
 
 
 def test_the_sum_of_the_parts_decides():

@@ -21,7 +21,7 @@ class Script:
     copies = True
 
     def __init__(self, usual=0.0, doubled=(), **delays):
-        self._usual, self._doubled = usual, doubled
+        self._usual, self._doubled, self.copies = usual, doubled, bool(doubled)
         self._delays = {int(name[1:]): list(times) for name, times in delays.items()}
 
     def one(self, sender, receiver, leave):

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gossiprec.errors import ScenarioError
-from gossiprec.scenario import Scenario, check_sizes, load_scenario
+from gossiprec.scenario import Registries, Scenario, check_sizes, load_scenario
 
 BASE = b"""\
 name: fuzz
@@ -23,19 +23,56 @@ protocol:
   name: rand-gossip
   wake: {law: exponential, mean: 1.0, redraw: true}
   view: {size: 3, refresh: {every: 10}}
-network: {latency: {law: constant, value: 0.0}}
+network:
+  latency: {law: lognormal, median: 0.1, sigma: 0.5, per: pair}
+  bandwidth: {up: {law: uniform, low: 100, high: 200}, down: 1.0e+3}
+  loss: 0.1
+  reordering: {share: 0.1, delay: 0.3}
+  partitions: [{from: 1, until: 2.5, groups: [[0, 1], [2, 3]]}, {from: 3, until: 4, parts: 2}]
+  compute: {time: {law: exponential, mean: 0.1}, per: node}
+churn:
+  sessions:
+    - {online: {law: weibull, scale: 4, shape: 0.7}, offline: {law: constant, value: 1}, nodes: {fraction: 0.5}}
+    - {period: 24, offline_from: 1, offline_until: 7, jitter: 0.5, nodes: [1, 2]}
+  leave: [{nodes: [3], at: {law: uniform, low: 2, high: 3}}]
+  messages: held
 policies: [{name: dp-sgd, nodes: {fraction: 0.3}, epsilon: 10}, {name: share-less, nodes: [1]}]
 observers:
   - &o {name: cda, who: coalition, fraction: [0.05, 0.10], momentum: 0.99}
   - {<<: *o, fraction: 0.5}
 evaluate: {every: 10, metrics: [hr@20, ndcg@20]}
 """
+FEDAVG = b"""\
+name: fuzz
+dataset: {name: synthetic, split: {name: leave_last_k, test: 5}, limit_users: 9}
+model: {name: gmf}
+protocol:
+  name: fedavg
+  participation: 0.5
+  ask: online
+  round: {deadline: 2.0, minimum: 0.5, give_up: 6.0, at_least: 0.5, late: discard}
+  aggregation: {name: synchronous, staleness: {law: polynomial, exponent: 0.5}, mixing: 0.8}
+"""
+BUFFERED = (
+    FEDAVG[: FEDAVG.index(b"  participation")]
+    + b"""\
+  aggregation: {name: buffered, buffer: 2, concurrency: 4, give_up: 3, late: count}
+network: {latency: {law: exponential, mean: 0.3}}
+"""
+)
+FILES = [BASE, FEDAVG, BUFFERED]
 FRAGMENTS = [
     *b"[ ] { } : , - ? | > & * ! % @ ` # ' \" ~ -1 0 1e400 .nan .inf 0x 0b 1:9 2020-99-99 null yes".split(),
     *b"<<: *m &m *o !!int !!float !!binary !!set !!str name preset full943 every law nodes".split(),
     *(b" ", b"\n", b"\n  ", b"\t", b"\r", b"\x00", b"\x07", b"\xff", b"\xc3\xa9", b"\xe2\x80\xa8"),
     *(b"---\n", b"...\n", b": ", b"{}", b"[]"),
 ]
+
+
+@pytest.fixture(scope="module")
+def registries():
+    """Everything that is registered, as the command line has it."""
+    return Registries()
 
 
 @pytest.fixture(scope="module")
@@ -52,17 +89,15 @@ def loads_or_is_refused(source, registries, *overrides: str) -> None:
     assert isinstance(scenario, Scenario)
 
 
-edits = st.lists(
-    st.tuples(st.integers(0, len(BASE)), st.integers(0, 12), st.sampled_from(FRAGMENTS)),
-    min_size=1,
-    max_size=6,
-)
+def edits_of(text):
+    edit = st.tuples(st.integers(0, len(text)), st.integers(0, 12), st.sampled_from(FRAGMENTS))
+    return st.tuples(st.just(text), st.lists(edit, min_size=1, max_size=6))
 
 
 @settings(max_examples=400, deadline=None)
-@given(edits=edits)
-def test_a_mutated_file_gives_a_scenario_or_a_scenario_error(registries, file, edits):
-    text = BASE
+@given(edited=st.one_of(*map(edits_of, FILES)))
+def test_a_mutated_file_gives_a_scenario_or_a_scenario_error(registries, file, edited):
+    text, edits = edited
     for start, length, fragment in edits:
         text = text[:start] + fragment + text[start + length :]
     file.write_bytes(text)
@@ -84,8 +119,7 @@ def places(value, at=()):
         yield from places(child, (*at, key))
 
 
-DATA = yaml.safe_load(BASE)
-PLACES = sorted(places(DATA), key=str)[1:]
+DATA = [yaml.safe_load(text) for text in FILES]
 scalars = st.one_of(st.none(), st.booleans(), st.integers(), st.floats(), st.text(max_size=5))
 values = st.recursive(
     scalars,
@@ -99,10 +133,20 @@ values = st.recursive(
 )
 
 
+def changes_of(data):
+    place = st.sampled_from(sorted(places(data), key=str)[1:])
+    return st.tuples(st.just(data), st.lists(st.tuples(place, values), min_size=1, max_size=4))
+
+
+@pytest.mark.parametrize("data", DATA, ids=["gossip", "fedavg", "buffered"])
+def test_the_files_are_right_before_they_are_changed(registries, data):
+    check_sizes(load_scenario(data, (), registries), 100, 30)
+
+
 @settings(max_examples=400, deadline=None)
-@given(changes=st.lists(st.tuples(st.sampled_from(PLACES), values), min_size=1, max_size=4))
-def test_any_value_in_any_place_gives_a_scenario_or_a_scenario_error(registries, changes):
-    data = copy.deepcopy(DATA)
+@given(changed=st.one_of(*map(changes_of, DATA)))
+def test_any_value_in_any_place_gives_a_scenario_or_a_scenario_error(registries, changed):
+    data, changes = copy.deepcopy(changed[0]), changed[1]
     for path, value in changes:
         holder = data
         try:
@@ -124,4 +168,4 @@ words = st.sampled_from(
     path=st.lists(words, max_size=4), value=st.one_of(st.text(max_size=8), st.sampled_from(["{}", "[]", "1"]))
 )
 def test_any_override_gives_a_scenario_or_a_scenario_error(registries, path, value):
-    loads_or_is_refused(DATA, registries, f"{'.'.join(path)}={value}")
+    loads_or_is_refused(DATA[0], registries, f"{'.'.join(path)}={value}")

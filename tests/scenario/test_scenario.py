@@ -84,7 +84,9 @@ scenarios = st.fixed_dictionaries(
         "evaluate": some(
             every=count, metrics=st.lists(st.sampled_from(["hr@5", "full_ndcg@20", "f1@500"]), unique=True)
         ),
-        "executor": some(threads=st.one_of(st.just("auto"), count), device=st.sampled_from(["cpu", "cuda"])),
+        "executor": some(
+            threads=st.one_of(st.just("auto"), st.integers(1, 1024)), device=st.sampled_from(["cpu", "cuda"])
+        ),
     },
 )
 
