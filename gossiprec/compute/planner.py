@@ -74,6 +74,8 @@ class Planner:
         Versions kept besides the nodes' current ones before queued merges are carried out early.
     expected_messages : int
         Decides whether the loop is worth compiling.
+    keeps_first : bool
+        Rows n_nodes .. 2 n_nodes - 1 hold every node's first version for good, to be reset to.
     """
 
     def __init__(
@@ -88,13 +90,14 @@ class Planner:
         inline: bool,
         spare_rows: int,
         expected_messages: int,
+        keeps_first: bool = False,
     ) -> None:
         n_nodes = len(roles)
         self._cost = cost
         self._weights = weights
         self._pools_of = pools_of
         self._inline = inline
-        self._soft_limit = n_nodes + spare_rows
+        self._soft_limit = n_nodes * (2 if keeps_first else 1) + spare_rows
         self._behaviours = _behaviour_table(behaviours)
         self._mixing = np.array([b.mixing if Op.MIX in b.on_wake else 0.0 for b in behaviours])
         self._loop = _loop(expected_messages)
@@ -114,6 +117,9 @@ class Planner:
         self._grow_rows(self._soft_limit + 4 * n_nodes + 64)
         self._rows[:n_nodes, tables.NEEDED] = 1
         self._counters[tables.FRESH] = n_nodes
+        if keeps_first:
+            self._rows[n_nodes : 2 * n_nodes, tables.NEEDED] = 1
+            self._counters[tables.FRESH] = 2 * n_nodes
 
     @property
     def capacity(self) -> int:

@@ -150,6 +150,24 @@ def hold(node, row, first, count, nodes, rows, free, counters):
 
 
 @register_jitable
+def reset(node, nodes, rows, messages, keeps, free, counters, tasks, ends, merges, merge_keep):
+    """Give a node its first version back, which lies in row ``n_nodes + node``: nothing is copied.
+
+    What has arrived is merged before, so that observers see it. What the node does next waits for what it did last.
+    """
+    if nodes[node, HEAD] != NONE:
+        emit_task(
+            node, NONE, UNMIXED, nodes, rows, messages, keeps, free, counters, tasks, ends, merges, merge_keep
+        )
+    before, first = nodes[node, CURRENT], len(nodes) + node
+    if before != first:
+        rows[first, WRITTEN] = max(rows[first, WRITTEN], rows[before, WRITTEN])
+        rows[first, NEEDED] += 1
+        nodes[node, CURRENT] = first
+        release(before, rows, free, counters)
+
+
+@register_jitable
 def receive(message, node, op, factor, nodes, messages, keeps, weights, mass, counters):
     """Queue a delivered version for merging by rule `op`; one of weight or factor zero changes nothing."""
     full = weights[messages[message, SENDER]]
@@ -240,6 +258,9 @@ def plan_events(
             release(messages[message[e], CARRIED], rows, free, counters)
             continue
         i = node[e]
+        if kind[e] == 3:  # Event.RESET
+            reset(i, nodes, rows, messages, keeps, free, counters, *out)
+            continue
         if kind[e] == 1:
             sight(message[e], i, rows, messages, pools_of, pool_waves, pools_seen, counters, sightings)
         for op in behaviours[nodes[i, ROLE], kind[e]]:

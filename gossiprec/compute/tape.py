@@ -7,7 +7,7 @@ per run by :class:`Behaviour`, so the tape stays three integers a wake.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import IntEnum
 from typing import Any, Protocol
 
@@ -27,6 +27,8 @@ class Event(IntEnum):
     """A message arrived; its receiver sent `count` messages."""
     DROP = 2
     """A message was lost on its way."""
+    RESET = 3
+    """A node went back to its first version; its optimizer's state stays."""
 
 
 class Op(IntEnum):
@@ -148,6 +150,19 @@ def joined(stretches: Sequence[Segment]) -> Segment:
             *[np.concatenate([getattr(m, name) for m in misses]) for name in ("time", "node", "cause")]
         ),
     )
+
+
+def with_resets(segment: Segment, time: F64, node: I32) -> Segment:
+    """Return the stretch with nodes reset at given times, ascending, before whatever else happens then."""
+    if not len(time):
+        return segment
+    at = np.searchsorted(segment.time, time, side="left")
+    fill: dict[str, Any] = {"kind": Event.RESET, "node": node, "message": -1, "count": 0, "cause": -1, "queued": 0.0}
+    fill |= {"time": time, "ready": time}
+    columns: dict[str, Any] = {name: np.insert(getattr(segment, name), at, values) for name, values in fill.items()}
+    if len(segment.factor):
+        columns["factor"] = np.insert(segment.factor, at, 1.0)
+    return replace(segment, **columns)
 
 
 class Happenings(Protocol):

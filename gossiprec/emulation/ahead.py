@@ -11,11 +11,12 @@ import numpy as np
 import numpy.typing as npt
 
 from gossiprec.attacks.base import Meetings
-from gossiprec.compute.tape import Event, Segment, Tape
+from gossiprec.compute.tape import Event, Segment, Tape, with_resets
 from gossiprec.emulation.conditions import Conditions, training_events
 from gossiprec.protocols import Protocol
 from gossiprec.scenario import Scenario
 from gossiprec.sim.engine import Control, Engine
+from gossiprec.sim.presence import Presence
 
 
 @dataclass(frozen=True)
@@ -60,7 +61,33 @@ def make_engine(
     return engine, inline
 
 
-def play_to_ticks(engine: Engine, tape: Tape, scenario: Scenario, protocol: Protocol) -> Iterator[Tick]:
+class Returns:
+    """When nodes come back without their model.
+
+    Parameters
+    ----------
+    presence : Presence
+    lost : bool
+        Whether they do.
+    """
+
+    def __init__(self, presence: Presence, *, lost: bool) -> None:
+        time, node, online = presence.log()
+        came = online & lost
+        self._time, self._node = time[came], node[came].astype(np.int32)
+        self._done = 0
+
+    def into(self, segment: Segment, until: float) -> Segment:
+        """Return a stretch of tape with the returns up to and including its end."""
+        end = int(np.searchsorted(self._time, until, side="right"))
+        some = slice(self._done, end)
+        self._done = end
+        return with_resets(segment, self._time[some], self._node[some])
+
+
+def play_to_ticks(
+    engine: Engine, tape: Tape, scenario: Scenario, protocol: Protocol, returns: Returns
+) -> Iterator[Tick]:
     """Let everything happen up to each report in turn; yield what is then on the tape.
 
     Once all clocks have rung and nothing happens from one report to the next, what still comes is reported at once.
@@ -79,7 +106,7 @@ def play_to_ticks(engine: Engine, tape: Tape, scenario: Scenario, protocol: Prot
             if over
             else due
         )
-        yield Tick(segment, at, round(engine.n_wakes / n_waking), over)
+        yield Tick(returns.into(segment, at), at, round(engine.n_wakes / n_waking), over)
         if over:
             return
 
@@ -88,7 +115,8 @@ def run_ahead(scenario: Scenario, protocol: Protocol, conditions: Conditions) ->
     """Run the whole control plane; return its tape cut at the report ticks, and whether deliveries are implied."""
     tape = Tape()
     engine, inline = make_engine(conditions, protocol, control=protocol, tape=tape)
-    return list(play_to_ticks(engine, tape, scenario, protocol)), inline
+    returns = Returns(protocol.presence, lost=scenario.churn.model == "reset")
+    return list(play_to_ticks(engine, tape, scenario, protocol, returns)), inline
 
 
 class _Nobody:

@@ -10,6 +10,7 @@ import numpy as np
 from gossiprec.attacks.base import I64, Meetings
 from gossiprec.compute.tape import Event, Op, Segment, Tape
 from gossiprec.emulation.ahead import (
+    Returns,
     Tick,
     count_updates,
     count_wakes,
@@ -97,6 +98,7 @@ class Unforeseen(Course):
         self._scenario = scenario
         self._protocol = protocol
         self._tape = Tape()
+        self._returns = Returns(protocol.presence, lost=scenario.churn.model == "reset")
         self._waiting: set[int] = set()
         self._carry_out: CarryOut | None = None
         self._engine, self.inline = make_engine(conditions, protocol, control=self, tape=self._tape)
@@ -127,7 +129,7 @@ class Unforeseen(Course):
 
     def play(self, carry_out: CarryOut, *, after: int = 0, recall: CarryOut | None = None) -> Iterator[Tick]:
         """Play the events; wakes at which nobody waits for a value are computed together."""
-        ticks = play_to_ticks(self._engine, self._tape, self._scenario, self._protocol)
+        ticks = play_to_ticks(self._engine, self._tape, self._scenario, self._protocol, self._returns)
         self._carry_out = recall if after else carry_out
         for number, tick in enumerate(ticks, 1):
             assert self._carry_out is not None
@@ -142,7 +144,7 @@ class Unforeseen(Course):
         """Ask the protocol, after a barrier if the node has received what is not computed yet."""
         if node in self._waiting:
             assert self._carry_out is not None
-            self._carry_out(self._tape.cut())
+            self._carry_out(self._returns.into(self._tape.cut(), now))
             self._waiting.clear()
         receivers = self._protocol.on_wake(node, now)
         if self.inline:

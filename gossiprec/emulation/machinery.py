@@ -109,6 +109,8 @@ def make_planner(
     pools: list[Any],
     course: Course,
     spare: int,
+    *,
+    keeps_first: bool = False,
 ) -> Planner:
     """Return the planner, which knows what each node weighs and costs."""
     n_positives = split.train.sizes
@@ -132,6 +134,7 @@ def make_planner(
         inline=course.inline,
         spare_rows=spare,
         expected_messages=course.n_messages,
+        keeps_first=keeps_first,
     )
 
 

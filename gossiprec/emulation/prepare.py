@@ -174,6 +174,8 @@ def prepare(
         row_bytes = layout.row_size * np.dtype(scenario.executor.storage).itemsize
         spare = spare_rows(protocol.n_nodes, row_bytes)
         needed = needed_bytes(layout, row_bytes, training, protocol.n_nodes, spare)
+        if scenario.churn.model == "reset":
+            needed["first versions"] = protocol.n_nodes * row_bytes
         check_fits(needed)
         candidates = None
         if protocol.chooses_by_value:
@@ -188,8 +190,12 @@ def prepare(
             meetings=course.meetings, own_rows=lambda: planner.current,
         )  # fmt: skip
         pools = [pool for attack in attacks for pool in attack.pools]
-        planner = make_planner(protocol, split, executor.work, pools, course, spare)
-        executor.work.arena.grow(planner.capacity)
+        resets = scenario.churn.model == "reset"
+        planner = make_planner(protocol, split, executor.work, pools, course, spare, keeps_first=resets)
+        arena = executor.work.arena
+        arena.grow(planner.capacity)
+        if resets:
+            arena.rows[protocol.n_nodes : 2 * protocol.n_nodes] = arena.rows[: protocol.n_nodes]
     if executor.parallel:
         say.phase("compiling kernels (once on a machine)")
     with watch("compile"):

@@ -112,6 +112,10 @@ class Churn(Options):
         default="lost", description="What becomes of messages that arrive while their receiver is away."
     )
 
+    model: Literal["kept", "reset"] = Field(
+        default="kept", description="What a node comes back with: the model it had, or its first one."
+    )
+
     @field_validator("sessions", "join", "leave", mode="before")
     @classmethod
     def _listed(cls, raw: Any) -> Any:

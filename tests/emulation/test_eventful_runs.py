@@ -138,10 +138,31 @@ def test_computing_takes_time_but_changes_no_draw(tmp_path):
     np.testing.assert_allclose(other["time"] - one["time"], 1e-6, rtol=1e-6)
 
 
-def test_executors_agree_under_churn():
-    reference, batched = (
-        final_models(carried_out(tiny(**EVENTFUL, executor={"name": name})))
-        for name in ("reference", "batched")
+@pytest.mark.parametrize("model", ["kept", "reset"])
+@pytest.mark.parametrize("executor", ["batched", "fused"])
+def test_executors_agree_under_churn(executor, model):
+    churn = {**EVENTFUL["churn"], "model": model}
+    reference, other = (
+        final_models(carried_out(tiny(**{**EVENTFUL, "churn": churn}, executor={"name": name})))
+        for name in ("reference", executor)
     )
 
-    np.testing.assert_allclose(reference, batched, atol=2e-5)
+    np.testing.assert_allclose(reference, other, atol=2e-5)
+
+
+def test_a_node_that_comes_back_reset_has_its_first_version():
+    """Node 0 is away from 4 to 8.5, and cut off from 8 on: it comes back and nobody reaches it again."""
+    sessions = {"online": {"law": "constant", "value": 4}, "offline": {"law": "constant", "value": 4.5}}
+    rows = {}
+    for model in ("kept", "reset"):
+        scenario = tiny(
+            protocol={"name": "rand-gossip", "wakes": 9, "wake": {"law": "constant"}, "train_on": "receive"},
+            network={"partitions": [{"from": 8, "until": 100, "groups": [[0]]}]},
+            churn={"sessions": {**sessions, "start": "online", "nodes": [0]}, "model": model},
+        )
+        prepared = carried_out(scenario)
+        rows[model] = prepared.planner.current[0]
+        assert prepared.planner.updates[0] > 0
+
+    assert rows["reset"] == prepared.protocol.n_nodes  # where its first version lies
+    assert rows["kept"] != prepared.protocol.n_nodes

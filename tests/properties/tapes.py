@@ -46,7 +46,9 @@ def record(control, *, law="constant", latency=0.0, loss=0.0, every=1e9, inline=
     return segments, inline
 
 
-def planner(control, *, inline, spare_rows=100, pools=(), weights=None, expected_messages=0):
+def planner(
+    control, *, inline, spare_rows=100, pools=(), weights=None, expected_messages=0, keeps_first=False
+):
     """Return a planner for a protocol; by default the nodes' weights are 1, 2, 3, ..."""
     pools_of = np.zeros((control.n_nodes, len(pools)), bool)
     for number, members in enumerate(pools):
@@ -62,6 +64,7 @@ def planner(control, *, inline, spare_rows=100, pools=(), weights=None, expected
         inline=inline,
         spare_rows=spare_rows,
         expected_messages=expected_messages,
+        keeps_first=keeps_first,
     )
 
 
@@ -129,6 +132,8 @@ class Naive:
                 if self._inline:
                     for m in going:
                         self._deliver(m, segment.receiver[m - segment.first_message], ())
+            elif kind == Event.RESET:
+                self.values[node] = first_values(len(self.values))[node]
             elif kind == Event.DELIVER:
                 self._deliver(message, node, going, factor)
 

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gossiprec.compute.tape import Event
-from tests.properties.tapes import Naive, Plans, per_pair, planner, protocol, record, waves
+from gossiprec.compute.tape import Event, with_resets
+from tests.properties.tapes import Naive, Plans, first_values, per_pair, planner, protocol, record, waves
 
 views = st.one_of(
     st.builds(lambda every: {"size": 2, "refresh": {"every": every}}, st.integers(1, 3)),
@@ -128,3 +128,32 @@ def test_rows_stay_within_what_nodes_and_waiting_versions_need(spare, train_on):
     used = [(made.plan(segment), made.rows_used)[1] for segment in segments]
 
     assert used[-1] <= n + max(spare, 2) + 3 + n
+
+
+@settings(max_examples=150, deadline=None, derandomize=True)
+@given(
+    control=st.one_of(gossips, fedavgs),
+    network=networks,
+    spare=st.sampled_from([0, 1, 100]),
+    resets=st.lists(st.tuples(st.floats(0.0, 6.0), st.integers(0, 2)), max_size=8).map(sorted),
+)
+def test_nodes_that_are_reset_go_on_from_their_first_version(control, network, spare, resets):
+    """Against the naive interpreter, with the waves' work in a random order; every cut keeps the first versions."""
+    segments, inline = record(control, **network, inline=False)
+    naive, plans = Naive(control), Plans(control.n_nodes)
+    made = planner(control, inline=inline, spare_rows=spare, keeps_first=True)
+    n, done = control.n_nodes, 0
+    for number, segment in enumerate(segments, 1):
+        due = [reset for reset in resets[done:] if reset[0] <= number * network["every"]]
+        done += len(due)
+        segment = with_resets(
+            segment, np.array([time for time, _ in due]), np.array([node for _, node in due], np.int32)
+        )
+        naive.play(segment)
+        plan = made.plan(segment)
+        if number == 1:
+            plans.rows = np.concatenate([plans.rows, first_values(n)])
+        plans.run(plan, max(made.capacity, len(plans.rows)))
+        np.testing.assert_allclose(plans.rows[made.current], naive.values, rtol=1e-6)
+        np.testing.assert_array_equal(plans.rows[n : 2 * n], first_values(n))
+    assert plans.received == naive.received

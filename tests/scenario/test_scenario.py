@@ -134,7 +134,7 @@ def test_resolving_fills_in_every_default(load, minimal):
         "partitions": [],
         "compute": None,
     }
-    assert resolved["churn"] == {"sessions": [], "join": [], "leave": [], "messages": "lost"}
+    assert resolved["churn"] == {"sessions": [], "join": [], "leave": [], "messages": "lost", "model": "kept"}
     assert resolved["executor"] == {
         "name": "auto",
         "threads": "auto",
