@@ -2,9 +2,9 @@
 
     python benchmarks/flips.py [--flips 1000] [--seed 1] [RUN]
 
-Flips one bit at a time in the event log of RUN, or of a small run made for the purpose, and prints a JSON line: how many
-flips were found, after how many everything before the damaged record was still read, row for row, and how many whole
-chunks beyond the damage were found again. Leaves with 1 if any flip was missed or cost rows before it.
+Flips one bit at a time in the event log of RUN, or of a small run made for the purpose, and prints a JSON line: how
+many flips were found, after how many everything before the damaged record was still read, row for row, and how many
+whole chunks beyond the damage were found again. Leaves with 1 if any flip was missed or cost rows before it.
 """
 
 from __future__ import annotations
@@ -80,11 +80,8 @@ def read_before(path: Path, place: int, written: list[tuple[str, int, list[bytes
     except LogError:
         return place < written[0][1]  # the header: nothing precedes it
     starts = [start for _, start, _ in written]
-    intact = [
-        chunk
-        for chunk, end in zip(written, [*starts[1:], None], strict=True)
-        if end is not None and end <= place
-    ]
+    ends = [*starts[1:], sys.maxsize]
+    intact = [chunk for chunk, end in zip(written, ends, strict=True) if end <= place]
     if len(readable) == len(written):  # the damage is in the index or the trailer
         intact = written
     return readable == intact

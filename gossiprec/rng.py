@@ -136,13 +136,18 @@ class NodeStreams:
     draw : callable
         ``draw(first, count)`` returns the draws number first .. first + count - 1 of every node, shape
         (n_nodes, count, ...). It is called with ascending `first`.
+    width : int
+        How many at a time.
     """
 
     WIDTH = 16
     """Draws made for each node at a time: enough for numpy, and few enough for the processor's caches."""
 
-    def __init__(self, n_nodes: int, draw: Callable[[int, int], npt.NDArray[Any]]) -> None:
+    def __init__(
+        self, n_nodes: int, draw: Callable[[int, int], npt.NDArray[Any]], *, width: int = WIDTH
+    ) -> None:
         self._draw = draw
+        self._width = width
         self._waiting: list[list[Any]] = [[] for _ in range(n_nodes)]  # the next draw of each node comes last
         self._n_blocks = [0] * n_nodes
         self._blocks: dict[int, npt.NDArray[Any]] = {}
@@ -160,7 +165,7 @@ class NodeStreams:
         number = self._n_blocks[node]
         self._n_blocks[node] = number + 1
         if number not in self._blocks:
-            self._blocks[number] = self._draw(number * self.WIDTH, self.WIDTH)
+            self._blocks[number] = self._draw(number * self._width, self._width)
             self._n_left[number] = len(self._n_blocks)
         part: list[Any] = self._blocks[number][node, ::-1].tolist()
         self._n_left[number] -= 1

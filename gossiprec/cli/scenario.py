@@ -58,7 +58,8 @@ def show(file: str, overrides: tuple[str, ...]) -> None:
 @click.option(
     "--out", type=click.Path(dir_okay=False, path_type=Path), help="File to write instead of stdout."
 )
-def schema(out: Path | None) -> None:
+@click.option("--study", is_flag=True, help="That of a study file instead.")
+def schema(out: Path | None, study: bool) -> None:
     """Print the JSON Schema of a scenario.
 
     With `# yaml-language-server: $schema=scenario.schema.json` as first line of a scenario, editors complete
@@ -67,8 +68,9 @@ def schema(out: Path | None) -> None:
     import json
 
     from gossiprec.scenario import json_schema
+    from gossiprec.study.spec import study_schema
 
-    text = json.dumps(json_schema(), indent=2) + "\n"
+    text = json.dumps(study_schema() if study else json_schema(), indent=2) + "\n"
     if out is None:
         click.echo(text, nl=False)
         return

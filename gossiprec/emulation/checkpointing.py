@@ -47,7 +47,7 @@ class Checkpoints:
     -----
     The writer is a fork of the process, so it sees memory as it was at the report, and the run goes on at once. The
     system copies a page when the run writes to it while the writer still needs it. The writer has a lower
-    priority: it works, as far as it can, where the run leaves a core idle. Where there is no fork, the run waits for the writing.
+    priority: it works, as far as it can, where the run leaves a core idle.
     """
 
     def __init__(self, directory: RunDirectory, options: Checkpoint, say: Progress, *, done: int = 0) -> None:

@@ -30,6 +30,8 @@ I64 = npt.NDArray[np.int64]
 UP, DOWN = purpose_id("upload-rate"), purpose_id("download-rate")
 PLACE = purpose_id("node-coordinates")
 
+SLOWEST = 1e-3
+"""Lowest rate that a file may hold."""
 MANY = 20_000
 """Messages from which on the loop of shared bandwidth is compiled."""
 
@@ -71,6 +73,7 @@ def make_network(scenario: Scenario, n_nodes: int, n_users: int) -> Network:
         duplication=options.duplication,
         reordering=(options.reordering.share, options.reordering.delay),
         partitions=[_partition(p, n_nodes, k, scenario.seed) for k, p in enumerate(options.partitions)],
+        hub=n_nodes > n_users,
         seed=scenario.seed,
     )
 
@@ -191,6 +194,9 @@ def _rates(
         rates = np.full(n_users, options)
     elif options.law == "file":
         rates = read_column(options.path, f"{key}.path", positive=True)
+        if rates.min() < SLOWEST:
+            found = f"has a rate of {rates.min():g}, must be {SLOWEST:g} or more"
+            raise ScenarioError(f"{key}.path: {options.path} {found}")
         if len(rates) != n_users:
             raise ScenarioError(
                 f"{key}.path: {options.path} has {len(rates)} rates, must have one for each of {n_users} nodes"

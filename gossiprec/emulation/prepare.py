@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -114,8 +115,21 @@ class Prepared:
         }
 
 
-def prepare(scenario: Scenario, progress: Progress | None = None) -> Prepared:
+def prepare(
+    scenario: Scenario,
+    progress: Progress | None = None,
+    *,
+    load: Callable[[Scenario], Split] | None = None,
+) -> Prepared:
     """Load the data, set everything up and run the control plane ahead.
+
+    Parameters
+    ----------
+    scenario : Scenario
+    progress : Progress, optional
+        Is told what happens.
+    load : callable, optional
+        Gives the data, as :func:`load_data` would.
 
     Raises
     ------
@@ -127,7 +141,7 @@ def prepare(scenario: Scenario, progress: Progress | None = None) -> Prepared:
     say, watch = progress or Silent(), Stopwatch()
     say.phase("loading data")
     with watch("load"):
-        split = load_data(scenario)
+        split = (load or load_data)(scenario)
         check_sizes(scenario, split.n_users, split.n_items)
         protocol = PROTOCOLS[scenario.protocol.name](
             scenario.protocol.options,
@@ -141,14 +155,16 @@ def prepare(scenario: Scenario, progress: Progress | None = None) -> Prepared:
         model, data = on_its_data(MODELS[scenario.model.name](scenario.model.options), split)
         layout = model.layout(split.n_items, split.n_users if protocol.whole_user_table else 1)
         policies = make_policies(scenario, protocol, model, layout)
-        load = make_load(policies, protocol, layout, data, training)
+        burden = make_load(policies, protocol, layout, data, training)
     with watch("control"):
         protocol.presence = make_presence(scenario, protocol, say.phase)
     with watch("compile"):
-        conditions = make_conditions(scenario, protocol, load)
+        conditions = make_conditions(scenario, protocol, burden)
     say.phase("running events ahead")
     with watch("control"):
-        course = (Unforeseen if protocol.chooses_by_value else Foreseen)(scenario, protocol, load, conditions)
+        course = (Unforeseen if protocol.chooses_by_value else Foreseen)(
+            scenario, protocol, burden, conditions
+        )
     with watch("setup"):
         treatment = treat(policies, protocol.n_nodes, training=training, updates=course.updates)
         updates = course.n_updates
@@ -204,7 +220,7 @@ def prepare(scenario: Scenario, progress: Progress | None = None) -> Prepared:
         epochs,
         needed,
         watch.seconds,
-        load,
+        burden,
     )
 
 

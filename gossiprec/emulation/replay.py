@@ -147,12 +147,9 @@ def _first_difference(here: Columns, there: Columns, whole: bool) -> int | None:
         one, other = here[name][:both], there[name][:both]
         if one.dtype != other.dtype or one.shape != other.shape:
             return 0
-        bits = (
-            (one.reshape(both, -1).view(np.uint8) != other.reshape(both, -1).view(np.uint8))
-            if both
-            else unlike
-        )
-        unlike |= bits.reshape(both, -1).any(axis=1)
+        if both:
+            bits = [values.reshape(both, -1).view(np.uint8) for values in (one, other)]
+            unlike |= (bits[0] != bits[1]).any(axis=1)
     if unlike.any():
         return int(np.argmax(unlike))
     return both if lengths[0] < lengths[1] or (whole and lengths[0] > lengths[1]) else None

@@ -143,19 +143,20 @@ def _reopened(
     )
 
 
-class OtherRunError(LogError):
+class OtherRunError(NoCheckpointError):
     """A checkpoint is not of this scenario, or not of this code."""
 
 
 def _check_stamp(stamp: Stamp, run: Path, *, force: bool) -> None:
+    again = f"run it again from the start with: gossiprec resume {run} --from-start"
     if stamp.scenario != scenario_hash(run):
         raise OtherRunError(
             f"{run / layout.SCENARIO} has been changed since the run began, so its checkpoints do not fit; undo the "
-            "change, or run the changed scenario into another directory (--out)"
+            f"change, or, as it is now, {again}"
         )
     if stamp.code != code_version() and not force:
         raise OtherRunError(
             f"the checkpoint is of code version {stamp.code}, this is {code_version()}: the result might be neither's; "
-            "resume with the gossiprec that began the run, give --force to try all the same, or run it again from the "
-            f"start (gossiprec resume {run} --from-start, after deleting {run / layout.CHECKPOINTS})"
+            "resume with the gossiprec that began the run, give --force to go on all the same, or "
+            f"{again}"
         )

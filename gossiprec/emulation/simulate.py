@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from gossiprec.data.split import Split
 from gossiprec.emulation.prepare import prepare
 from gossiprec.emulation.progress import Progress, Silent
 from gossiprec.emulation.running import Running, carried_out
@@ -23,6 +24,7 @@ def simulate(
     out: str | os.PathLike[str] | None = None,
     overwrite: bool = False,
     progress: Progress | None = None,
+    load: Callable[[Scenario], Split] | None = None,
 ) -> Run:
     """Run a scenario and return the run it wrote.
 
@@ -38,6 +40,8 @@ def simulate(
         Replace an earlier run there.
     progress : Progress, optional
         Is told what happens.
+    load : callable, optional
+        Gives the data in place of :func:`gossiprec.emulation.prepare.load_data`.
 
     Returns
     -------
@@ -55,7 +59,7 @@ def simulate(
         scenario = load_scenario(scenario, list(overrides))
     path = Path(out) if out is not None else Path("runs") / f"{scenario.name}-s{scenario.seed}"
     check_free(path, overwrite=overwrite)
-    prepared = prepare(scenario, say)
+    prepared = prepare(scenario, say, load=load)
     view_size = prepared.protocol.view_size
     directory = RunDirectory.create(
         path,

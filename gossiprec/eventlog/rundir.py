@@ -61,6 +61,7 @@ class RunDirectory:
         self.checkpoints = CheckpointFolder(path)
         self.notes: list[str] = []
         self._manifest = manifest
+        self._scenario_hash = scenario_hash(path)  # as it is now, whatever becomes of the file
         self.lock = lock
 
     @staticmethod
@@ -127,7 +128,7 @@ class RunDirectory:
         attacks = content_before(path, ATTACKS, stamp.tables[ATTACKS.file])
         log = EventWriter.resumed(path / layout.EVENTS, end=stamp.log_bytes, digest=stamp.log_digest)
         with writing(path):
-            for name in (layout.SUMMARY, layout.ADVERSARIES):
+            for name in (layout.SUMMARY, layout.ADVERSARIES, layout.POSITIONS):
                 (path / name).unlink(missing_ok=True)
         manifest = json.loads((path / layout.MANIFEST).read_bytes())
         manifest.update(status="running", log_digest=None, finished=None)
@@ -151,7 +152,7 @@ class RunDirectory:
         """Return how far the run's files have come, for a checkpoint."""
         return Stamp(
             code=code_version(),
-            scenario=scenario_hash(self.path),
+            scenario=self._scenario_hash,
             tick=tick,
             time=time,
             log_bytes=self.log.size_bytes,

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gossiprec.overlay.base import Views
+from gossiprec.overlay.picks import WordStreams, picked
 from gossiprec.rng import NodeStreams, distinct_below, philox_words, purpose_id, uniforms
 from gossiprec.sim.clock import WakeClock
 from gossiprec.sim.presence import Presence
@@ -174,28 +175,17 @@ class StaticViews(Views):
     """
 
     def __init__(self, neighbors: Sequence[I64], *, fanout: int, seed: int) -> None:
-        self._neighbors = neighbors
+        self._neighbors = [peers.tolist() for peers in neighbors]
         self._fanout = fanout
-        self._seed = seed
-        self._streams = NodeStreams(len(neighbors), self._receivers)
+        self._words = WordStreams(len(neighbors), fanout, seed=seed, purpose=CHOICE)
 
     def next_receivers(self, node: int, now: float = 0.0) -> Sequence[int]:
         """Return whom the node sends to at its next wake."""
-        receivers: Sequence[int] = self._streams.take(node)
-        return [peer for peer in receivers if peer >= 0]
+        return picked(self._neighbors[node], self._fanout, self._words.take(node))
 
     def missed(self, node: int, now: float) -> None:
         """Let a wake pass."""
-        self._streams.take(node)
-
-    def _receivers(self, first: int, count: int) -> I64:
-        wakes = np.arange(first, first + count)
-        out = np.full((len(self._neighbors), count, self._fanout), -1)
-        for node, peers in enumerate(self._neighbors):
-            here = np.broadcast_to(peers, (1, count, len(peers)))
-            picked = chosen(here, wakes, np.array([node]), fanout=self._fanout, seed=self._seed)
-            out[node, :, : picked.shape[-1]] = picked[0]
-        return out
+        self._words.take(node)
 
 
 def chosen(peers: I64, wakes: I64, nodes: I64, *, fanout: int, seed: int) -> I64:

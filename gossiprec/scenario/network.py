@@ -70,7 +70,7 @@ class GeographicLatency(Options):
         min_length=1,
         description="random: uniform on the globe; or a csv file with the header node,latitude,longitude.",
     )
-    speed_km: Annotated[float, Field(gt=0)] = Field(description="Kilometres per mean wake period.")
+    speed_km: Annotated[float, Field(ge=0.1)] = Field(description="Kilometres per mean wake period.")
     base: Time = Field(default=0.0, description="Time besides that of the distance.")
 
 
@@ -87,12 +87,15 @@ Latency: TypeAlias = Annotated[
 ]
 
 
+Rate: TypeAlias = Annotated[float, Field(ge=1e-3, le=1e15)]
+
+
 class UniformRate(Options):
     """Every rate between two ends is as likely."""
 
     law: Literal["uniform"]
-    low: Annotated[float, Field(gt=0)] = Field(description="Lowest rate.")
-    high: Annotated[float, Field(gt=0)] = Field(description="Highest rate.")
+    low: Rate = Field(description="Lowest rate.")
+    high: Rate = Field(description="Highest rate.")
 
     @model_validator(mode="after")
     def _ordered(self) -> UniformRate:
@@ -105,7 +108,7 @@ class LognormalRate(Options):
     """A normally distributed logarithm."""
 
     law: Literal["lognormal"]
-    median: Annotated[float, Field(gt=0)] = Field(description="Half of the nodes are slower.")
+    median: Rate = Field(description="Half of the nodes are slower.")
     sigma: Annotated[float, Field(gt=0, le=10)] = Field(description="Deviation of the natural logarithm.")
 
 
@@ -116,10 +119,7 @@ class FileRate(Options):
     path: str = Field(min_length=1, description="Text file: one rate a line, in the order of node ids.")
 
 
-Rates: TypeAlias = (
-    Annotated[float, Field(gt=0)]
-    | Annotated[UniformRate | LognormalRate | FileRate, Field(discriminator="law")]
-)
+Rates: TypeAlias = Rate | Annotated[UniformRate | LognormalRate | FileRate, Field(discriminator="law")]
 
 
 class Bandwidth(Options):
@@ -129,9 +129,7 @@ class Bandwidth(Options):
         default=None, description="Upload rate: a number, or a law over nodes; null: no limit."
     )
     down: Rates | None = Field(default=None, description="Download rate.")
-    coordinator: Annotated[float, Field(gt=0)] | None = Field(
-        default=None, description="Both rates of a coordinator; null: no limit."
-    )
+    coordinator: Rate | None = Field(default=None, description="Both rates of a coordinator; null: no limit.")
 
     @property
     def limited(self) -> bool:

@@ -123,7 +123,7 @@ class _Agenda(simpy.Environment):
         if not self._queue:
             return math.inf, 0
         time, _, _, event = self._queue[0]
-        return time, getattr(event, "rank", -1)
+        return time, event.rank  # type: ignore[attr-defined]
 
 
 Mode = Literal["inline", "stretch", "step"]
@@ -224,23 +224,25 @@ class Engine:
         with _no_garbage():
             if self._mode == "step":
                 self._step_until(time)
-            self._agenda.run(until=time)
+            else:
+                self._agenda.run(until=time)
         if self._mode == "stretch":
             over = None if self.wakes_due else self._last_ring
             self._recorder.extend(self._stretch.cut(self._transport, time, over))
         self.now = time
 
     def _step_until(self, time: float) -> None:
+        transport, end = self._transport, (time, -1)
         while True:
-            at, rank = min(self._agenda.head, (time, -1))
-            outcome = self._transport.next_before(at, rank)
+            at, rank = min(self._agenda.head, end)
+            outcome = transport.next_before(at, rank)
             if outcome is not None:
                 self._arrive(outcome)
             elif at < time:
                 self._agenda.step()
             else:
                 break
-            if self.wakes_due == 0 and self._transport.moving == 0:
+            if not transport.moving and not self.wakes_due:
                 for waiting in self._transport.give_up(self.now):
                     self._recorder.drop(waiting.time, waiting.receiver, waiting.message, waiting.cause)
 
@@ -300,19 +302,18 @@ class Engine:
         self._post(node, first, receivers, ready)
 
     def _arrive(self, outcome: Outcome) -> None:
-        node, message, now = outcome.receiver, outcome.message, outcome.time
+        now, _, message, _, node, cause, queued, _ = outcome
         self.now = now
-        if outcome.cause == WAITS:
-            return
-        if outcome.cause != ARRIVED:
-            self._recorder.drop(now, node, message, outcome.cause)
+        if cause != ARRIVED:
+            if cause != WAITS:
+                self._recorder.drop(now, node, message, cause)
             return
         receivers = self._control.on_receive(node, message, now)
         ready = now if self._work is None else self._work.received(node, now)
-        if self._copied is not None:
+        if self._copied is not None and receivers:
             receivers = self._copied(node, receivers)
         first = self._recorder.n_messages
-        self._recorder.deliver(now, node, message, receivers, ready, outcome.queued)
+        self._recorder.deliver(now, node, message, receivers, ready, queued)
         if self._steering and self._steering.factor != 1.0:
             self._recorder.weigh(self._steering.factor)
         if receivers:

@@ -26,6 +26,9 @@ LOST = purpose_id("loss")
 COPIED = purpose_id("duplication")
 HELD_BACK = purpose_id("reordering")
 
+HUB_WIDTH = 1024
+"""Draws made for a coordinator at a time."""
+
 
 @dataclass(frozen=True)
 class Partition:
@@ -62,6 +65,8 @@ class Network:
     reordering : (float, float)
         Share of the messages that are held back, and by how much.
     partitions : sequence of Partition
+    hub : bool
+        Whether the last node sends many times more than the others, as a coordinator does: only a matter of speed.
     seed : int
 
     Attributes
@@ -81,6 +86,7 @@ class Network:
         duplication: float = 0.0,
         reordering: tuple[float, float] = (0.0, 0.0),
         partitions: Sequence[Partition] = (),
+        hub: bool = False,
         seed: int,
     ) -> None:
         self._nodes = np.arange(n_nodes)[:, None]
@@ -95,12 +101,17 @@ class Network:
         plain = self._certain and not latency.by_pair and not len(partitions)
         self.instant = plain and latency.constant == 0.0 and duplication == 0.0
         self._sent = np.zeros(n_nodes, np.int64)
+        self._hub = n_nodes - 1 if hub else -1
         self._streams = NodeStreams(n_nodes, self._next_delays)
+        self._of_hub = NodeStreams(1, self._delays_of_hub, width=HUB_WIDTH)
         self._twice = NodeStreams(n_nodes, self._doubled)
 
     def one(self, sender: int, receiver: int, leave: float) -> float:
         """Return the delay of the sender's next message, which leaves at a time; ``lost(cause)`` if it is lost."""
-        delay = self._latency.constant if self._certain else self._streams.take(sender)
+        if self._certain:
+            delay = self._latency.constant
+        else:
+            delay = self._of_hub.take(0) if sender == self._hub else self._streams.take(sender)
         for window in self._partitions:
             if window.begin <= leave < window.end and window.group[sender] != window.group[receiver]:
                 return lost(PARTITION)
@@ -145,6 +156,9 @@ class Network:
         if self._loss > 0.0:
             delays[uniforms(self._seed, number, sender, LOST) < self._loss] = lost(LOSS)
         return delays
+
+    def _delays_of_hub(self, first: int, count: int) -> F64:
+        return self._delays(np.arange(first, first + count), np.array([[self._hub]]))
 
     def _doubled(self, first: int, count: int) -> npt.NDArray[np.bool_]:
         return uniforms(self._seed, np.arange(first, first + count), self._nodes, COPIED) < self._duplication

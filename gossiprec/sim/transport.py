@@ -130,6 +130,7 @@ class Transport:
         self._last: dict[tuple[int, int], float] = {}
         self._pending = Outcomes.none()
         self._sharing = sharing
+        self._direct = presence.always and sharing is None and not in_order  # nothing but the latency
         self._sending: dict[int, tuple[Outcome, float]] = {}  # in transfer, with the delay to come
         self._transfers = Outcomes.none()  # the same for stretches
         self._delays = np.zeros(0)
@@ -154,6 +155,11 @@ class Transport:
             return SENDER_OFFLINE
         if delay < 0.0:
             return int(-delay) - 1
+        if self._direct:
+            at = leave + delay
+            self.moving += 1
+            heappush(self._queue, Outcome(at, rank, message, sender, receiver, ARRIVED, 0.0, at))
+            return ARRIVED
         outcome = Outcome(leave, rank, message, sender, receiver, ARRIVED, 0.0, leave)
         if self._sharing is None:
             self._arrive(outcome, delay)
@@ -200,11 +206,11 @@ class Transport:
     def next_before(self, time: float, rank: int) -> Outcome | None:
         """Return the next outcome that comes before (time, rank), if there is one."""
         queue, sharing = self._queue, self._sharing
-        while sharing is not None and self._sending:
+        while self._sending and sharing is not None:
             if sharing.next_time > min(time, queue[0].time if queue else math.inf):
                 break
             self._step_transfers(sharing)
-        if queue and (queue[0].time < time or (queue[0].time == time and queue[0].rank < rank)):
+        if queue and queue[0] < (time, rank):
             outcome = heappop(queue)
             if outcome.settled < outcome.time:
                 return outcome

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import importlib.util
 import os
 import shutil
@@ -13,11 +14,14 @@ from collections.abc import Callable, Generator
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from gossiprec.errors import ResourceError
 from gossiprec.eventlog.disk import writing
 from gossiprec.study.task import Done, Task, perform, share_of_cores
+
+if TYPE_CHECKING:
+    from gossiprec.study.data_cache import DataCache
 
 LOCAL = "local"
 RETRIES = 3
@@ -209,12 +213,20 @@ def perform_away(task: Task, threads: int, cwd: str, token: str) -> Returned:
     """Carry out a task on a worker: in the study's folder if it is within reach, else in a folder of its own."""
     _enter(cwd)
     if Path(token).exists():
-        return Returned(perform(task, threads=threads), {})
+        return Returned(perform(task, threads=threads, load=_data()), {})
     with tempfile.TemporaryDirectory(prefix="gossiprec-") as folder:
         path = Path(folder) / task.hash
-        done = perform(replace(task, path=str(path)), threads=threads)
+        done = perform(replace(task, path=str(path)), threads=threads, load=_data())
         found = sorted(p for p in path.rglob("*") if p.is_file()) if not done.problem else []
         return Returned(done, {p.relative_to(path).as_posix(): p.read_bytes() for p in found})
+
+
+@functools.cache
+def _data() -> DataCache:
+    """Return what this worker has read; Ray gives its workers one task after the other."""
+    from gossiprec.study.data_cache import DataCache
+
+    return DataCache()
 
 
 def compile_away(task: Task, cwd: str) -> None:

@@ -174,14 +174,15 @@ def work(pipe: Connection, threads: int) -> None:
     threading.Thread(target=_end_with_parent, daemon=True).start()
     import torch  # noqa: F401  # seconds, before there is a task to wait for it
 
-    import gossiprec.emulation  # noqa: F401
+    from gossiprec.study.data_cache import DataCache
 
+    load = DataCache()
     while True:
         try:
             task = pipe.recv()
         except EOFError:
             return
-        pipe.send(perform(task, threads=threads, progress=_Telling(pipe)))
+        pipe.send(perform(task, threads=threads, progress=_Telling(pipe), load=load))
 
 
 def _end_with_parent() -> None:

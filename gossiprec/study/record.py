@@ -6,10 +6,11 @@ import time
 from dataclasses import dataclass, field
 from typing import Any
 
+from gossiprec.errors import LogError
 from gossiprec.eventlog.manifest import utc_now
 from gossiprec.study.folder import StudyFolder
 from gossiprec.study.plan import Plan, Variant
-from gossiprec.study.rows import NO_ATTACK, Row, measured
+from gossiprec.study.rows import NO_ATTACK, Row, measured, missing
 from gossiprec.study.sharing import Simulation, keys_of
 from gossiprec.study.table import axis_kind, write_table
 from gossiprec.study.task import Done
@@ -122,8 +123,14 @@ class Record:
 
     def _measured(self, variant: Variant, simulation: Simulation) -> list[Row]:
         scenario = variant.scenario
-        summary = self.folder.summary(simulation)
-        return measured(summary, scenario.evaluate.metrics, keys_of(scenario), self.plan.measures)
+        summary, keys = self.folder.summary(simulation), keys_of(scenario)
+        lacking = missing(summary, keys)
+        if lacking:
+            raise LogError(
+                f"{self.folder.run(simulation)} has no attack called {lacking}, which its scenario should give it: the "
+                "attack's table_keys and what it does in a run differ, a defect"
+            )
+        return measured(summary, scenario.evaluate.metrics, keys, self.plan.measures)
 
     def _mark(self, status: str, n_rows: int) -> dict[str, Any]:
         plan, outcome = self.plan, self.outcome

@@ -40,6 +40,13 @@ def measured(
     return [row for measure in wanted for row in _rows(summary, keys, measure)]
 
 
+def missing(summary: Mapping[str, Any], keys: Sequence[TableKey] | None) -> str:
+    """Return the first of the expected attacks that a summary with attacks lacks; an empty string if it has all."""
+    found = {tuple(line[name] for name in FILTERS) for line in summary.get("attacks", [])}
+    lacking = [key for key in keys or () if found and key not in found]
+    return "{}/{}/b{:g}/k{}".format(*lacking[0]) if lacking else ""
+
+
 def _rows(summary: Mapping[str, Any], keys: Sequence[TableKey] | None, measure: Measure) -> Iterator[Row]:
     if measure.name in OF_ATTACKS:
         yield from _of_attacks(summary.get("attacks", []), keys, measure, measure.name)

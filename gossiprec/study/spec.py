@@ -9,6 +9,7 @@ from pydantic import Field, field_validator, model_validator
 
 from gossiprec.options import Options
 from gossiprec.scenario.model import Slug
+from gossiprec.scenario.schema import DIALECT, json_schema
 
 AXIS_NAME = r"^[A-Za-z][A-Za-z0-9_]*([-.][A-Za-z0-9_]+)*$"
 COLUMNS = (
@@ -158,3 +159,13 @@ class StudyFile(Options):
     def seed_list(self) -> list[int] | None:
         """The seeds; None: the base's own."""
         return list(range(1, self.seeds + 1)) if isinstance(self.seeds, int) else self.seeds
+
+
+def study_schema() -> dict[str, Any]:
+    """Return the JSON Schema of a study file, with that of a scenario for a base written in it."""
+    schema = StudyFile.model_json_schema(by_alias=True)
+    scenario = json_schema()
+    definitions = {**schema.get("$defs", {}), **scenario.pop("$defs")}
+    scenario.pop("$schema")
+    schema["properties"]["base"]["anyOf"] = [{"type": "string"}, scenario]
+    return {"$schema": DIALECT, **schema, "title": "gossiprec study", "$defs": definitions}

@@ -14,7 +14,13 @@ from gossiprec.errors import GossipRecError, ResourceError
 from gossiprec.version import code_version
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from gossiprec.data.split import Split
     from gossiprec.emulation import Progress
+    from gossiprec.scenario import Scenario
+
+    Load = Callable[[Scenario], Split]
 
 
 @dataclass(frozen=True)
@@ -56,7 +62,7 @@ class Done:
     trace: str = ""
 
 
-def perform(task: Task, *, threads: int, progress: Progress | None = None) -> Done:
+def perform(task: Task, *, threads: int, progress: Progress | None = None, load: Load | None = None) -> Done:
     """Carry out a simulation; what goes wrong with it is told in the result, not raised.
 
     Ctrl-C is for the study, which ends its workers: here it must be ignored.
@@ -65,7 +71,7 @@ def perform(task: Task, *, threads: int, progress: Progress | None = None) -> Do
     problem = trace = ""
     try:
         _check_code(task)
-        _simulate(task, threads, progress)
+        _simulate(task, threads, progress, load)
     except GossipRecError as error:
         problem = str(error)
     except OSError as error:
@@ -87,14 +93,14 @@ def _check_code(task: Task) -> None:
         )
 
 
-def _simulate(task: Task, threads: int, progress: Progress | None) -> None:
+def _simulate(task: Task, threads: int, progress: Progress | None, load: Load | None) -> None:
     from gossiprec.emulation import simulate
     from gossiprec.scenario import load_scenario
 
     path = Path(task.path)
     if path.exists():
         shutil.rmtree(path)  # an attempt that did not end: its worker was killed
-    run = simulate(load_scenario(task.with_threads(threads)), out=path, progress=progress)
+    run = simulate(load_scenario(task.with_threads(threads)), out=path, progress=progress, load=load)
     if run.manifest["status"] != "complete":
         raise ResourceError(f"the run ended as {run.manifest['status']}")
 

@@ -121,7 +121,10 @@ def test_a_trace_of_computation_times_is_counted_too(refused):
 
 
 NETWORKS = {
-    "rate": ({"bandwidth": {"up": 0}}, "network.bandwidth.up: found 0, must be greater than 0"),
+    "rate": (
+        {"bandwidth": {"up": 0}},
+        "network.bandwidth.up: found 0, must be greater than or equal to 0.001",
+    ),
     "window": ({"partitions": [{"from": 3, "until": 2, "parts": 2}]}, "the window ends at 2; swap them"),
     "no groups": ({"partitions": [{"from": 0, "until": 2}]}, "needs groups"),
     "twice": (

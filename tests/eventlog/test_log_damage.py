@@ -9,6 +9,8 @@ from small_logs import MESSAGES, part, same, write_small_log
 from gossiprec.errors import LogError
 from gossiprec.eventlog import frames
 from gossiprec.eventlog.reader import read_log
+from gossiprec.eventlog.run import open_run
+from gossiprec.eventlog.rundir import RunDirectory
 from gossiprec.eventlog.verify import verify
 
 
@@ -165,3 +167,81 @@ def test_what_is_not_a_log_is_refused(tmp_path):
         read_log(tmp_path / "none")
     with pytest.raises(LogError, match="Is a directory"):
         read_log(tmp_path)
+
+
+def test_whole_chunks_beyond_the_damage_are_counted_and_the_lost_named(small):
+    content = bytearray(small.read_bytes())
+    content[record_starts(content)[2] + 20] ^= 1  # the first messages
+    small.write_bytes(content)
+    found = verify(small)
+
+    assert found.rows["message"] == 0
+    assert found.rows_after == {**dict.fromkeys(found.rows, 0), "message": 1, "view": 2, "drop": 1}
+    assert found.rows_lost == {**dict.fromkeys(found.rows, 0), "message": 3}
+
+
+def test_chunks_swapped_or_written_twice_are_found_by_the_index(small):
+    content = small.read_bytes()
+    starts = record_starts(content)
+    first, second = content[starts[2] : starts[3]], content[starts[3] : starts[4]]
+    for changed in (
+        content[: starts[2]] + second + first + content[starts[4] :],
+        content[: starts[3]] + first + content[starts[3] :],
+    ):
+        small.write_bytes(changed)
+        assert "does not list" in verify(small).damage.reason
+
+
+def test_rows_beyond_the_index_are_unknown_where_it_is_damaged(small):
+    content = bytearray(small.read_bytes())
+    starts = record_starts(content)
+    content[starts[2] + 20] ^= 1
+    content[-30] ^= 1  # the index
+    small.write_bytes(content)
+
+    assert verify(small).rows_lost is None
+
+
+@pytest.fixture
+def run(tmp_path):
+    directory = RunDirectory.create(
+        tmp_path / "run", scenario={"name": "tiny"}, seed=1, sizes={"view_size": 3}
+    )
+    directory.log.append("wake", {"time": [1.0, 2.0], "node": [0, 1]})
+    directory.finish("complete")
+    return directory.path
+
+
+def test_a_run_whose_log_is_what_its_manifest_says_is_intact(run):
+    assert verify(run).complete
+
+
+def test_a_log_put_in_place_of_a_runs_own_is_found(run, small):
+    (run / "events.mplog").write_bytes(small.read_bytes())
+    found = verify(run)
+
+    assert verify(run / "events.mplog").complete
+    assert not found.complete
+    assert "manifest.json records" in str(found)
+
+
+def test_a_complete_run_whose_log_was_cut_between_records_is_found(run):
+    log = run / "events.mplog"
+    content = log.read_bytes()
+    log.write_bytes(content[: record_starts(content)[2]])
+    manifest = run / "manifest.json"
+    assert verify(run).damage is None
+    assert "without an index, but" in str(verify(run))
+    manifest.write_text("{}")
+    assert "is no manifest" in str(verify(run))
+    manifest.unlink()
+    assert "intact so far, but ends at byte" in str(verify(run))
+
+
+def test_a_log_that_is_being_written_is_not_called_ended(tmp_path):
+    directory = RunDirectory.create(tmp_path / "run", scenario={"name": "tiny"}, seed=1)
+    assert verify(directory.path).is_growing
+    assert "is being written at byte" in str(verify(directory.path))
+    assert open_run(directory.path).status == "running"
+    directory.finish("failed")
+    assert not verify(directory.path).is_growing

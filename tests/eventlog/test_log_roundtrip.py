@@ -231,3 +231,17 @@ def test_a_closed_writer_takes_no_more(tmp_path):
     with pytest.raises(ValueError, match="closed"):
         log.append("wake", WAKES)
     assert read_log(tmp_path / "a").complete
+
+
+def test_a_log_of_schema_2_is_read_as_it_was_written(tmp_path):
+    """Written before messages had a column `queued`, and before `miss` and `session`."""
+    kinds = [kind for kind in SCHEMA.kinds if kind.name not in ("miss", "session")]
+    place = [kind.name for kind in kinds].index("message")
+    kinds[place] = type(kinds[place])("message", "", kinds[place].columns[:-1])
+    older = {name: values for name, values in MESSAGES.items() if name != "queued"}
+    with EventWriter(tmp_path / "a", schema=type(SCHEMA)(2, tuple(kinds)), sizes=SIZES) as log:
+        log.append("message", older)
+
+    found = read_log(tmp_path / "a", strict=True)
+    assert same(found.events("message"), older)
+    assert "miss" not in found.kinds

@@ -6,7 +6,7 @@ from pydantic import TypeAdapter
 
 from gossiprec.errors import ScenarioError
 from gossiprec.overlay.static import Graph, neighbors_in
-from gossiprec.overlay.views import StaticViews
+from gossiprec.overlay.views import StaticViews, chosen
 
 GRAPHS = [
     {"family": "ring", "k": 4},
@@ -70,3 +70,12 @@ def test_receivers_are_drawn_from_the_neighbours_at_each_wake():
 
     assert {tuple(sorted(peers)) for peers in drawn} == {(1, 2), (1, 3), (2, 3)}
     assert [views.next_receivers(1), views.next_receivers(2)] == [[0], [0, 3]]
+
+
+def test_picks_among_neighbours_are_those_of_earlier_versions():
+    """Drawn for many wakes at once then; runs of old scenarios keep their bytes."""
+    views = StaticViews([np.array([1, 2, 3, 4]), *[np.array([0])] * 4], fanout=2, seed=1)
+    wakes, nodes = np.arange(20), np.array([0])
+    together = chosen(np.broadcast_to(np.arange(1, 5), (1, 20, 4)), wakes, nodes, fanout=2, seed=1)[0]
+
+    assert [list(views.next_receivers(0)) for _ in range(20)] == together.tolist()

@@ -18,6 +18,8 @@ LOST = None
 class Script:
     """Delays by sender: those written for it in turn, then the usual one; None: lost. `doubled` senders send twice."""
 
+    copies = True
+
     def __init__(self, usual=0.0, doubled=(), **delays):
         self._usual, self._doubled, self.copies = usual, doubled, bool(doubled)
         self._delays = {int(name[1:]): list(times) for name, times in delays.items()}

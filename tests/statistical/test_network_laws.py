@@ -91,6 +91,16 @@ def test_latencies_are_drawn_per_message_node_or_pair(per, distinct):
         assert [repeated.one(3, k % 10, 0.0) for k in range(20)] == found[150:170]
 
 
+@pytest.mark.parametrize("per", ["message", "node", "pair"])
+def test_a_hub_draws_what_it_would_draw_as_any_node(per):
+    latency = Latency(Exponential(1.0), per=per, n_nodes=4, seed=1)
+    plain, star = (Network(4, latency=latency, loss=0.2, hub=hub, seed=1) for hub in (False, True))
+
+    for sender in (3, 0, 3):
+        drawn = [[network.one(sender, k % 3, 0.0) for k in range(1500)] for network in (plain, star)]
+        assert drawn[0] == drawn[1]
+
+
 def test_messages_are_copied_and_held_back_with_the_stated_probabilities():
     """20,000 messages: deviations sqrt(0.3 * 0.7 / 20000) = 0.0032 and sqrt(0.1 * 0.9 / 20000) = 0.0021; five each."""
     latency = Latency(Constant(1.0), n_nodes=2, seed=1)

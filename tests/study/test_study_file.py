@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import re
+
 import pytest
 import yaml
 from small_studies import BASE, COALITION, FANOUT, SINGLE, planned, study_file
@@ -9,6 +12,7 @@ from small_studies import BASE, COALITION, FANOUT, SINGLE, planned, study_file
 from gossiprec.errors import ScenarioError
 from gossiprec.study.load import load_study
 from gossiprec.study.plan import make_plan
+from gossiprec.study.spec import study_schema
 
 
 def problems(folder, **keys):
@@ -180,3 +184,14 @@ def test_runs_that_are_the_same_once_resolved_run_once(tmp_path):
 def test_an_axis_over_observers_names_them(tmp_path):
     axes = {"who": {"key": "observers", "values": {"one": [SINGLE], "some": [COALITION]}}}
     assert [v.labels["who"] for v in planned(tmp_path, axes=axes, seeds=1).variants] == ["one", "some"]
+
+
+def test_the_schema_knows_every_key_and_refers_to_nothing_it_lacks():
+    schema = study_schema()
+    assert set(schema["properties"]) == {
+        "name", "base", "set", "seeds", "axes", "search", "measures", "baseline",
+    }  # fmt: skip
+    references = set(re.findall(r'"#/\$defs/([^"]+)"', json.dumps(schema)))
+    assert references <= set(schema["$defs"])
+    assert len(references) > 20
+    assert not schema["additionalProperties"]

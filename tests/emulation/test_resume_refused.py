@@ -1,0 +1,210 @@
+"""Resuming where something is amiss: damaged checkpoints and logs, other code, other scenarios, a full disk."""
+
+from __future__ import annotations
+
+import errno
+import importlib
+import json
+import os
+
+import pytest
+
+from gossiprec.emulation import resume, simulate
+from gossiprec.errors import LogError
+from gossiprec.eventlog import checkpoint_folder, open_run
+from gossiprec.eventlog.lock import RunLock
+from tests.emulation.ended_early import Patient, checkpoints, ended_early, often, outcome
+from tests.eventlog.small_logs import file_size_limit
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    return outcome(simulate(often(), out=tmp_path_factory.mktemp("runs") / "whole").path)
+
+
+@pytest.fixture
+def broken(tmp_path):
+    return ended_early(tmp_path / "run", often())
+
+
+def flip(path, place):
+    content = bytearray(path.read_bytes())
+    content[place] ^= 1
+    path.write_bytes(content)
+
+
+def test_a_damaged_checkpoint_is_passed_over_and_said(broken, whole):
+    newest, before = checkpoints(broken)
+    flip(newest, newest.stat().st_size // 2)
+    progress = Patient()
+    done = resume(broken.path, progress=progress)
+
+    assert outcome(done.path) == whole
+    assert done.manifest["resumed"][0]["time"] == float(before.stem)
+    assert newest.name in progress.notes[0]
+    assert "the checkpoint before is tried" in progress.notes[0]
+    assert newest.name in done.manifest["notes"][0]
+
+
+def test_two_damaged_checkpoints_are_both_named_and_nothing_is_touched(broken):
+    for path in checkpoints(broken):
+        flip(path, 100)
+    before = (broken.path / "events.mplog").read_bytes()
+
+    with pytest.raises(LogError, match=r"(?s)00000003\.ckpt: damage.*00000002\.ckpt: damage.*--from-start"):
+        resume(broken.path)
+    assert (broken.path / "events.mplog").read_bytes() == before
+    assert open_run(broken.path).status == "interrupted"
+
+
+def test_from_start_runs_again_where_no_checkpoint_can_be_used(broken, whole):
+    for path in checkpoints(broken):
+        path.write_bytes(b"")
+
+    assert outcome(resume(broken.path, from_start=True).path) == whole
+
+
+def test_without_a_checkpoint_the_next_step_is_said(tmp_path, whole):
+    run = simulate(often(checkpoint={"minutes": None}), out=tmp_path / "run", progress=Patient(3))
+
+    with pytest.raises(LogError, match=r"has no checkpoint.*--from-start"):
+        resume(run.path)
+    assert outcome(resume(run.path, from_start=True).path) == whole
+
+
+def test_an_edited_scenario_is_refused(broken):
+    scenario = broken.path / "scenario.yaml"
+    scenario.write_text(scenario.read_text().replace("seed: 5", "seed: 6"))
+
+    for force in (False, True):
+        with pytest.raises(LogError, match="has been changed since the run began"):
+            resume(broken.path, force=force)
+    assert resume(broken.path, from_start=True).manifest["seed"] == 6
+
+
+def test_a_scenario_edited_while_the_run_goes_on_is_refused_too(tmp_path):
+    class Editor(Patient):
+        def tick(self, status):
+            scenario = tmp_path / "run" / "scenario.yaml"
+            scenario.write_text(scenario.read_text().replace("seed: 5", "seed: 6"))
+            super().tick(status)
+
+    simulate(often(), out=tmp_path / "run", progress=Editor(4))
+    with pytest.raises(LogError, match="has been changed since the run began"):
+        resume(tmp_path / "run")
+
+
+def test_another_code_version_is_refused_unless_forced(broken, whole, monkeypatch):
+    monkeypatch.setattr(
+        importlib.import_module("gossiprec.emulation.resume"), "code_version", lambda: "another"
+    )
+
+    with pytest.raises(LogError, match=r"is of code version .*, this is another.*--force"):
+        resume(broken.path)
+    assert outcome(resume(broken.path, force=True).path) == whole
+
+
+def test_a_log_damaged_before_the_checkpoint_is_not_continued(broken):
+    log = broken.path / "events.mplog"
+    flip(log, 2500)  # the header takes 2,000 bytes
+
+    with pytest.raises(LogError, match=r"events\.mplog cannot be continued: damage at byte"):
+        resume(broken.path)
+
+
+def test_a_log_damaged_after_the_older_checkpoint_goes_on_from_there(broken, whole):
+    from gossiprec.eventlog.checkpoints import read_stamp
+
+    newest, before = checkpoints(broken)
+    flip(broken.path / "events.mplog", (read_stamp(newest).log_bytes + read_stamp(before).log_bytes) // 2)
+
+    assert outcome(resume(broken.path).path) == whole
+
+
+@pytest.mark.parametrize("table", ["metrics.csv", "attacks.csv"])
+def test_an_edited_table_is_not_continued(table, broken):
+    flip(broken.path / table, 70)
+
+    with pytest.raises(LogError, match=f"{table} cannot be continued"):
+        resume(broken.path)
+
+
+def test_a_run_that_is_alive_is_left_alone(broken, monkeypatch):
+    monkeypatch.setattr("gossiprec.eventlog.lock.PATIENCE_S", 0.05)
+    manifest = broken.path / "manifest.json"
+    manifest.write_text(manifest.read_text().replace("interrupted", "running"))
+    alive = RunLock(broken.path / "events.mplog")
+    try:
+        assert open_run(broken.path).status == "running"
+        with pytest.raises(LogError, match="is being written by a process that is alive"):
+            resume(broken.path)
+        with pytest.raises(LogError, match="is being written by a process that is alive"):
+            simulate(often(), out=broken.path, overwrite=True)
+    finally:
+        alive.close()
+    assert open_run(broken.path).status == "killed"
+    assert resume(broken.path).status == "complete"
+
+
+def test_overwriting_a_run_deletes_its_checkpoints(broken):
+    run = simulate(often(checkpoint={"minutes": None}), out=broken.path, overwrite=True, progress=Patient(2))
+
+    assert checkpoints(run) == []
+
+
+def full(*_):
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+def check_the_run_went_on(run, progress, whole, reason):
+    assert outcome(run.path) == whole
+    assert len(progress.notes) == 1
+    assert reason in progress.notes[0]
+    assert run.manifest["notes"] == run.summary["notes"] == progress.notes
+
+
+def test_a_full_disk_costs_the_checkpoint_and_not_the_run(tmp_path, whole, monkeypatch):
+    monkeypatch.setattr(checkpoint_folder, "write_checkpoint", full)
+    progress = Patient()
+    run = simulate(often(), out=tmp_path / "run", progress=progress)
+
+    check_the_run_went_on(run, progress, whole, "No space left on device")
+    assert not (run.path / "checkpoints").exists()
+
+
+def test_a_file_that_may_not_grow_leaves_no_half_checkpoint(tmp_path, whole):
+    """The log and the tables are smaller than the limit, a checkpoint is larger."""
+    progress = Patient()
+    with file_size_limit(40_000):
+        run = simulate(often(), out=tmp_path / "run", progress=Patient(4))
+        assert list((run.path / "checkpoints").iterdir()) == []
+        run = simulate(often(), out=tmp_path / "again", progress=progress)
+
+    check_the_run_went_on(run, progress, whole, "File too large")
+
+
+def test_a_writer_that_is_killed_costs_one_checkpoint(tmp_path, whole, monkeypatch):
+    monkeypatch.setattr(checkpoint_folder, "write_checkpoint", lambda *_: os.kill(os.getpid(), 9))
+    progress = Patient()
+    run = simulate(often(), out=tmp_path / "run", progress=progress)
+
+    check_the_run_went_on(run, progress, whole, "ended with status -9")
+
+
+def test_an_attack_that_cannot_be_noted_costs_the_checkpoints_and_says_so(tmp_path, whole, monkeypatch):
+    from gossiprec.attacks import Attack
+    from gossiprec.attacks.cda import CDA
+
+    monkeypatch.setattr(CDA, "state", Attack.state)
+    progress = Patient()
+    run = simulate(often(), out=tmp_path / "run", progress=progress)
+
+    check_the_run_went_on(run, progress, whole, "no checkpoints: the attack CDA has no state()")
+
+
+def test_resuming_leaves_a_trace_in_the_manifest(broken):
+    begun = json.loads((broken.path / "manifest.json").read_text())
+    done = resume(broken.path).manifest
+
+    assert done["started"] == begun["started"]
+    assert [set(entry) for entry in done["resumed"]] == [{"at", "time", "code"}]
