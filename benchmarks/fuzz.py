@@ -81,10 +81,11 @@ class Examiner:
         self._limit = limit
         self.answers: Counter[str] = Counter()
         self.wrong: list[dict[str, Any]] = []
-        self.slowest = 0.0
+        self.slowest = (0.0, "")
 
     def ask(self, *arguments: str, allowed: tuple[int, ...]) -> int | None:
         """Run a command; return its exit status, None if it crashed or hung."""
+        file = next(Path(word).name for word in arguments if word.startswith("/"))
         command = " ".join(word for word in arguments if not word.startswith("/"))[:60]
         out, err = io.StringIO(), io.StringIO()
         begin = time.perf_counter()
@@ -96,7 +97,7 @@ class Examiner:
             self._note(command, "hang", f"more than {self._limit} s")
         except BaseException:
             self._note(command, "traceback", traceback.format_exc()[-1500:])
-        self.slowest = max(self.slowest, time.perf_counter() - begin)
+        self.slowest = max(self.slowest, (time.perf_counter() - begin, f"{command} {file}"))
         if code is not None:
             self._judge(command, code, allowed, out.getvalue(), err.getvalue())
         return code
@@ -192,7 +193,8 @@ def main() -> int:
         answers=dict(sorted(examiner.answers.items())),
         wrong=len(examiner.wrong),
         faults=dict(Counter(fault["fault"] for fault in examiner.wrong)),
-        slowest_s=round(examiner.slowest, 2),
+        slowest_s=round(examiner.slowest[0], 2),
+        slowest=examiner.slowest[1],
         seconds=round(time.perf_counter() - begin, 1),
     )
     return 1 if examiner.wrong else 0

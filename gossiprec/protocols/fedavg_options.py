@@ -9,6 +9,8 @@ from pydantic import Field, model_validator
 from gossiprec.options import LARGEST, Options
 
 Late: TypeAlias = Literal["count", "discard"]
+LONGEST = 1e6
+"""Longest time that may be named, in units of virtual time."""
 PATIENCE = 10.0
 """Default of `give_up`, in units of virtual time or in deadlines."""
 
@@ -19,6 +21,7 @@ class RoundOptions(Options):
     deadline: float | None = Field(
         default=None,
         gt=0,
+        le=LONGEST,
         description="after so long a round ends if `minimum` have answered; null: it waits for all",
     )
     minimum: float = Field(
@@ -30,11 +33,13 @@ class RoundOptions(Options):
     give_up: float | None = Field(
         default=None,
         gt=0,
+        le=LONGEST,
         description="after so long a round ends in any case; null: ten times the deadline, or 10 without one",
     )
     at_least: float | None = Field(
         default=None,
         ge=0,
+        le=LONGEST,
         description="a round lasts at least so long, even if all have answered; null: 1, or the deadline if shorter",
     )
     late: Late = Field(
@@ -127,6 +132,7 @@ class Buffered(_Aggregation):
     give_up: float = Field(
         default=PATIENCE,
         gt=0,
+        le=LONGEST,
         description="a client that has not answered for so long is replaced by another",
     )
     late: Late = Field(

@@ -26,7 +26,7 @@ def check_sections(scenario: Scenario, problems: Problems) -> None:
         problems.add(
             ("protocol", "aggregation"),
             "buffered aggregation lives on answers that take time, but latency is 0 and computing takes no time: all "
-            "would happen at once; give network.latency a value",
+            "would happen at once; give network.latency a value, or set network.compute",
         )
     for key in ("policies", "observers"):
         for index, entry in enumerate(plain[key]):

@@ -21,6 +21,28 @@ def made(request):
     return lambda seed=1: protocol(request.param, N_USERS, seed, **SHORT.get(request.param, {}))
 
 
+BUFFER = {
+    "name": "buffered",
+    "buffer": 2,
+    "concurrency": 4,
+    "mixing": 0.5,
+    "staleness": {"law": "polynomial"},
+}
+STEERED = {
+    "fedavg-waiting": {"rounds": 5, "round": {"deadline": 1.0, "give_up": 2.0, "late": "discard"}},
+    "fedavg-buffered": {"rounds": 5, "aggregation": BUFFER},
+}
+"""Protocols that set their own wakes by what arrives."""
+
+
+@pytest.fixture(params=[*PROTOCOLS, *STEERED])
+def running(request):
+    """Return a function that makes the protocol anew, or one that steers."""
+    if request.param in STEERED:
+        return lambda seed=1: protocol("fedavg", N_USERS, seed, **STEERED[request.param])
+    return lambda seed=1: protocol(request.param, N_USERS, seed, **SHORT.get(request.param, {}))
+
+
 def test_protocol_has_options_that_can_all_be_left_out(made):
     options = type(made()).Options()
 
@@ -61,8 +83,8 @@ def test_weights_are_those_of_all_nodes(made):
 
 
 @pytest.mark.parametrize("network", NETWORKS)
-def test_it_runs_to_its_end(made, network):
-    control = made()
+def test_it_runs_to_its_end(running, network):
+    control = running()
     segments, inline = record(control, **network, every=2)
     wakes = np.concatenate([s.node[s.kind == Event.WAKE] for s in segments])
     sent = sum(len(s.receiver) for s in segments)
@@ -76,14 +98,14 @@ def test_it_runs_to_its_end(made, network):
 
 
 @pytest.mark.parametrize("network", NETWORKS)
-def test_nobody_sends_to_itself_or_twice_to_the_same_at_once(made, network):
-    segments, _ = record(made(), **network)
+def test_nobody_sends_to_itself_or_twice_to_the_same_at_once(running, network):
+    segments, _ = record(running(), **network)
     for segment in segments:
         assert (segment.sender != segment.receiver).all()
         event = np.repeat(np.arange(len(segment.kind)), segment.count)
         pairs = set(zip(event.tolist(), segment.receiver.tolist(), strict=True))
         assert len(pairs) == len(segment.receiver)
-        assert ((segment.receiver >= 0) & (segment.receiver < made().n_nodes)).all()
+        assert ((segment.receiver >= 0) & (segment.receiver < running().n_nodes)).all()
 
 
 @pytest.mark.parametrize("network", NETWORKS)
@@ -100,8 +122,8 @@ def test_the_same_seed_gives_the_same_tape_and_another_seed_another(made, networ
 
 @pytest.mark.parametrize("every", [1, 1e9])
 @pytest.mark.parametrize("network", NETWORKS)
-def test_its_plans_do_what_its_tape_says(made, network, every):
-    control = made()
+def test_its_plans_do_what_its_tape_says(running, network, every):
+    control = running()
     segments, inline = record(control, **network, every=every)
     plans, naive, planning = (
         Plans(control.n_nodes),

@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from gossiprec.emulation import simulate
+from gossiprec.emulation import resume, simulate
 from gossiprec.errors import ScenarioError
 from gossiprec.scenario import check_sizes, load_scenario
+from tests.emulation.ended_early import OFTEN, ended_early, outcome
 from tests.emulation.tiny_runs import carried_out, final_models, tiny
 
 SLOW = {"latency": {"law": "exponential", "mean": 0.4}, "loss": 0.1}
@@ -62,6 +63,16 @@ def test_the_summary_tells_what_became_of_rounds_and_the_log_holds_every_answer(
     discarded = answers - round(rounds["mean_answers"] * 12)
     assert (discarded == rounds["late"] > 0) if kind == "waiting" else (discarded == 0)
     assert "predicted_fraction_met" not in run.metrics["metric"]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_run_that_ended_early_is_resumed_to_the_same_bytes(kind, tmp_path):
+    """What was pushed last, and what has been pooled since, is in the checkpoint."""
+    world = scenario(KINDS[kind], evaluate={"every": 1, "metrics": ["hr@5"]}, checkpoint=OFTEN)
+    whole = simulate(world, out=tmp_path / "whole")
+    broken = ended_early(tmp_path / "broken", world, 3)
+
+    assert outcome(resume(broken.path).path) == outcome(whole.path)
 
 
 def test_rounds_by_the_clock_say_nothing_of_rounds(tmp_path):
