@@ -178,7 +178,8 @@ def _reach(address: str) -> None:
     if reason:
         raise ResourceError(
             f"cannot reach a Ray cluster at {address} ({reason}); start one with `ray start --head` (and `ray start "
-            "--address=HEAD:6379` on the other machines), or leave the address out to start Ray here for this study"
+            "--address=HEAD:6379` on the other machines), or leave the address out to start Ray here for this study; "
+            "a cluster that asks for a token needs RAY_AUTH_MODE=token and that token here too"
         )
 
 
