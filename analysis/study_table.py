@@ -65,15 +65,12 @@ class StudyTable:
     baseline : dict of str to Label
     values : dict
         By quantity, point and seed; NaN and missing values are left out.
-    n_failed : int
-        Runs that failed.
     """
 
     path: Path
     axes: tuple[str, ...]
     baseline: dict[str, Label]
     values: dict[Quantity, dict[Point, PerSeed]]
-    n_failed: int = 0
 
     def quantities(self, text: str) -> list[Quantity]:
         """Return the quantities that a measure such as ``max_aac[single]`` names.
@@ -142,7 +139,7 @@ class StudyTable:
             for quantity, points in self.values.items()
         }
         values = {quantity: points for quantity, points in values.items() if points}
-        return StudyTable(self.path, self.axes, self.baseline, values, self.n_failed)
+        return StudyTable(self.path, self.axes, self.baseline, values)
 
 
 def read_study(folder: Path) -> StudyTable:
@@ -170,8 +167,7 @@ def read_study(folder: Path) -> StudyTable:
     values = _gathered(rows, axes)
     if not values:
         raise LogError(f"no run of the study in {folder} is finished: there is nothing to draw yet")
-    n_failed = sum(row["status"] == "failed" for row in rows)
-    return StudyTable(folder, axes, baseline, values, n_failed)
+    return StudyTable(folder, axes, baseline, values)
 
 
 def shown(label: Label) -> str:

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import fcntl
 import json
-import os
 import shutil
-import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,13 +12,13 @@ from typing import Any
 import yaml
 
 from analysis.cda_paper.plan import Job, Scale
-from gossiprec.errors import GossipRecError, LogError, ResourceError
+from gossiprec.errors import GossipRecError, LogError
 from gossiprec.eventlog import Run, open_run
 from gossiprec.eventlog.disk import replace_file, writing
+from gossiprec.eventlog.folder_lock import only_writer
 from gossiprec.version import __version__
 
 MARK = "study.json"
-LOCK = ".lock"
 PATIENCE_S = 5.0
 
 
@@ -75,19 +72,8 @@ class StudyFolder:
         ResourceError
             If another study is at work here.
         """
-        with writing(self.path):
-            descriptor = os.open(self.path / LOCK, os.O_CREAT | os.O_RDWR, 0o644)
-        try:
-            deadline = time.monotonic() + PATIENCE_S
-            while not _locks(descriptor):
-                if time.monotonic() > deadline:
-                    raise ResourceError(
-                        f"another study is at work in {self.path}; wait for it, end it, or choose another --out"
-                    )
-                time.sleep(0.1)
+        with only_writer(self.path, what="study", patience_s=PATIENCE_S) as descriptor:
             yield descriptor
-        finally:
-            os.close(descriptor)
 
     def run(self, job: Job) -> Path:
         """Return the directory of a run."""
@@ -142,11 +128,3 @@ def _read_mark(path: Path) -> dict[str, Any]:
     if not isinstance(found, dict) or "study" not in found:
         raise LogError(f"{path} is not of a study of gossiprec; choose another folder with --out")
     return found
-
-
-def _locks(descriptor: int) -> bool:
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True

@@ -79,7 +79,7 @@ class Cluster:
             ray.shutdown()
 
     def _streamed(self, ray: Any, tasks: list[Task], token: Path) -> Generator[Done, None, None]:
-        threads = share_of_cores(self.jobs) if self.jobs and self.address == LOCAL else 1
+        threads = share_of_cores(self.jobs) if self.jobs and _is_own(self.address) else 1
         run = ray.remote(num_cpus=threads, max_retries=RETRIES)(perform_away)
         self._compile_once(ray, tasks, threads)
         waiting = list(reversed(tasks))
@@ -99,17 +99,28 @@ class Cluster:
                     ray.cancel(reference, force=True)
 
     def _compile_once(self, ray: Any, tasks: list[Task], threads: int) -> None:
-        """Let one worker compile what several would compile at the same time; failures show in the runs."""
+        """Let one worker compile what several would compile at the same time, while the others import.
+
+        What fails here fails in the runs too, where it is told.
+        """
         signatures = [task.signature for task in tasks]
         firsts = {task.signature: task for task in reversed(tasks) if signatures.count(task.signature) > 1}
         compile_ = ray.remote(num_cpus=threads, max_retries=RETRIES)(compile_away)
-        for reference in [compile_.remote(task, os.getcwd()) for task in firsts.values()]:
+        compiling = [compile_.remote(task, os.getcwd()) for task in firsts.values()]
+        importing = ray.remote(num_cpus=threads)(import_away)
+        for _ in range(min(self._places(ray, threads), len(tasks)) - len(compiling)):
+            importing.remote()
+        for reference in compiling:
             with suppress(Exception):
                 ray.get(reference)
 
     def _window(self, ray: Any, threads: int) -> int:
-        """Return how many tasks to have handed over: enough for no worker to wait."""
-        return self.jobs or 2 * max(1, int(ray.cluster_resources().get("CPU", 1)) // threads)
+        """Return how many tasks to have handed over: where Ray limits how many run, as many again wait there."""
+        return self.jobs if self.jobs and not _is_own(self.address) else 2 * self._places(ray, threads)
+
+    def _places(self, ray: Any, threads: int) -> int:
+        """Return how many tasks can run at a time."""
+        return max(1, int(ray.cluster_resources().get("CPU", 1)) // threads)
 
 
 def require_ray() -> Any:
@@ -133,13 +144,18 @@ def require_ray() -> Any:
     return ray
 
 
+def _is_own(address: str) -> bool:
+    """Say whether Ray is started here for the study alone."""
+    return address == LOCAL and not os.environ.get("RAY_ADDRESS")
+
+
 def _connected(address: str, jobs: int | None) -> Any:
     ray = require_ray()
     quiet: dict[str, Any] = {"log_to_driver": False, "logging_level": "ERROR"}
-    if address == LOCAL and not os.environ.get("RAY_ADDRESS"):
-        cores = len(os.sched_getaffinity(0))
+    if _is_own(address):
+        jobs = jobs or share_of_cores(1)
         here = {
-            "num_cpus": max(cores, jobs or 1),
+            "num_cpus": jobs * share_of_cores(jobs),  # so that Ray runs `jobs` tasks at a time
             "include_dashboard": False,
             "object_store_memory": STORE_BYTES,
         }
@@ -178,7 +194,8 @@ def _reach(address: str) -> None:
     if reason:
         raise ResourceError(
             f"cannot reach a Ray cluster at {address} ({reason}); start one with `ray start --head` (and `ray start "
-            "--address=HEAD:6379` on the other machines), or leave the address out to start Ray here for this study"
+            "--address=HEAD:6379` on the other machines), or leave the address out to start Ray here for this study; "
+            "a cluster that asks for a token needs RAY_AUTH_MODE=token and that token here too"
         )
 
 
@@ -227,6 +244,13 @@ def _data() -> DataCache:
     from gossiprec.study.data_cache import DataCache
 
     return DataCache()
+
+
+def import_away() -> None:
+    """Import what takes seconds, before there is a task to wait for it."""
+    import torch  # noqa: F401
+
+    import gossiprec.emulation  # noqa: F401
 
 
 def compile_away(task: Task, cwd: str) -> None:

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import fcntl
 import json
-import os
 import shutil
-import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,12 +11,13 @@ from typing import Any
 
 import yaml
 
-from gossiprec.errors import GossipRecError, LogError, ResourceError
+from gossiprec.errors import GossipRecError, LogError
 from gossiprec.eventlog import open_run
 from gossiprec.eventlog.disk import replace_file, writing
+from gossiprec.eventlog.folder_lock import LOCK, only_writer
 from gossiprec.study.sharing import Simulation
 
-SPEC, MARK, RUNS, LOCK = "study.yaml", "study.json", "runs", ".lock"
+SPEC, MARK, RUNS = "study.yaml", "study.json", "runs"
 PATIENCE_S = 5.0
 """How long to wait for another writer to end: one that was killed keeps the lock until its workers are gone."""
 
@@ -66,18 +64,8 @@ class StudyFolder:
         """
         with writing(self.path):
             self.runs.mkdir(parents=True, exist_ok=True)
-            descriptor = os.open(self.path / LOCK, os.O_CREAT | os.O_RDWR, 0o644)
-        try:
-            deadline = time.monotonic() + PATIENCE_S
-            while not _locks(descriptor):
-                if time.monotonic() > deadline:
-                    raise ResourceError(
-                        f"another study is at work in {self.path}; wait for it, end it, or choose another --out"
-                    )
-                time.sleep(0.1)
+        with only_writer(self.path, what="study", patience_s=PATIENCE_S):
             yield
-        finally:
-            os.close(descriptor)
 
     def run(self, simulation: Simulation) -> Path:
         """Return the directory of a simulation."""
@@ -127,11 +115,3 @@ def read_mark(path: Path) -> dict[str, Any]:
     if not isinstance(found, dict) or "gossiprec" not in found or "study" not in found:
         raise LogError(f"{path} is not of a study of gossiprec; choose another folder with --out")
     return found
-
-
-def _locks(descriptor: int) -> bool:
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True

@@ -114,7 +114,7 @@ def test_one_seed_is_drawn_without_intervals(tmp_path, kind):
     assert {row["low"] for row in rows} == {""}
 
 
-def test_seeds_that_failed_are_left_out_and_counted(tmp_path):
+def test_seeds_that_failed_are_left_out(tmp_path):
     folder = write_study(tmp_path / "s", seeds=(1, 2))
     import pyarrow.parquet as pq
 

@@ -10,8 +10,10 @@ import yaml
 from small_studies import BASE, COALITION, FANOUT, SINGLE, WHO, carried_out, in_turn, planned, tables
 
 from gossiprec import simulate
+from gossiprec.cli.study_progress import Tally
 from gossiprec.errors import LogError, ResourceError
 from gossiprec.study import folder as folder_module
+from gossiprec.study.conduct import Conduct
 from gossiprec.study.folder import StudyFolder
 from gossiprec.study.task import Done
 
@@ -167,6 +169,34 @@ def test_ctrl_c_keeps_what_is_done_and_writes_it(tmp_path):
     carried_out(planned(tmp_path), tmp_path / "out")
     carried_out(planned(tmp_path), tmp_path / "whole")
     assert tables(tmp_path / "out") == tables(tmp_path / "whole")
+
+
+def test_what_is_under_way_is_ended_when_the_study_is(tmp_path):
+    """Ctrl-C between two runs: nobody asks for the next one, and the workers must not go on."""
+    ended = []
+
+    def lasting(tasks):
+        try:
+            yield from in_turn(tasks)
+        finally:
+            ended.append(True)
+
+    class Impatient(Tally):
+        def ended(self, *arguments):
+            raise KeyboardInterrupt
+
+    folder = StudyFolder(tmp_path / "out")
+    conduct = Conduct(planned(tmp_path), folder)
+    holding = []  # or the generator would be closed for want of a reference
+
+    def start(tasks):
+        holding.append(lasting(tasks))
+        return holding[0]
+
+    with folder.locked(), pytest.raises(KeyboardInterrupt):
+        conduct.carry_out(conduct.take_stock(other_code="refuse"), start, Impatient(str))
+    assert ended == [True]
+    assert mark(tmp_path / "out")["finished"] == 1
 
 
 def test_the_folder_says_what_was_studied(tmp_path):
