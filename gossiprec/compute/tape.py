@@ -157,9 +157,18 @@ def with_resets(segment: Segment, time: F64, node: I32) -> Segment:
     if not len(time):
         return segment
     at = np.searchsorted(segment.time, time, side="left")
-    fill: dict[str, Any] = {"kind": Event.RESET, "node": node, "message": -1, "count": 0, "cause": -1, "queued": 0.0}
+    fill: dict[str, Any] = {
+        "kind": Event.RESET,
+        "node": node,
+        "message": -1,
+        "count": 0,
+        "cause": -1,
+        "queued": 0.0,
+    }
     fill |= {"time": time, "ready": time}
-    columns: dict[str, Any] = {name: np.insert(getattr(segment, name), at, values) for name, values in fill.items()}
+    columns: dict[str, Any] = {
+        name: np.insert(getattr(segment, name), at, values) for name, values in fill.items()
+    }
     if len(segment.factor):
         columns["factor"] = np.insert(segment.factor, at, 1.0)
     return replace(segment, **columns)

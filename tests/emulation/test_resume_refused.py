@@ -12,6 +12,7 @@ import pytest
 from gossiprec.emulation import resume, simulate
 from gossiprec.errors import LogError
 from gossiprec.eventlog import checkpoint_folder, open_run
+from gossiprec.eventlog.frames import MAGIC, read_record
 from gossiprec.eventlog.lock import RunLock
 from tests.emulation.ended_early import Patient, checkpoints, ended_early, often, outcome
 from tests.eventlog.small_logs import file_size_limit
@@ -106,7 +107,8 @@ def test_another_code_version_is_refused_unless_forced(broken, whole, monkeypatc
 
 def test_a_log_damaged_before_the_checkpoint_is_not_continued(broken):
     log = broken.path / "events.mplog"
-    flip(log, 2500)  # the header takes 2,000 bytes
+    header = read_record(memoryview(log.read_bytes()), len(MAGIC))
+    flip(log, header.end + 100)
 
     with pytest.raises(LogError, match=r"events\.mplog cannot be continued: damage at byte"):
         resume(broken.path)
