@@ -10,7 +10,9 @@ from gossiprec.attacks.naming import TableKey
 from gossiprec.scenario.model import Choice, Scenario
 from gossiprec.study.identity import canonical, hash_of, identity, run_hash, said
 
-TOLD_BY_KEY = ("momentum", "community_size", "relevance", "threshold", "fraction")
+TOLD_BY_KEY = (
+    "momentum", "community_size", "relevance", "threshold", "fraction", "placement", "victim", "placement_until",
+)  # fmt: skip
 """Options of an observer whose values its table key tells; all others must agree for two observers to be the same."""
 
 
