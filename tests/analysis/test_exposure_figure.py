@@ -40,7 +40,14 @@ def test_an_interrupted_run_counts_its_nodes_by_their_ids(tmp_path):
 
 def test_a_log_without_views_has_no_prediction(tmp_path):
     directory = RunDirectory.create(tmp_path / "star", scenario={"name": "star"}, seed=1)
-    message = {"time": [1.0], "sender": [0], "receiver": [1], "sent_at": [1.0], "size_bytes": [8]}
+    message = {
+        "time": [1.0],
+        "sender": [0],
+        "receiver": [1],
+        "sent_at": [1.0],
+        "size_bytes": [8],
+        "queued": [0.0],
+    }
     directory.log.append("message", message)
     directory.finish("complete")
     exposure.draw([open_run(tmp_path / "star")], tmp_path / "exposure")
@@ -52,7 +59,14 @@ def test_only_the_peers_sent_to_count_in_the_prediction(tmp_path):
         tmp_path / "run", scenario={"protocol": {"fanout": 1}}, seed=1, sizes={"view_size": 2}
     )
     directory.log.append("view", {**VIEWS, "peers": [[1, 2], [1, 0], [1, 2], [0, 1]]})
-    message = {"time": [4.0], "sender": [0], "receiver": [2], "sent_at": [4.0], "size_bytes": [8]}
+    message = {
+        "time": [4.0],
+        "sender": [0],
+        "receiver": [2],
+        "sent_at": [4.0],
+        "size_bytes": [8],
+        "queued": [0.0],
+    }
     directory.log.append("message", message)
     directory.finish("complete")
     found = exposure.measure(open_run(tmp_path / "run"), n_points=2)
