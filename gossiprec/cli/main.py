@@ -59,6 +59,7 @@ def gossiprec() -> None:
       gossiprec simulate scenarios/rand_gossip.yaml --set protocol.wakes=50 --seed 2
       gossiprec simulate scenarios/rand_gossip.yaml --dry-run
       gossiprec resume runs/rand-gossip-s1                 go on after Ctrl-C, a crash or kill -9
+      gossiprec study scenarios/studies/churn.yaml         many variants and seeds, one table
       gossiprec scenario show scenarios/smoke.yaml         every key and default
       gossiprec plot exposure runs/rand-gossip-s1          who has met whom
       gossiprec log stats runs/rand-gossip-s1              what was logged
