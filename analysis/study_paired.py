@@ -86,7 +86,7 @@ def _figure(table: StudyTable, found: dict[Quantity, list[Difference]]) -> Figur
         _panel(axes, [d.estimate.scaled(quantity.factor) for d in lines], [names[d.point] for d in lines])
         axes.set_xlabel("difference (percentage points)" if quantity.is_share else "difference")
         counts = seeds_in_words(d.estimate.n for d in lines)
-        axes.set_title(f"{quantity.words()}\nminus {against}, same seed; 95 % t-interval, {counts}", x=0)
+        axes.set_title(f"{quantity.words()}\nminus {against}, same seed\n95 % t-interval, {counts}", x=0)
     return figure
 
 
