@@ -92,7 +92,7 @@ def _of_the_package(text: str, asked: Asked) -> Named:
     if name not in topologies.families():
         known = [*topologies.families(), *topologies.frozen_names()]
         raise ScenarioError(
-            f"unknown topology {text!r}{suggestion(frozen, known)} (families and frozen graphs: "
+            f"unknown topology {text!r}{suggestion(name, known)} (families and frozen graphs: "
             f"{', '.join(known)}; or a file of a graph, or a scenario)"
         )
     settings = [*asked.settings, *(pair for pair in inline.split(",") if pair)]

@@ -163,6 +163,7 @@ def test_the_star_of_federated_learning_has_the_coordinator_in_its_middle(capsys
     ("arguments", "message"),
     [
         (("rign",), "unknown topology 'rign'; did you mean 'ring'?"),
+        (("rign:k=4",), "unknown topology 'rign:k=4'; did you mean 'ring'?"),
         (("karate",), "did you mean 'karate-club'?"),
         (("ring",), "say how many with --nodes N"),
         (
