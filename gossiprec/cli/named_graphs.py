@@ -91,8 +91,9 @@ def _of_the_package(text: str, asked: Asked) -> Named:
         return Named(frozen, topologies.frozen_graph(frozen), asked.fanout)
     if name not in topologies.families():
         known = [*topologies.families(), *topologies.frozen_names()]
+        near = suggestion(frozen.partition(":")[0], known)
         raise ScenarioError(
-            f"unknown topology {text!r}{suggestion(name, known)} (families and frozen graphs: "
+            f"unknown topology {text!r}{near} (families and frozen graphs: "
             f"{', '.join(known)}; or a file of a graph, or a scenario)"
         )
     settings = [*asked.settings, *(pair for pair in inline.split(",") if pair)]
