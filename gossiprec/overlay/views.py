@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 
@@ -105,38 +106,44 @@ class RandomViews(Views):
         self._presence = None if presence is None or presence.always else presence
         self._last_drawn = np.zeros(n_nodes, np.int64)
         self._streams = NodeStreams(n_nodes, self._receivers)
-        self._rest: dict[int, list[int]] = {}  # a node's view and candidates at its last wake
+        self._rows: dict[int, list[int]] = {}  # a node's receivers, view and candidates at its last wake
 
     def next_receivers(self, node: int, now: float = 0.0) -> Sequence[int]:
         """Return whom the node sends to at its next wake."""
         row: list[int] = self._streams.take(node)
         if self._presence is None:
             return row
-        self._rest[node] = row[self._fanout :]
+        self._rows[node] = row
         return self.healed(node, row[: self._fanout], now)
 
     def healed(self, node: int, peers: Sequence[int], now: float) -> Sequence[int]:
         """Return peers of the node's last wake with those replaced that are away; fewer, if not enough are there."""
         presence = self._presence
-        if presence is None or all(presence.is_online(peer, now) for peer in peers):
+        if presence is None or presence.all_online(peers, now):
             return peers
-        rest = self._rest[node]
-        candidates = self._candidates(rest[self._size :], {node, *peers, *rest[: self._size]}, now)
-        found = [peer if presence.is_online(peer, now) else next(candidates, -1) for peer in peers]
-        return [peer for peer in found if peer >= 0]
+        row, is_online = self._rows[node], presence.is_online
+        known = {node, *peers, *row[self._fanout : self._fanout + self._size]}
+        drawn = row[self._fanout + self._size :]
+        candidates = itertools.chain(drawn, self._others(drawn[-1], known, now))
+        found = []
+        for peer in peers:
+            if is_online(peer, now):
+                found.append(peer)
+                continue
+            for other in candidates:
+                if other not in known and is_online(other, now):
+                    known.add(other)
+                    found.append(other)
+                    break
+        return found
 
-    def _candidates(self, drawn: list[int], known: set[int], now: float) -> Iterator[int]:
-        """Yield random nodes that are there and not known, each once: those drawn, then any others."""
+    def _others(self, draw: int, known: set[int], now: float) -> Iterator[int]:
+        """Yield all nodes that are there and not known, from a drawn place on: for when the candidates are used up."""
         assert self._presence is not None
-        for peer in drawn:
-            if peer not in known and self._presence.is_online(peer, now):
-                known.add(peer)
-                yield peer
-        others = [
-            peer for peer in np.flatnonzero(self._presence.online_at(now)).tolist() if peer not in known
-        ]
-        first = drawn[-1] % max(1, len(others))
-        yield from [peer for peer in [*others[first:], *others[:first]] if peer < len(self._nodes)]
+        online = np.flatnonzero(self._presence.online_at(now)[: len(self._nodes)])
+        others = [peer for peer in online.tolist() if peer not in known]
+        first = draw % max(1, len(others))
+        yield from [*others[first:], *others[:first]]
 
     def missed(self, node: int, now: float) -> None:
         """Let a wake pass."""

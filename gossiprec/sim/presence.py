@@ -33,6 +33,10 @@ class Presence:
         self.changes = [np.asarray(times, np.float64) for times in changes]
         self._starts: list[bool] = self.starts_online.tolist()
         self._times: list[list[float]] = [times.tolist() for times in self.changes]
+        # Of each node, between two changes: where it was last asked about.
+        self._state: list[bool] = list(self._starts)
+        self._since = [0.0] * len(self._times)
+        self._until = [times[0] if times else math.inf for times in self._times]
         self.always = bool(self.starts_online.all()) and not any(self._times)
         lengths = np.array([len(times) for times in self._times], np.int64)
         self._ends = np.cumsum(lengths)
@@ -58,14 +62,33 @@ class Presence:
 
     def is_online(self, node: int, time: float) -> bool:
         """Return whether the node is online at a time."""
-        times = self._times[node]
-        return self._starts[node] ^ bool(bisect_right(times, time) & 1) if times else self._starts[node]
+        if not self._since[node] <= time < self._until[node]:
+            self._find(node, time)
+        return self._state[node]
+
+    def all_online(self, nodes: Sequence[int], time: float) -> bool:
+        """Return whether all of some nodes are online at a time."""
+        since, until, state = self._since, self._until, self._state
+        for node in nodes:
+            if not since[node] <= time < until[node]:
+                self._find(node, time)
+            if not state[node]:
+                return False
+        return True
 
     def next_change(self, node: int, time: float) -> float:
         """Return when the node next goes or comes after a time; inf: never."""
+        if not self._since[node] <= time < self._until[node]:
+            self._find(node, time)
+        return self._until[node]
+
+    def _find(self, node: int, time: float) -> None:
+        """Look at the stretch between two changes of a node in which a time lies: the next question is about it too."""
         times = self._times[node]
         place = bisect_right(times, time)
-        return times[place] if place < len(times) else math.inf
+        self._state[node] = self._starts[node] ^ bool(place & 1)
+        self._since[node] = times[place - 1] if place else 0.0
+        self._until[node] = times[place] if place < len(times) else math.inf
 
     def look_up(self, nodes: npt.NDArray[np.integer[Any]], times: F64) -> tuple[npt.NDArray[np.bool_], F64]:
         """Return whether each node is online at its time, and when it next goes or comes after it (inf: never)."""
