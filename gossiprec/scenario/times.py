@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import Annotated, Literal, TypeAlias
 
 from pydantic import Field, model_validator
 
@@ -77,10 +77,3 @@ RandomTime: TypeAlias = Annotated[
     ConstantTime | UniformTime | ExponentialTime | LognormalTime | WeibullTime | TraceTime,
     Field(discriminator="law"),
 ]
-
-
-def constant_if_number(raw: Any) -> Any:
-    """Return the law that a plain number stands for."""
-    if isinstance(raw, (int, float)) and not isinstance(raw, bool):
-        return {"law": "constant", "value": raw}
-    return raw
