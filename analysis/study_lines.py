@@ -46,7 +46,8 @@ def _second(table: StudyTable, x: str) -> str | None:
 def _figure(table: StudyTable, panels: Sequence[Panel], x: str, by: str | None) -> Figure:
     names = [f"{by} {shown(label)}" for label in table.labels(by)] if by else [""]
     margins = style.Margins(top=0.4, right=0.3 + max(map(style.text_width_in, names)), between_rows=0.85)
-    wide = margins.right > 1.2 or len(panels) > 1
+    longest_title = max(style.text_width_in(panel.quantity.words()) for panel in panels)
+    wide = margins.right > 1.2 or len(panels) > 1 or longest_title > style.COLUMN_IN - 1.0
     figure, grid = style.panels(
         len(panels), 1, width=style.PAGE_IN if wide else style.COLUMN_IN, panel_height=1.7, margins=margins
     )
