@@ -1,1 +1,1 @@
-"""Figures: one module each, run directories in, csv, png and svg out; nothing here runs a simulation."""
+"""Studies of papers: one folder each, run from a clone; they import gossiprec like anybody."""

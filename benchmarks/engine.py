@@ -36,9 +36,9 @@ from common import emit, median, rate, say
 
 from gossiprec import simulate
 from gossiprec.compute.executors import Workload
-from gossiprec.compute.planner import Plan
-from gossiprec.compute.program import Program
-from gossiprec.compute.training import draw_order, draw_samples
+from gossiprec.compute.plan.planner import Plan
+from gossiprec.compute.plan.program import Program
+from gossiprec.compute.train.local_update import draw_order, draw_samples
 from gossiprec.emulation import Prepared, prepare
 from gossiprec.scenario import Scenario, load_scenario
 
@@ -78,22 +78,22 @@ def naive(work: Workload, nodes: range) -> int:
 
 def bare(prepared: Prepared, plans: list[Plan], *, training_only: bool) -> int:
     """Run the tasks of some plans with no regard for their order: what they cost, not what they compute."""
-    crew, epochs = prepared.crew, 0
+    threads, epochs = prepared.threads, 0
     for plan in plans:
         program = _training_of(plan.program) if training_only else plan.program
         tasks = np.flatnonzero(program.update >= 0) if training_only else plan.order
 
         def share(part: int, program: Program = program, tasks: Any = tasks, plan: Plan = plan) -> None:
-            mine = tasks[part :: crew.size]
+            mine = tasks[part :: threads.size]
             rows = prepared.executor.work.arena.rows
             if not training_only:
-                seen = crew.share(len(plan.sightings.pool), part)
+                seen = threads.share(len(plan.sightings.pool), part)
                 for attack in prepared.attacks:
                     attack.observe(rows, program, mine)
                     attack.sight(rows, plan.sightings, seen.start, seen.stop)
             prepared.executor.run(program, mine)
 
-        crew.run(share)
+        threads.run(share)
         epochs += int((program.update >= 0).sum())
     return epochs
 
@@ -146,7 +146,7 @@ def main() -> None:
     scenario = load_scenario(ROOT / "scenarios" / "rand_gossip.yaml", [*settings, *FULL]) if full else plain
     say("compiling")
     prepared = prepare(scenario)
-    plans = [prepared.planner.plan(tick.segment) for tick in prepared.course.ticks]
+    plans = [prepared.planner.plan(tick.segment) for tick in prepared.schedule.ticks]
     prepared.executor.work.arena.grow(prepared.planner.capacity)
     bare(prepared, plans, training_only=False)
     found: dict[str, list[float]] = defaultdict(list)

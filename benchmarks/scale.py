@@ -29,7 +29,7 @@ ROOT = Path(__file__).resolve().parents[1]
 def measure(nodes: int, wakes: int) -> None:
     """Run one size and print its JSON line."""
     from gossiprec import simulate
-    from gossiprec.emulation.memory import peak_rss_mib
+    from gossiprec.emulation.assembly.memory import peak_rss_mib
     from gossiprec.scenario import load_scenario
 
     def run(n: int, wakes: int) -> dict[str, Any]:

@@ -32,11 +32,11 @@ from common import emit, median, say
 
 from gossiprec.cli.study_progress import Tally
 from gossiprec.study.cluster import LOCAL, Cluster
-from gossiprec.study.conduct import Conduct, Start
 from gossiprec.study.folder import StudyFolder
 from gossiprec.study.load import load_study
 from gossiprec.study.plan import Plan, make_plan
 from gossiprec.study.pool import Pool
+from gossiprec.study.runner import Start, StudyRunner
 from gossiprec.study.table import CSV, PARQUET
 from gossiprec.study.task import perform, share_of_cores
 
@@ -78,7 +78,7 @@ def carried_out(plan: Plan, path: Path, start: Start) -> tuple[float, float]:
     """Carry out a study; return runs a second in all, and from the end of the first run to that of the last."""
     folder, watching = StudyFolder(path), Timed()
     with folder.locked():
-        conduct = Conduct(plan, folder)
+        conduct = StudyRunner(plan, folder)
         begin = time.perf_counter()
         outcome = conduct.carry_out(conduct.take_stock(other_code="refuse"), start, watching)
         seconds = time.perf_counter() - begin
@@ -96,7 +96,7 @@ def bare(plan: Plan, folder: Path, processes: int, each: int = 20) -> float:
     """Return the runs a second of bare processes that do nothing but run."""
     context = mp.get_context("spawn")
     barrier = context.Barrier(processes + 1)
-    task = Conduct(plan, StudyFolder(folder)).task_of(plan.simulations[0])
+    task = StudyRunner(plan, StudyFolder(folder)).task_of(plan.simulations[0])
     workers = [
         context.Process(target=_bare, args=(barrier, task, str(folder / f"bare-{k}"), each))
         for k in range(processes)

@@ -18,7 +18,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-U32 = npt.NDArray[np.uint32]
+from gossiprec.arrays import F64, I64, U32
+
 IntLike = int | npt.NDArray[np.integer]
 
 _MASK32 = np.uint64(0xFFFFFFFF)
@@ -73,18 +74,18 @@ def philox_words(seed: int, index: IntLike, counter: IntLike, node: IntLike, pur
     return words
 
 
-def uniforms(seed: int, counter: IntLike, node: IntLike, purpose: int) -> npt.NDArray[np.float64]:
+def uniforms(seed: int, counter: IntLike, node: IntLike, purpose: int) -> F64:
     """Return one uniform draw in the open interval (0, 1), of 53 bits, per element."""
     words = philox_words(seed, 0, counter, node, purpose).astype(np.uint64)
     return _unit(words[..., 0], words[..., 1])
 
 
-def exponentials(seed: int, counter: IntLike, node: IntLike, purpose: int) -> npt.NDArray[np.float64]:
+def exponentials(seed: int, counter: IntLike, node: IntLike, purpose: int) -> F64:
     """Return one draw of the exponential law with mean 1 per element."""
     return -np.log(uniforms(seed, counter, node, purpose))
 
 
-def normals(seed: int, counter: IntLike, node: IntLike, purpose: int) -> npt.NDArray[np.float64]:
+def normals(seed: int, counter: IntLike, node: IntLike, purpose: int) -> F64:
     """Return one draw of the normal law with mean 0 and variance 1 per element.
 
     References
@@ -97,7 +98,7 @@ def normals(seed: int, counter: IntLike, node: IntLike, purpose: int) -> npt.NDA
     return radius * np.cos(2.0 * np.pi * _unit(words[..., 2], words[..., 3]))
 
 
-def _unit(high: npt.NDArray[np.uint64], low: npt.NDArray[np.uint64]) -> npt.NDArray[np.float64]:
+def _unit(high: npt.NDArray[np.uint64], low: npt.NDArray[np.uint64]) -> F64:
     """Return numbers in the open interval (0, 1) of 53 bits from two words each."""
     bits = (high >> np.uint64(5)) * np.uint64(1 << 26) + (low >> np.uint64(6))
     return (bits.astype(np.float64) + 0.5) * 2.0**-53
@@ -109,7 +110,7 @@ def generator(seed: int, purpose: str, node: int = 0) -> np.random.Generator:
     return np.random.Generator(np.random.Philox(key=key))
 
 
-def distinct_below(words: U32, bound: int) -> npt.NDArray[np.int64]:
+def distinct_below(words: U32, bound: int) -> I64:
     """Return distinct integers below `bound`, uniform over ordered choices, one per word of the last axis.
 
     Parameters

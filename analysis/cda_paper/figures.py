@@ -14,12 +14,12 @@ from pathlib import Path
 import numpy as np
 from matplotlib.axes import Axes
 
-from analysis import style
 from analysis.cda_paper import experiments as ex
 from analysis.cda_paper.experiments import Experiment, checkins, dp
 from analysis.cda_paper.measures import MAIN_RULE, Attack, Measure, Runs, Utility, mean
 from analysis.cda_paper.panels import Axis, Panel, Series, draw_panels
-from analysis.series import attack_curves
+from gossiprec.figures import style
+from gossiprec.figures.series import attack_curves
 
 PROTOCOLS = {"FedAvg": "fedavg", "Rand-Gossip": "rand_gossip", "Pers-Gossip": "pers_gossip"}
 MOVIELENS = {"FedAvg": ex.ML_FEDAVG, "Rand-Gossip": ex.ML_RAND, "Pers-Gossip": ex.ML_PERS}

@@ -14,7 +14,8 @@ import numpy as np
 import numpy.typing as npt
 
 from analysis.cda_paper.experiments import Experiment
-from analysis.series import Run
+from gossiprec.arrays import F64
+from gossiprec.figures.series import Run
 
 RULES = ("standardized", "ndcg", "mean_score")
 MAIN_RULE = RULES[0]
@@ -118,7 +119,7 @@ class Adversaries(Measure):
     """
 
     attack: Attack
-    take: Callable[[npt.NDArray[np.float64], float], float]
+    take: Callable[[F64, float], float]
 
     def _needs(self) -> tuple[Experiment, ...]:
         return self.attack.experiments()

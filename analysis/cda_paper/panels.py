@@ -9,8 +9,8 @@ from pathlib import Path
 from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 
-from analysis import style
-from analysis.output import Cell, csv_bytes, save
+from gossiprec.figures import style
+from gossiprec.figures.output import Cell, csv_bytes, save
 
 MAX_COLUMNS = 3
 

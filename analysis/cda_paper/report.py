@@ -15,9 +15,9 @@ from analysis.cda_paper.plan import Job, Scale, subjects
 from analysis.cda_paper.runs import Outcome, duration
 from analysis.cda_paper.tables import CSV_HEADER, Table, csv_rows, tables
 from analysis.cda_paper.targets import NOT_REACHED, REACHED, Reached, reached
-from analysis.output import csv_bytes
-from analysis.series import Run
-from gossiprec.eventlog.disk import replace_file
+from gossiprec.eventlog.atomic_write import replace_file
+from gossiprec.figures.output import csv_bytes
+from gossiprec.figures.series import Run
 
 CAPTIONS = {
     "fig2": "Figure 2. Accuracy over the adversaries at the round of the largest AAC, full models.",

@@ -24,13 +24,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 import numpy as np
 from pydantic import Field
 
+from gossiprec.arrays import F32, I64
 from gossiprec.attacks import ATTACKS
-from gossiprec.attacks.base import F32, I64, Attack, Meetings, Ranking, World
+from gossiprec.attacks.base import Attack, Meetings, Ranking, World
 from gossiprec.attacks.naming import TableKey, listed
 from gossiprec.attacks.scoring import Ids, Size, Sizes, refuse_moves
 from gossiprec.attacks.shadows import classifier, confidence, network_of, shadow_features, unit_rows
-from gossiprec.compute.planner import Sightings
-from gossiprec.compute.program import Program
+from gossiprec.compute.plan.planner import Sightings
+from gossiprec.compute.plan.program import Program
 from gossiprec.errors import ScenarioError
 from gossiprec.options import LARGEST, Options
 from gossiprec.rng import generator

@@ -9,20 +9,17 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
-import numpy.typing as npt
 
+from gossiprec.arrays import F32, F64, I32, I64, Bools
 from gossiprec.attacks.naming import TableKey
-from gossiprec.compute.crew import Crew
 from gossiprec.compute.executors.base import Executor
-from gossiprec.compute.planner import Sightings
-from gossiprec.compute.program import Program
-from gossiprec.compute.training import Moves
+from gossiprec.compute.plan.planner import Sightings
+from gossiprec.compute.plan.program import Program
+from gossiprec.compute.thread_pool import ThreadPool
+from gossiprec.compute.train.local_update import Moves
 from gossiprec.compute.waves import Watcher
 from gossiprec.data.split import ItemSets
 from gossiprec.options import Options
-
-F32 = npt.NDArray[np.float32]
-I64 = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -40,10 +37,10 @@ class Meetings:
         These are all deliveries of the run; else more are announced as they come to be known.
     """
 
-    message: npt.NDArray[np.int32]
-    sender: npt.NDArray[np.int32]
-    receiver: npt.NDArray[np.int32]
-    time: npt.NDArray[np.float64]
+    message: I32
+    sender: I32
+    receiver: I32
+    time: F64
     n_messages: int
     complete: bool = True
 
@@ -80,9 +77,9 @@ class World:
     coordinator: int | None
     targets: ItemSets
     seed: int
-    crew: Crew
+    threads: ThreadPool
     compiled: bool
-    hides_user: npt.NDArray[np.bool_]
+    hides_user: Bools
     meetings: Meetings
     own_rows: Callable[[], I64]
 
@@ -164,7 +161,7 @@ class Guesses:
     thresholds: tuple[float, ...]
     adversaries: I64
     offsets: I64
-    items: npt.NDArray[np.int32]
+    items: I32
     victims: I64
     surprise: F32
     hidden: I64

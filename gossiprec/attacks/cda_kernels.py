@@ -8,12 +8,12 @@ from __future__ import annotations
 import math
 
 import numpy as np
+from numpy import float32
 
 from gossiprec.attacks.entropy_kernels import members
 from gossiprec.attacks.relevance import CUTOFF
-from gossiprec.compute.executors.fused.jit import NO_DENORMALS, copy_floats, inline, kernel, swap_float_mode
+from gossiprec.numerics.jit import NO_DENORMALS, copy_floats, inline, kernel, swap_float_mode
 
-F32 = np.float32
 GAINS = 1.0 / np.log2(np.arange(CUTOFF) + 2.0)
 FLAT = 1e-20
 """Relative spread below which float32 scores are equal: two that differ do so by 2**-24, squared and halved 2**-49."""
@@ -31,7 +31,7 @@ def mean_of(values):
 @inline
 def certainty(score):
     """Return the predicted probability of a logit."""
-    return F32(1.0) / (F32(1.0) + np.exp(-score))
+    return float32(1.0) / (float32(1.0) + np.exp(-score))
 
 
 @inline
@@ -129,7 +129,7 @@ def last_if_nan(value):
 @inline
 def blend(memory, fresh, momentum):
     """Momentum: M <- beta M + (1 - beta) Theta (CDA paper, eq. 6)."""
-    rest = F32(1.0) - momentum
+    rest = float32(1.0) - momentum
     for k in range(len(fresh)):
         memory[k] = momentum * memory[k] + rest * fresh[k]
 
@@ -154,7 +154,7 @@ def rank_by_mean(scores, victims, offsets, items, n_targets, standardize, latest
     Sums run over all victims side by side, item by item: whole vectors instead of single picks.
     """
     n = len(victims)
-    columns = np.empty((scores.shape[1], n), F32)
+    columns = np.empty((scores.shape[1], n), float32)
     for item in range(len(columns)):
         for v in range(n):
             columns[item, v] = scores[v, item] if standardize else certainty(scores[v, item])
@@ -182,7 +182,7 @@ def rank_by_mean(scores, victims, offsets, items, n_targets, standardize, latest
 def rank_by_gain(scores, victims, offsets, items, n_targets, set_offsets, sets, is_target, latest):
     """Fill ``latest[target set, victim]`` with ``ndcg``, from scores (n_victims, n_items)."""
     ahead, total = np.empty(len(n_targets), np.int64), np.empty(len(n_targets))
-    picked, best = np.empty(scores.shape[1], F32), np.empty(CUTOFF, F32)
+    picked, best = np.empty(scores.shape[1], float32), np.empty(CUTOFF, float32)
     for v in range(len(victims)):
         if not np.isnan(scores[v]).any():
             mean_gains(scores[v], set_offsets, sets, is_target, ahead, total)

@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from gossiprec.attacks.base import I64, World
+from gossiprec.arrays import I64
+from gossiprec.attacks.base import World
 from gossiprec.attacks.naming import listed, places_of
 from gossiprec.errors import ScenarioError
 from gossiprec.rng import generator
@@ -72,7 +73,7 @@ class _Chooser:
             )
 
     def __call__(self, fraction: float, how: str, victim: int | None) -> I64:
-        from topologies.placement import place
+        from gossiprec.graphs.placement import place
 
         world = self._world
         seed = int(generator(world.seed, "placement").integers(2**63))

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import numpy as np
+from numpy import float32
 
-from gossiprec.compute.executors.fused.jit import inline, kernel
-
-F32 = np.float32
+from gossiprec.numerics.jit import inline, kernel
 
 
 @inline
 def entropy(score):
     """Return ``-(1 - p) log p`` of a logit."""
     surprise = np.log1p(np.exp(-abs(score)))
-    if score < F32(0.0):
+    if score < float32(0.0):
         surprise -= score
-    return surprise / (F32(1.0) + np.exp(score))
+    return surprise / (float32(1.0) + np.exp(score))
 
 
 @inline
@@ -32,7 +31,7 @@ def members(surprise, threshold):
 def rank_by_members(scores, victims, offsets, items, n_targets, thresholds, latest):
     """Fill ``latest[rule, target set, victim]``, one rule a threshold, from scores (n_victims, n_items)."""
     n = len(victims)
-    columns = np.empty((scores.shape[1], n), F32)
+    columns = np.empty((scores.shape[1], n), float32)
     for item in range(len(columns)):
         for v in range(n):
             columns[item, v] = entropy(scores[v, item])

@@ -19,10 +19,11 @@ from typing import Any, Literal
 
 import numpy as np
 
-from gossiprec.attacks.base import F32, I64, World
-from gossiprec.attacks.private import private_model
+from gossiprec.arrays import F32, I64
+from gossiprec.attacks.base import World
+from gossiprec.attacks.surrogate import surrogate_model
 from gossiprec.attacks.targets import TargetItems
-from gossiprec.compute.training import LocalData, Moves, draw_samples
+from gossiprec.compute.train.local_update import LocalData, Moves, draw_samples
 from gossiprec.rng import generator, purpose_id
 
 Kind = Literal["fitted", "own_embedding", "paper"]
@@ -92,7 +93,7 @@ class FictiveUsers:
         for a, node in enumerate(self._targets.adversaries.tolist()):
             seed = int(generator(self._world.seed, "fictive-model", node).integers(2**62))
             start = model.initial_rows(layout, 1, seed)[0]
-            trained = private_model(
+            trained = surrogate_model(
                 work,
                 self.data.positives[node],
                 start,
@@ -149,13 +150,13 @@ class FictiveUsers:
         """Fit every row that is outdated at time `now`, adversary a's with version ``row_of[a]``; say if any was."""
         late = np.flatnonzero(self.due <= now)
         if self._world.compiled:
-            crew = self._world.crew
+            threads = self._world.threads
 
             def some(part: int) -> None:
-                share = crew.share(len(late), part)
+                share = threads.share(len(late), part)
                 self._fit_compiled(rows, row_of, late[share.start : share.stop], now)
 
-            crew.run(some)
+            threads.run(some)
         else:
             for a in late.tolist():
                 self.fit(a, rows[row_of[a]], now)
@@ -163,7 +164,7 @@ class FictiveUsers:
 
     def _fit_compiled(self, rows: F32, row_of: I64, late: I64, now: float) -> None:
         from gossiprec.attacks import fitting_kernels, moves_fitting
-        from gossiprec.compute.executors.fused.prme_calls import flat
+        from gossiprec.compute.executors.prme_calls import flat
 
         layout = self._world.executor.work.layout
         if self.data.moves is not None:

@@ -9,13 +9,13 @@ from __future__ import annotations
 import math
 
 import numpy as np
+from numpy import float32
 
 from gossiprec.attacks.cda_kernels import FLAT, GAINS, relevance_of
 from gossiprec.attacks.entropy_kernels import entropy
 from gossiprec.attacks.relevance import CUTOFF
-from gossiprec.compute.executors.fused.jit import NO_DENORMALS, inline, kernel, swap_float_mode
+from gossiprec.numerics.jit import NO_DENORMALS, inline, kernel, swap_float_mode
 
-F32 = np.float32
 STANDARDIZED, NDCG, MEMBERS = 2, 1, 3
 """Codes of rules (:func:`gossiprec.attacks.relevance.rule_code`)."""
 
@@ -78,12 +78,12 @@ def fill_table(theta, begin, dim, users, weights, table, place):
     `place` is each item's column. The best references then come early, and most later ones are passed over unseen.
     """
     n_items = table.shape[1]
-    mean, worth = np.zeros(dim, F32), np.empty(n_items, F32)
+    mean, worth = np.zeros(dim, float32), np.empty(n_items, float32)
     for a in range(len(users)):
         for k in range(dim):
             mean[k] += users[a, k] * weights[k]
     for item in range(n_items):
-        worth[item] = F32(0.0)
+        worth[item] = float32(0.0)
         for k in range(dim):
             worth[item] -= mean[k] * theta[begin + item * dim + k]
     order = np.argsort(worth)
@@ -104,7 +104,7 @@ def gain_among_all(targets, table, place, mixed, bias, own, scores, best):
         weight, column = mixed[k], table[k]
         for j in range(len(scores)):
             scores[j] += weight * column[j]
-    count, least = 0, F32(-np.inf)
+    count, least = 0, float32(-np.inf)
     for j in range(len(scores)):
         score = scores[j]
         if (score > least or count < CUTOFF) and not own[j]:
@@ -142,8 +142,8 @@ def rank_apart(
     begin = n_users * dim
     shared = begin + n_items * dim
     centre, second = np.empty(dim), np.empty((dim, dim))
-    table, mixed, best = np.empty((dim, n_items), F32), np.empty(dim, F32), np.empty(CUTOFF, F32)
-    picked, scores = np.empty(n_items, F32), np.empty(n_items, F32)
+    table, mixed, best = np.empty((dim, n_items), float32), np.empty(dim, float32), np.empty(CUTOFF, float32)
+    picked, scores = np.empty(n_items, float32), np.empty(n_items, float32)
     place, marks = np.empty(n_items, np.int64), np.zeros(n_items, np.bool_)
     for victim in victims:
         theta = memory[victim]
@@ -194,7 +194,7 @@ def entropies_apart(memory, victims, user, shared_of, kept, n_items, n_users, di
     dim = len(dims)
     begin = n_users * dim
     shared = begin + n_items * dim
-    mixed = np.empty(dim, F32)
+    mixed = np.empty(dim, float32)
     for v in range(len(victims)):
         theta = memory[victims[v]]
         bias = shared_of[0, dim] if len(shared_of) else theta[shared + dim]

@@ -9,12 +9,11 @@ from __future__ import annotations
 import math
 
 import numpy as np
+from numpy import float32
 
 from gossiprec.attacks.fictive import NEGATIVES, RATE, STEPS
-from gossiprec.compute.executors.fused.jit import NO_DENORMALS, kernel, outline, swap_float_mode
-from gossiprec.compute.executors.fused.sampling import sample_negatives
-
-F32 = np.float32
+from gossiprec.numerics.jit import NO_DENORMALS, kernel, outline, swap_float_mode
+from gossiprec.numerics.sampling import sample_negatives
 
 
 @outline
@@ -28,7 +27,7 @@ def fit_user(a, theta, begin, shared, now, state, dim):
     sample_negatives(
         positives, member[node], (shared - begin) // dim, node, n_fits[a], NEGATIVES, seed, items
     )
-    features, error = np.empty((n, dim), F32), np.empty(n, F32)
+    features, error = np.empty((n, dim), float32), np.empty(n, float32)
     for s in range(n):
         for k in range(dim):
             features[s, k] = theta[begin + items[s] * dim + k] * theta[shared + k]
@@ -44,9 +43,9 @@ def fit_user(a, theta, begin, shared, now, state, dim):
                 z += features[s, k] * user[k]
             error[s] = -z
         for s in range(n):
-            error[s] = F32(1.0) / (F32(1.0) + np.exp(error[s]))
+            error[s] = float32(1.0) / (float32(1.0) + np.exp(error[s]))
         for s in range(0, n, 1 + NEGATIVES):
-            error[s] -= F32(1.0)
+            error[s] -= float32(1.0)
         for k in range(dim):
             gradient[k] = 0.0
         for s in range(n):

@@ -9,15 +9,13 @@ from __future__ import annotations
 import math
 
 import numpy as np
+from numpy import float32, uint64
 
 from gossiprec.attacks.fictive import NEGATIVES, RATE, STEPS
-from gossiprec.compute.executors.fused.half import widen
-from gossiprec.compute.executors.fused.jit import NO_DENORMALS, kernel, outline, swap_float_mode
-from gossiprec.compute.executors.fused.prme import place_weights
-from gossiprec.compute.executors.fused.sampling import sample_negatives
-
-F32 = np.float32
-U64 = np.uint64
+from gossiprec.models.prme_g.kernels import place_weights
+from gossiprec.numerics.half import widen
+from gossiprec.numerics.jit import NO_DENORMALS, kernel, outline, swap_float_mode
+from gossiprec.numerics.sampling import sample_negatives
 
 
 @outline
@@ -27,7 +25,7 @@ def leap_square(rows, table, item, before, dim):
     if before >= 0:
         one, other = table + np.int64(item) * 2 * dim + dim, table + np.int64(before) * 2 * dim + dim
         for k in range(dim):
-            gap = widen(rows[U64(one + k)]) - widen(rows[U64(other + k)])
+            gap = widen(rows[uint64(one + k)]) - widen(rows[uint64(other + k)])
             total += gap * gap
     return total
 
@@ -45,10 +43,10 @@ def fit_mover(a, rows, row, begin, now, state, recipe, dim):
     n, width = len(mine) * NEGATIVES, 1 + NEGATIVES
     items = np.empty(len(mine) * width, np.int32)
     sample_negatives(mine, member[node], n_items, node, n_fits[a], NEGATIVES, seed, items)
-    features, pairs = np.empty((len(items), dim), F32), np.empty((n, 3))
+    features, pairs = np.empty((len(items), dim), float32), np.empty((n, 3))
     for s in range(len(items)):
         for k in range(dim):
-            features[s, k] = widen(rows[U64(row + begin + np.int64(items[s]) * 2 * dim + k)])
+            features[s, k] = widen(rows[uint64(row + begin + np.int64(items[s]) * 2 * dim + k)])
     for move in range(len(mine)):
         first = move * width
         near, step = place_weights(places, items[first], before[move], alpha)

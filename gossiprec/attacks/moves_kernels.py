@@ -7,24 +7,22 @@ asked about, those of the two squared distances in D (CDA paper, eq. 2); a score
 from __future__ import annotations
 
 import numpy as np
+from numpy import float32, uint64
 
 from gossiprec.attacks.cda_kernels import blend, last_if_nan, mean_of, relevance_of
 from gossiprec.attacks.moves_fitting import fit_mover
 from gossiprec.attacks.relevance import CUTOFF
-from gossiprec.compute.executors.fused.half import BLOCK, narrow_row, widen, widen_row
-from gossiprec.compute.executors.fused.jit import NO_DENORMALS, copy_floats, inline, kernel, swap_float_mode
-from gossiprec.compute.executors.fused.prme import gap_squared
-
-F32 = np.float32
-U64 = np.uint64
+from gossiprec.models.prme_g.kernels import gap_squared
+from gossiprec.numerics.half import BLOCK, narrow_row, widen, widen_row
+from gossiprec.numerics.jit import NO_DENORMALS, copy_floats, inline, kernel, swap_float_mode
 
 
 @inline
 def stored_gap(rows, one, other, dim):
     """Return the squared distance of the stored vectors at `one` and `other`."""
-    total = F32(0.0)
+    total = float32(0.0)
     for j in range(dim):
-        gap = widen(rows[U64(one) + U64(j)]) - widen(rows[U64(other) + U64(j)])
+        gap = widen(rows[uint64(one) + uint64(j)]) - widen(rows[uint64(other) + uint64(j)])
         total += gap * gap
     return total
 
@@ -32,9 +30,9 @@ def stored_gap(rows, one, other, dim):
 @inline
 def user_gap(rows, at, user, dim):
     """Return the squared distance of the stored vector at `at` and a user row."""
-    total = F32(0.0)
+    total = float32(0.0)
     for j in range(dim):
-        gap = widen(rows[U64(at) + U64(j)]) - user[U64(j)]
+        gap = widen(rows[uint64(at) + uint64(j)]) - user[uint64(j)]
         total += gap * gap
     return total
 
@@ -44,7 +42,7 @@ def relevance_of_moves(rule, targets, references, best):
     """Return the relevance by the rule's code; ``mean_score`` is the mean score, there being no probability."""
     if rule == 0:
         return last_if_nan(mean_of(targets))
-    return relevance_of(rule, F32(0.0), targets, references, best)
+    return relevance_of(rule, float32(0.0), targets, references, best)
 
 
 @inline
@@ -63,12 +61,12 @@ def score_moves(vector, user, asked, contexts, weights, dim, scores):
 def adopt_user(own, keep, rows, at, dim):
     """Merge the receiver's row of a received user table into its own, as its model will do."""
     for k in range(dim):
-        value = widen(rows[U64(at) + U64(k)])
-        own[k] = value if keep == F32(0.0) else keep * own[k] + (F32(1.0) - keep) * value
+        value = widen(rows[uint64(at) + uint64(k)])
+        own[k] = value if keep == float32(0.0) else keep * own[k] + (float32(1.0) - keep) * value
 
 
 @kernel
-def observe_alone(
+def observe_individuals(
     rows, width, tasks, node, source, merge_offsets, merge_row, merge_keep, merge_message, sender_of, time_of, hides,
     adversary_of, asked_offsets, n_targets, kept, weights, lengths, slot_of, seen_before, memory, memory_offsets,
     momenta, rules, fictive, recipe, latest, n_users, dims,
@@ -85,8 +83,12 @@ def observe_alone(
     longest = 0
     for a in range(len(n_targets)):
         longest = max(longest, asked_offsets[a + 1] - asked_offsets[a])
-    fresh, scores, best = np.zeros(max(lengths), F32), np.empty(longest, F32), np.empty(CUTOFF, F32)
-    looks_as_itself, users, due, own = fictive[0], fictive[1], fictive[3], np.zeros(dim, F32)
+    fresh, scores, best = (
+        np.zeros(max(lengths), float32),
+        np.empty(longest, float32),
+        np.empty(CUTOFF, float32),
+    )
+    looks_as_itself, users, due, own = fictive[0], fictive[1], fictive[3], np.zeros(dim, float32)
     for task in tasks:
         a = adversary_of[node[task]]
         if a < 0:
@@ -96,7 +98,7 @@ def observe_alone(
         n, size = n_targets[a], dim + len(mine) * 2 * dim
         my_user = 0 if n_users == 1 else node[task] * dim
         if looks_as_itself:
-            adopt_user(own, F32(0.0), rows, np.int64(source[task]) * width + my_user, dim)
+            adopt_user(own, float32(0.0), rows, np.int64(source[task]) * width + my_user, dim)
         for merge in range(merge_offsets[task], merge_offsets[task + 1]):
             message, row = merge_message[merge], np.int64(merge_row[merge]) * width
             victim = sender_of[message]
@@ -108,7 +110,7 @@ def observe_alone(
             if hidden and due[a] <= time_of[message]:
                 fit_mover(a, rows, row, begin, time_of[message], fictive, recipe, dim)
             if hidden:
-                fresh[:dim] = F32(0.0)
+                fresh[:dim] = float32(0.0)
             else:
                 widen_row(fresh, 0, rows, row + (0 if n_users == 1 else victim * dim), dim)
             for j in range(len(mine)):
@@ -117,7 +119,7 @@ def observe_alone(
             place = 0
             for b in range(len(momenta)):
                 vector = fresh[:size]
-                if momenta[b] > F32(0.0):
+                if momenta[b] > float32(0.0):
                     if slot >= 0:
                         at = memory_offsets[a] + slot * lengths[a]
                         held = memory[place, at : at + size]
@@ -148,15 +150,15 @@ def blend_rows(rows, width, row, pool, victim, keys, hides, begin, memory, momen
     `begin`, is not read.
     """
     mode = swap_float_mode(NO_DENORMALS)
-    fresh, blended = np.empty(BLOCK, F32), np.empty(BLOCK, F32)
+    fresh, blended = np.empty(BLOCK, float32), np.empty(BLOCK, float32)
     for s in range(len(row)):
         for b in range(len(momenta)):
-            keep = momenta[b] if met[pool[s], victim[s]] else F32(0.0)
+            keep = momenta[b] if met[pool[s], victim[s]] else float32(0.0)
             held = ((b * met.shape[0] + pool[s]) * met.shape[1] + victim[s]) * width
             for low in range(begin if hides[victim[s]] else 0, n, BLOCK):
                 count = min(BLOCK, n - low)
                 widen_row(fresh, 0, rows, np.int64(row[s]) * width + low, count)
-                if keep > F32(0.0):
+                if keep > float32(0.0):
                     widen_row(blended, 0, memory, held + low, count)
                     blend(blended, fresh[:count], keep)
                     narrow_row(memory, held + low, low, blended, 0, count, keys[s])
@@ -181,8 +183,8 @@ def rank(
     longest = 0
     for a in range(len(n_targets)):
         longest = max(longest, asked_offsets[a + 1] - asked_offsets[a])
-    scores, best, user = np.empty(longest, F32), np.empty(CUTOFF, F32), np.empty(dim, F32)
-    near = np.empty(n_items, F32)
+    scores, best, user = np.empty(longest, float32), np.empty(CUTOFF, float32), np.empty(dim, float32)
+    near = np.empty(n_items, float32)
     for v in range(len(victims)):
         hidden, low = hides[victims[v]], np.int64(row[v]) * width
         table = low + begin

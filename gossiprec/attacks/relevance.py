@@ -13,7 +13,7 @@ from collections.abc import Callable
 import numpy as np
 import numpy.typing as npt
 
-F32 = npt.NDArray[np.float32]
+from gossiprec.arrays import F32
 
 CUTOFF = 20
 """Rank at which NDCG is cut, as in the published code."""

@@ -12,15 +12,16 @@ from typing import Annotated, Any, ClassVar, Literal
 import numpy as np
 from pydantic import Field, model_validator
 
-from gossiprec.attacks.alone import ObserversAlone
-from gossiprec.attacks.base import F32, I64, Attack, Meetings, Ranking, World
+from gossiprec.arrays import F32, I64
+from gossiprec.attacks.base import Attack, Meetings, Ranking, World
+from gossiprec.attacks.coalition import CoalitionObservers
 from gossiprec.attacks.coalitions import coalitions, drawn
 from gossiprec.attacks.fictive import FictiveUsers
+from gossiprec.attacks.individual import IndividualObservers
 from gossiprec.attacks.naming import TableKey, exact, listed, observer_names
-from gossiprec.attacks.pooled import ObserverPools
 from gossiprec.attacks.targets import TargetItems
-from gossiprec.compute.planner import Sightings
-from gossiprec.compute.program import Program
+from gossiprec.compute.plan.planner import Sightings
+from gossiprec.compute.plan.program import Program
 from gossiprec.errors import ScenarioError
 from gossiprec.options import LARGEST, Options
 
@@ -146,13 +147,13 @@ class ScoringAttack(Attack):
         self._alone = None
         self._pooled = None
         if options.who == "single":
-            self._alone = ObserversAlone(world, targets[0], momenta, rules, fictive[0])
+            self._alone = IndividualObservers(world, targets[0], momenta, rules, fictive[0])
         else:
             hosts = [
                 ids if options.who == "coalition" else np.full(len(ids), world.coordinator)
                 for ids in adversaries
             ]
-            self._pooled = ObserverPools(world, targets, momenta, rules, fictive, hosts)
+            self._pooled = CoalitionObservers(world, targets, momenta, rules, fictive, hosts)
 
     def _who(self) -> tuple[list[str], list[I64], list[I64]]:
         """Return observer names, the nodes whose receptions each pool shares, and whose items are the targets."""

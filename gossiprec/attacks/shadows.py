@@ -8,10 +8,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
-import numpy.typing as npt
 
-from gossiprec.attacks.base import F32
-from gossiprec.attacks.private import private_model
+from gossiprec.arrays import F32, I32
+from gossiprec.attacks.surrogate import surrogate_model
 from gossiprec.compute.executors.base import Executor, Workload
 
 if TYPE_CHECKING:
@@ -26,8 +25,8 @@ def shadow_features(
     work: Workload,
     kind: type[Executor],
     common: F32,
-    own: npt.NDArray[np.int32],
-    others: npt.NDArray[np.int32],
+    own: I32,
+    others: I32,
     *,
     models: int,
     draw: np.random.Generator,
@@ -56,7 +55,7 @@ def shadow_features(
         source = own if place < models else others
         sample = draw.choice(source, min(size, len(source)), replace=False)
         start = np.concatenate([work.model.initial_user(draw), common])
-        trained = private_model(work, sample, start, updates=1, seed=int(draw.integers(2**62)), kind=kind)
+        trained = surrogate_model(work, sample, start, updates=1, seed=int(draw.integers(2**62)), kind=kind)
         features[place] = trained[layout.items] - start[layout.items]
     labels = np.repeat(np.array([1.0, 0.0], np.float32), models)
     return unit_rows(features), labels

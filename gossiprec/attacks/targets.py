@@ -9,8 +9,8 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from gossiprec.attacks.base import F32, I64, World
-from gossiprec.compute.executors.base import I32
+from gossiprec.arrays import F32, I32, I64, Bools
+from gossiprec.attacks.base import World
 from gossiprec.data.split import ItemSets
 from gossiprec.errors import ScenarioError
 from gossiprec.rng import generator
@@ -66,7 +66,7 @@ class TargetItems:
         return kept[: self.n_targets[a]], kept[self.n_targets[a] :]
 
     @functools.cached_property
-    def by_item(self) -> tuple[I64, I64, npt.NDArray[np.bool_]]:
+    def by_item(self) -> tuple[I64, I64, Bools]:
         """In which target sets each item occurs: offsets (n_items + 1,), the sets, and whether as a target."""
         sizes = np.diff(self.offsets)
         owner = np.repeat(np.arange(len(sizes)), sizes)
@@ -96,7 +96,7 @@ class TargetItems:
 
     def weights(self, places: F32, alpha: float) -> F32:
         """Return the weights of the two distances in PRME-G's D for all that is asked, shape (offsets[-1], 2)."""
-        from gossiprec.models.places import distances_km
+        from gossiprec.geodesy import distances_km
 
         assert self.contexts is not None
         known = self.contexts >= 0

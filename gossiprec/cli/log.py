@@ -118,7 +118,7 @@ def _say_beyond(found: Verification) -> None:
 def export(source: Path, kind: str, out: Path, overwrite: bool) -> None:
     """Write the events of one kind to a CSV file, in the order in which they were logged."""
     from gossiprec.errors import LogError
-    from gossiprec.eventlog.disk import replacing
+    from gossiprec.eventlog.atomic_write import replacing
     from gossiprec.eventlog.layout import log_path
     from gossiprec.eventlog.reader import read_log
     from gossiprec.eventlog.text import column_names, rows_of_kind

@@ -66,9 +66,9 @@ def named(text: str, asked: Asked) -> list[Named]:
     ScenarioError
         If there is nothing of that name, or no such graph.
     """
-    import topologies
+    from gossiprec import graphs
+    from gossiprec.graphs.files import SUFFIXES
     from gossiprec.overlay.graphs import scenario_errors
-    from topologies.files import SUFFIXES
 
     path = Path(text)
     if path.suffix.lower() in SCENARIOS:
@@ -77,20 +77,20 @@ def named(text: str, asked: Asked) -> list[Named]:
         return graphs_in(text, asked)
     if path.suffix.lower() in SUFFIXES or path.exists():
         with scenario_errors("file"):
-            return [Named(path.name, topologies.read_graph(path), asked.fanout)]
+            return [Named(path.name, graphs.read_graph(path), asked.fanout)]
     return [_of_the_package(text, asked)]
 
 
 def _of_the_package(text: str, asked: Asked) -> Named:
-    import topologies
+    from gossiprec import graphs
     from gossiprec.overlay.graphs import graph_of
 
     name, _, inline = text.partition(":")
     frozen = text.removeprefix(FROZEN)
-    if frozen in topologies.frozen_names():
-        return Named(frozen, topologies.frozen_graph(frozen), asked.fanout)
-    if name not in topologies.families():
-        known = [*topologies.families(), *topologies.frozen_names()]
+    if frozen in graphs.frozen_names():
+        return Named(frozen, graphs.frozen_graph(frozen), asked.fanout)
+    if name not in graphs.families():
+        known = [*graphs.families(), *graphs.frozen_names()]
         near = suggestion(frozen.partition(":")[0], known)
         raise ScenarioError(
             f"unknown topology {text!r}{near} (families and frozen graphs: "

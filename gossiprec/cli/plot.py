@@ -57,9 +57,9 @@ def cdf(
     out: Path | None,
 ) -> None:
     """Draw how attack accuracy is spread over the adversaries."""
-    from analysis import attack_cdf
-    from analysis.series import Selection
     from gossiprec.eventlog import open_run
+    from gossiprec.figures import attack_cdf
+    from gossiprec.figures.series import Selection
 
     selection = Selection(observer, relevance, momentum)
     _print(attack_cdf.draw([open_run(run) for run in runs], out or runs[0] / "cdf", selection=selection))
@@ -77,9 +77,9 @@ def curves(
     out: Path | None,
 ) -> None:
     """Draw attack accuracy with its bounds, and utility, over rounds and virtual time."""
-    from analysis import curves
-    from analysis.series import Selection
     from gossiprec.eventlog import open_run
+    from gossiprec.figures import curves
+    from gossiprec.figures.series import Selection
 
     selection = Selection(observer, relevance, momentum)
     _print(curves.draw([open_run(run) for run in runs], out or runs[0] / "curves", selection=selection))
@@ -90,8 +90,8 @@ def curves(
 @_out("exposure")
 def exposure(runs: tuple[Path, ...], out: Path | None) -> None:
     """Draw how much of the network each node has met, measured and predicted."""
-    from analysis import exposure
     from gossiprec.eventlog import open_run
+    from gossiprec.figures import exposure
 
     _print(exposure.draw([open_run(run) for run in runs], out or runs[0] / "exposure"))
 
@@ -115,9 +115,9 @@ def position(
     out: Path | None,
 ) -> None:
     """Draw what nodes find, and how often they are found, against where they sit."""
-    from analysis import position
-    from analysis.series import Selection
     from gossiprec.eventlog import open_run
+    from gossiprec.figures import position
+    from gossiprec.figures.series import Selection
 
     selection, stem = Selection(observer, relevance, momentum), out or runs[0] / "position"
     _print(position.draw([open_run(run) for run in runs], stem, measures=measure, selection=selection))
@@ -156,8 +156,8 @@ def study(
     gossiprec plot study studies/fanout --x fanout --y max_aac[single]
     gossiprec plot study studies/fanout --kind paired
     """  # noqa: D301
-    from analysis.study import draw
-    from analysis.study_panels import Choice
+    from gossiprec.figures.study.draw import draw
+    from gossiprec.figures.study.panels import Choice
 
     chosen = dict(_pair(text) for text in where)
     _print(draw(folder, out or folder / kind, kind=kind, choice=Choice(x, by, y, against), where=chosen))

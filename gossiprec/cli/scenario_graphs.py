@@ -92,7 +92,7 @@ def _exchanged(name: str, view: Any, protocol: Protocol, fanout: int, fraction: 
     from gossiprec.overlay.base import Setting
     from gossiprec.overlay.play import first_heard, fraction_heard, time_to_meet
 
-    setting = Setting(protocol.n_users, fanout, protocol.seed, protocol.presence, protocol.profiles)
+    setting = Setting(protocol.n_users, fanout, protocol.seed, protocol.availability, protocol.profiles)
     views = SAMPLINGS[view.sampling](view, setting)
     first = first_heard(views, protocol.clock, protocol.wakes)
     met = {"can_meet": fraction_heard(first), "wakes_to_meet": time_to_meet(first, fraction)}
@@ -108,7 +108,7 @@ def _graph_of_views(views: Exchange) -> nx.DiGraph:
 
 
 def _of_random_views(protocol: Protocol, size: int, fraction: float) -> dict[str, Any]:
-    from topologies.cover import edge_cover_bound
+    from gossiprec.graphs.cover import edge_cover_bound
 
     n = protocol.n_users
     return {

@@ -97,7 +97,7 @@ def _foresee(scenario: Scenario, path: Path, *, as_json: bool, quiet: bool) -> N
     """Print what a run would be."""
     from gossiprec.cli import results
     from gossiprec.emulation import prepare
-    from gossiprec.emulation.memory import available_bytes
+    from gossiprec.emulation.assembly.memory import available_bytes
 
     available = available_bytes()
     with progress_display(quiet=quiet) as progress:
@@ -162,7 +162,7 @@ def _draw(run: Run, *, as_json: bool, quiet: bool) -> None:
         with progress_display(quiet=quiet) as progress:
             if progress:
                 progress.phase("drawing")
-            from analysis import attack_cdf, curves
+            from gossiprec.figures import attack_cdf, curves
 
             drawn += attack_cdf.draw([run], run.path / "cdf")
             drawn += curves.draw([run], run.path / "curves")

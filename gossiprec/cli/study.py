@@ -12,10 +12,10 @@ from gossiprec.cli import INTERRUPTED
 
 if TYPE_CHECKING:
     from gossiprec.cli.study_progress import Tally
-    from gossiprec.study.conduct import Conduct, OtherCode, Start
+    from gossiprec.study.deduplication import Simulation
     from gossiprec.study.plan import Plan
     from gossiprec.study.record import Outcome
-    from gossiprec.study.sharing import Simulation
+    from gossiprec.study.runner import OtherCode, Start, StudyRunner
 
 
 @click.command()
@@ -63,17 +63,17 @@ def study(
     the same command continues a study that was interrupted or made larger.
     """  # noqa: D301
     from gossiprec.study.cluster import require_ray
-    from gossiprec.study.conduct import Conduct
     from gossiprec.study.folder import StudyFolder
     from gossiprec.study.load import load_study
     from gossiprec.study.plan import make_plan
+    from gossiprec.study.runner import StudyRunner
 
     if again and keep:
         raise click.UsageError("--again and --keep exclude each other")
     plan = make_plan(load_study(study))
     folder = StudyFolder(out or Path("studies") / plan.study.name)
     folder.check(plan.study.name)
-    conduct = Conduct(plan, folder)
+    conduct = StudyRunner(plan, folder)
     other_code: OtherCode = "again" if again else "keep" if keep else "refuse"
     if dry_run:
         _foresee(conduct, other_code, jobs or _cores())
@@ -91,7 +91,7 @@ def study(
 
 def _carried_out(
     context: click.Context,
-    conduct: Conduct,
+    conduct: StudyRunner,
     todo: list[Simulation],
     jobs: int | None,
     address: str | None,
@@ -143,7 +143,7 @@ def size_of(plan: Plan) -> str:
     return f"{text}: {n_simulations} simulations"
 
 
-def _foresee(conduct: Conduct, other_code: OtherCode, jobs: int) -> None:
+def _foresee(conduct: StudyRunner, other_code: OtherCode, jobs: int) -> None:
     """Print what would be run: how much, how large the first is, and each run."""
     from gossiprec.emulation import prepare
 
@@ -163,7 +163,7 @@ def _foresee(conduct: Conduct, other_code: OtherCode, jobs: int) -> None:
             click.echo(f"  {simulation.hash}  {how:8}  {label}")
 
 
-def _close(conduct: Conduct, outcome: Outcome) -> None:
+def _close(conduct: StudyRunner, outcome: Outcome) -> None:
     """Say what was done, what failed, and where the table is."""
     path = conduct.folder.path
     click.echo(

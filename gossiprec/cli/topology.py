@@ -70,8 +70,8 @@ def _meeting(command: Command) -> Command:
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def list_(as_json: bool) -> None:
     """List the families with their options, and the frozen graphs."""
-    import topologies
-    from topologies.frozen_graphs import frozen_summary
+    from gossiprec import graphs
+    from gossiprec.graphs.frozen_graphs import frozen_summary
 
     families: dict[str, Any] = {
         name: {
@@ -81,9 +81,9 @@ def list_(as_json: bool) -> None:
                 for key, option in family.options.items()
             },
         }
-        for name, family in topologies.families().items()
+        for name, family in graphs.families().items()
     }
-    frozen = {name: frozen_summary(name) for name in topologies.frozen_names()}
+    frozen = {name: frozen_summary(name) for name in graphs.frozen_names()}
     if as_json:
         click.echo(json.dumps({"families": families, "frozen": frozen}, indent=2))
         return
@@ -111,9 +111,9 @@ def make(
     """Write the graph that WHAT names to a file: draw a family, or convert a file."""
     from gossiprec.cli.named_graphs import Asked, named
     from gossiprec.errors import ScenarioError
-    from gossiprec.eventlog.disk import replace_file
+    from gossiprec.eventlog.atomic_write import replace_file
+    from gossiprec.graphs.files import format_of, graph_text
     from gossiprec.overlay.graphs import scenario_errors
-    from topologies.files import format_of, graph_text
 
     with scenario_errors("--out"):
         kind = format_of(out)
@@ -184,8 +184,8 @@ def draw(
     what: tuple[str, ...], nodes: int | None, settings: tuple[str, ...], seed: int, layout: Any, out: Path
 ) -> None:
     """Draw graphs, a panel for each, and in them colluders who see every link."""
-    from analysis import topology as picture
     from gossiprec.errors import ScenarioError
+    from gossiprec.figures import topology as picture
     from gossiprec.overlay.graphs import scenario_errors
 
     found = _found(what, nodes, settings, seed, {})
@@ -213,8 +213,8 @@ def _measured(
     what: Sequence[str], nodes: int | None, settings: Sequence[str], seed: int, meeting: Mapping[str, Any]
 ) -> list[dict[str, Any]]:
     """Return the facts of each graph under its name."""
+    from gossiprec.graphs.facts import facts
     from gossiprec.overlay.graphs import scenario_errors
-    from topologies.facts import facts
 
     measured = []
     for one in _found(what, nodes, settings, seed, meeting):
@@ -226,6 +226,6 @@ def _measured(
 
 
 def _default(option: Any) -> Any:
-    import topologies
+    from gossiprec import graphs
 
-    return "required" if option.default is topologies.REQUIRED else option.default
+    return "required" if option.default is graphs.REQUIRED else option.default

@@ -8,14 +8,12 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
-import numpy.typing as npt
 
-from gossiprec.compute.crew import Crew
+from gossiprec.arrays import F32, I64
 from gossiprec.compute.executors.base import Executor
-from gossiprec.compute.planner import Plan, Sightings
-from gossiprec.compute.program import I64, Program
-
-F32 = npt.NDArray[np.float32]
+from gossiprec.compute.plan.planner import Plan, Sightings
+from gossiprec.compute.plan.program import Program
+from gossiprec.compute.thread_pool import ThreadPool
 
 
 class Watcher(ABC):
@@ -49,11 +47,11 @@ class WaveRunner:
     """
 
     def __init__(
-        self, executor: Executor, watchers: Sequence[Watcher], *, crew: Crew, wave_size: int | None
+        self, executor: Executor, watchers: Sequence[Watcher], *, threads: ThreadPool, wave_size: int | None
     ) -> None:
         self._executor = executor
         self._watchers = watchers
-        self._crew = crew if executor.parallel else Crew(1)
+        self._threads = threads if executor.parallel else ThreadPool(1)
         self._wave_size = wave_size
         self.bookkeeping_seconds = 0.0
         self._busy = 0.0
@@ -76,7 +74,7 @@ class WaveRunner:
 
     def _run(self, program: Program, tasks: I64, part: int) -> None:
         """Run one thread's share. Tasks come costliest first; dealing them out to and fro balances the shares."""
-        threads = self._crew.size
+        threads = self._threads.size
         cycle = np.arange(len(tasks)) % (2 * threads)
         mine = tasks[np.minimum(cycle, 2 * threads - 1 - cycle) == part]
         if len(mine):
@@ -85,7 +83,7 @@ class WaveRunner:
             self._executor.run(program, mine)
 
     def _sight(self, plan: Plan, seen: range, part: int) -> None:
-        share = self._crew.share(len(seen), part)
+        share = self._threads.share(len(seen), part)
         if share:
             for watcher in self._watchers:
                 watcher.sight(
@@ -97,5 +95,5 @@ class WaveRunner:
 
     def _in_parallel(self, job: Callable[[int], None]) -> None:
         begin = time.perf_counter()
-        self._crew.run(job)
+        self._threads.run(job)
         self._busy += time.perf_counter() - begin

@@ -7,9 +7,9 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from gossiprec.data.columns import F64, Convert, floats
+from gossiprec.arrays import F64, I64
+from gossiprec.data.columns import Convert, floats
 from gossiprec.data.sources import Source
-from gossiprec.data.split import I64
 
 MONTHS = {
     "JanFebMarAprMayJunJulAugSepOctNovDec"[3 * month : 3 * month + 3]: f"{month + 1:02}"

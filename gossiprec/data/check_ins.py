@@ -12,10 +12,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from gossiprec.data.split import I64, CheckIns, Interactions, ItemSets, Split, Transitions
+from gossiprec.arrays import F32, I64, Bools
+from gossiprec.data.split import CheckIns, Interactions, ItemSets, Split, Transitions
 from gossiprec.errors import DataError
-
-Bools = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
@@ -37,7 +36,7 @@ class Visits:
     items: I64
     timed: Bools
     follows: Bools
-    gap_minutes: npt.NDArray[np.float32]
+    gap_minutes: F32
 
     @classmethod
     def of(cls, data: Interactions) -> Visits:

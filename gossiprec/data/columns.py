@@ -10,11 +10,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from gossiprec.arrays import F64, I64, Bools
 from gossiprec.data.sources import Source
-from gossiprec.data.split import I64
 from gossiprec.errors import DataError
-
-F64 = npt.NDArray[np.float64]
 
 BLOCK = 50_000
 """Lines held as strings at a time."""
@@ -75,7 +73,7 @@ def read_columns(
     source: Source,
     layout: Layout,
     readers: Mapping[str, Convert],
-    keep: Callable[[dict[str, npt.NDArray[Any]]], npt.NDArray[np.bool_]] | None = None,
+    keep: Callable[[dict[str, npt.NDArray[Any]]], Bools] | None = None,
 ) -> dict[str, npt.NDArray[Any]]:
     """Read the columns that have a reader, one array each; blank lines are skipped.
 
@@ -137,7 +135,7 @@ def floats(
     cells: Sequence[str],
     numbers: Sequence[int],
     allowed: str,
-    accept: Callable[[F64], npt.NDArray[np.bool_]],
+    accept: Callable[[F64], Bools],
 ) -> F64:
     """Return the cells as numbers, or raise the error that names the first one not accepted (NaN never is)."""
     try:

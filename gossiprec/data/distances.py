@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from gossiprec.data.columns import F64
+from gossiprec.arrays import F64
 from gossiprec.data.split import CheckIns
 from gossiprec.errors import DataError
 

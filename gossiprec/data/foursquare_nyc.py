@@ -15,13 +15,14 @@ from pathlib import Path, PurePosixPath
 import numpy as np
 from pydantic import Field
 
+from gossiprec.arrays import F64, I64
 from gossiprec.data import DATASETS
 from gossiprec.data.base import Dataset
 from gossiprec.data.check_in_columns import LATITUDE, LONGITUDE, whole, worded_times
 from gossiprec.data.check_in_users import places, published_split, with_enough
-from gossiprec.data.columns import F64, Codes, Convert, Layout, read_columns
+from gossiprec.data.columns import Codes, Convert, Layout, read_columns
 from gossiprec.data.sources import Source, find, locate
-from gossiprec.data.split import I64, Interactions, Split
+from gossiprec.data.split import Interactions, Split
 from gossiprec.data.tables import ranks
 from gossiprec.errors import DataError
 from gossiprec.options import LARGEST

@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import Field, field_validator
 
+from gossiprec.arrays import Bools
 from gossiprec.data import DATASETS
 from gossiprec.data.base import Dataset
 from gossiprec.data.check_in_columns import LATITUDE, LONGITUDE, iso_times
@@ -125,10 +126,8 @@ class Gowalla(Dataset):
             "users_left_out": str(left_out),
         }
 
-    def _in_box(self, block: dict[str, npt.NDArray[Any]]) -> npt.NDArray[np.bool_]:
+    def _in_box(self, block: dict[str, npt.NDArray[Any]]) -> Bools:
         south, west, north, east = self._options.bounding_box or (-90.0, -180.0, 90.0, 180.0)
         latitude, longitude = block["latitude"], block["longitude"]
-        inside: npt.NDArray[np.bool_] = (
-            (latitude >= south) & (latitude <= north) & (longitude >= west) & (longitude <= east)
-        )
+        inside: Bools = (latitude >= south) & (latitude <= north) & (longitude >= west) & (longitude <= east)
         return inside

@@ -12,11 +12,12 @@ from pathlib import Path
 
 import numpy as np
 
+from gossiprec.arrays import I64
 from gossiprec.data import DATASETS
 from gossiprec.data.base import Dataset
 from gossiprec.data.columns import Layout
 from gossiprec.data.sources import Source, find, locate
-from gossiprec.data.split import I64, Interactions, ItemSets, Split
+from gossiprec.data.split import Interactions, ItemSets, Split
 from gossiprec.data.tables import Table, read_table
 from gossiprec.errors import DataError
 from gossiprec.options import Options as OptionSet

@@ -7,7 +7,8 @@ from dataclasses import replace
 import numpy as np
 import numpy.typing as npt
 
-from gossiprec.data.split import I64, Interactions, ItemSets, Split
+from gossiprec.arrays import F64, I64, Bools
+from gossiprec.data.split import Interactions, ItemSets, Split
 from gossiprec.errors import DataError
 from gossiprec.rng import purpose_id, uniforms
 
@@ -39,7 +40,7 @@ def items_per_user(interactions: Interactions) -> I64:
     return np.bincount(interactions.users, minlength=interactions.n_users).astype(np.int64)
 
 
-def shuffled(pairs: Interactions, seed: int) -> npt.NDArray[np.float64]:
+def shuffled(pairs: Interactions, seed: int) -> F64:
     """Return a random place for each pair; it depends on (seed, user, item) only."""
     return uniforms(seed, pairs.items, pairs.users, purpose_id("data.split"))
 
@@ -70,7 +71,7 @@ def partition(
     is_test = from_end < n_test[users]
     is_validation = ~is_test & (from_end < (n_test + n_validation)[users])
 
-    def sets(rows: npt.NDArray[np.bool_]) -> ItemSets:
+    def sets(rows: Bools) -> ItemSets:
         return ItemSets.from_pairs(users[rows], items[rows], pairs.n_users)
 
     return Split(

@@ -5,10 +5,11 @@ from __future__ import annotations
 import numpy as np
 from pydantic import Field, model_validator
 
+from gossiprec.arrays import I64
 from gossiprec.data import SPLITS
 from gossiprec.data.base import Dataset, SplitRule
 from gossiprec.data.partition import first_meetings, items_per_user, partition, shuffled
-from gossiprec.data.split import I64, Interactions, Split
+from gossiprec.data.split import Interactions, Split
 from gossiprec.options import Options as OptionSet
 
 

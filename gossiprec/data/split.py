@@ -5,10 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
-I64 = npt.NDArray[np.int64]
-I32 = npt.NDArray[np.int32]
+from gossiprec.arrays import F32, F64, I32, I64
 
 
 @dataclass(frozen=True)
@@ -35,9 +33,9 @@ class Interactions:
     items: I64
     n_users: int
     n_items: int
-    ratings: npt.NDArray[np.float32] | None = None
+    ratings: F32 | None = None
     times: I64 | None = None
-    coordinates: npt.NDArray[np.float64] | None = None
+    coordinates: F64 | None = None
 
 
 @dataclass(frozen=True)
@@ -93,7 +91,7 @@ class Transitions:
     offsets: I64
     previous: I32
     items: I32
-    gap_minutes: npt.NDArray[np.float32]
+    gap_minutes: F32
 
     def __len__(self) -> int:
         return len(self.offsets) - 1
@@ -121,7 +119,7 @@ class CheckIns:
         One for each test item, in the order of ``Split.test``; `previous` is a training item or -1.
     """
 
-    coordinates: npt.NDArray[np.float64]
+    coordinates: F64
     train: Transitions
     test: Transitions
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from scipy import sparse
 
+from gossiprec.arrays import F64, I64
 from gossiprec.data.check_ins import Visits
 from gossiprec.data.distances import distances_km, steps_km
-from gossiprec.data.split import I64, Interactions, ItemSets, Split
-from gossiprec.metrics.gini import gini
+from gossiprec.data.split import Interactions, ItemSets, Split
+from gossiprec.measures.gini import gini
 
 COMPARED_USERS = 5000
 """Up to so many users, every user is compared with all others; beyond, `SAMPLED_USERS` of them are."""
@@ -80,7 +80,7 @@ def describe_check_ins(data: Interactions, split: Split | None = None) -> dict[s
     }
 
 
-def top_jaccard(sets: ItemSets, n_items: int, k: int = NEIGHBOURS) -> npt.NDArray[np.float64]:
+def top_jaccard(sets: ItemSets, n_items: int, k: int = NEIGHBOURS) -> F64:
     """Return each user's mean Jaccard index with the `k` other users who are most alike.
 
     Parameters
@@ -108,10 +108,10 @@ def top_jaccard(sets: ItemSets, n_items: int, k: int = NEIGHBOURS) -> npt.NDArra
     return np.concatenate([_block_means(matrix, rows, sets.sizes, k) for rows in blocks])
 
 
-def _block_means(matrix: sparse.csr_matrix, rows: I64, sizes: I64, k: int) -> npt.NDArray[np.float64]:
+def _block_means(matrix: sparse.csr_matrix, rows: I64, sizes: I64, k: int) -> F64:
     shared = (matrix[rows] @ matrix.T).toarray().astype(np.float64)
     either = sizes[rows, None] + sizes[None, :] - shared
     jaccard = np.divide(shared, either, out=np.zeros_like(shared), where=either > 0)
     jaccard[np.arange(len(rows)), rows] = -1.0
-    means: npt.NDArray[np.float64] = np.partition(jaccard, -k, axis=1)[:, -k:].mean(axis=1)
+    means: F64 = np.partition(jaccard, -k, axis=1)[:, -k:].mean(axis=1)
     return means

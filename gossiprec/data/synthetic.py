@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 from pydantic import Field, model_validator
 
+from gossiprec.arrays import F32, I64
 from gossiprec.data import DATASETS
 from gossiprec.data.base import Dataset
 from gossiprec.data.partition import first_meetings, items_per_user, partition
-from gossiprec.data.split import I64, Interactions, Split
+from gossiprec.data.split import Interactions, Split
 from gossiprec.data.synthetic_draws import draw_items
 from gossiprec.data.synthetic_laws import activity, community_items, memberships, popularity
 from gossiprec.options import LARGEST
@@ -125,7 +125,7 @@ class Synthetic(Dataset):
         return partition(pairs, order, n_test=n_test, n_validation=(counts - n_test) // 10)
 
 
-def _ratings(seed: int, count: int) -> npt.NDArray[np.float32]:
+def _ratings(seed: int, count: int) -> F32:
     draws = generator(seed, "data.synthetic.ratings").random(count)
     return (1 + np.searchsorted(np.cumsum(RATING_SHARES)[:-1], draws)).astype(np.float32)
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 import numpy as np
 from pydantic import Field, model_validator
 
+from gossiprec.arrays import F64, I64
 from gossiprec.data import DATASETS
 from gossiprec.data.base import Dataset
 from gossiprec.data.check_in_users import published_split
-from gossiprec.data.split import I64, Interactions, Split
+from gossiprec.data.split import Interactions, Split
 from gossiprec.data.synthetic_draws import draw_items
-from gossiprec.data.synthetic_laws import F64, activity, community_items, memberships, popularity
+from gossiprec.data.synthetic_laws import activity, community_items, memberships, popularity
 from gossiprec.options import LARGEST
 from gossiprec.options import Options as OptionSet
 from gossiprec.rng import generator

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
-from gossiprec.data.split import I64
+from gossiprec.arrays import F64, I64
 from gossiprec.rng import generator
-
-F64 = npt.NDArray[np.float64]
 
 USERS_PER_BLOCK = 4096
 ROUNDS = 5

@@ -7,13 +7,10 @@ from it, so that inequality hardly varies between seeds.
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 from scipy.special import gammaincinv, ndtri
 
-from gossiprec.data.split import I64
+from gossiprec.arrays import F64, I64
 from gossiprec.rng import generator
-
-F64 = npt.NDArray[np.float64]
 
 ACTIVITY_MIXES = 0.2
 """Active users mix communities more: concentration grows as (items / mean items) ** this."""

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
+from gossiprec.arrays import F32, I64
 from gossiprec.data.columns import Codes, Convert, Layout, floats, read_columns
 from gossiprec.data.sources import Source
-from gossiprec.data.split import I64, Interactions
+from gossiprec.data.split import Interactions
 
 MEANINGS = ("user", "item", "rating", "time")
 """Column names that are read; any other name is skipped."""
@@ -27,7 +27,7 @@ class Table:
     item_names: tuple[str, ...]
     users: I64
     items: I64
-    ratings: npt.NDArray[np.float32] | None
+    ratings: F32 | None
     times: I64 | None
 
 
@@ -88,7 +88,7 @@ def _number(name: str) -> int:
     return int(name) if _is_number(name) else 0
 
 
-def _to_ratings(source: Source, cells: Sequence[str], numbers: Sequence[int]) -> npt.NDArray[np.float32]:
+def _to_ratings(source: Source, cells: Sequence[str], numbers: Sequence[int]) -> F32:
     allowed = "a finite number as rating"
     return floats(source, cells, numbers, allowed, lambda values: np.abs(values) < 1e30).astype(np.float32)
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from gossiprec.emulation.prepare import Prepared, prepare
-from gossiprec.emulation.progress import Progress, Status
-from gossiprec.emulation.replay import Replay, replay
-from gossiprec.emulation.resume import resume
-from gossiprec.emulation.simulate import simulate
+from gossiprec.emulation.assembly.prepare import Prepared, prepare
+from gossiprec.emulation.run.progress import Progress, Status
+from gossiprec.emulation.run.replay import Replay, replay
+from gossiprec.emulation.run.resume import resume
+from gossiprec.emulation.run.simulate import simulate
 
 __all__ = ["Prepared", "Progress", "Replay", "Status", "prepare", "replay", "resume", "simulate"]

@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from gossiprec.errors import LogError
 from gossiprec.eventlog import layout
-from gossiprec.eventlog.disk import replace_file
+from gossiprec.eventlog.atomic_write import replace_file
 
 Accuracies = dict[str, tuple[npt.NDArray[Any], npt.NDArray[Any]]]
 """Attack key to (node ids, accuracies), both of shape (n_adversaries,)."""

@@ -8,8 +8,8 @@ from contextlib import suppress
 from pathlib import Path
 
 from gossiprec.eventlog import layout
+from gossiprec.eventlog.atomic_write import TEMPORARY_SUFFIX, sync_folder
 from gossiprec.eventlog.checkpoints import Stamp, State, write_checkpoint
-from gossiprec.eventlog.disk import TEMPORARY_SUFFIX, sync_folder
 
 SUFFIX = ".ckpt"
 

@@ -26,9 +26,10 @@ import msgpack
 import numpy as np
 import numpy.typing as npt
 
+from gossiprec.arrays import I64, U8
 from gossiprec.errors import LogError, ResourceError
 from gossiprec.eventlog import frames
-from gossiprec.eventlog.disk import write_all
+from gossiprec.eventlog.atomic_write import write_all
 from gossiprec.eventlog.frames import DamagedError
 
 MAGIC = b"\x89GRCKP\r\n"
@@ -44,7 +45,6 @@ _ARRAY = 1
 """Code of an array's number among msgpack's extension types."""
 _DTYPE = re.compile(r"<[fiu][248]|\|[iub]1")
 
-I64 = npt.NDArray[np.int64]
 State = Mapping[str, Any]
 """A tree of mappings with names, lists, plain values and arrays."""
 
@@ -160,7 +160,7 @@ def _write_block(file: FileIO, value: npt.NDArray[Any] | Live) -> _Block:
     return _Block(array.dtype.str, array.shape, extents, crc)
 
 
-def _touched(flat: npt.NDArray[np.uint8]) -> I64:
+def _touched(flat: U8) -> I64:
     """Return the stretches that are not zero, in whole grains; a page that was never written stays unread."""
     if len(flat) < GRAIN:
         return np.array([[0, len(flat)]], np.int64) if len(flat) else np.zeros((0, 2), np.int64)
@@ -170,7 +170,7 @@ def _touched(flat: npt.NDArray[np.uint8]) -> I64:
     return _joined(np.stack([used, np.minimum(used + GRAIN, len(flat))], axis=1))
 
 
-def _any(grain: npt.NDArray[np.uint8]) -> bool:
+def _any(grain: U8) -> bool:
     """Say whether a grain holds anything but zeros; most say so at the first look."""
     return bool(grain[:64].any() or grain.max())
 
@@ -184,9 +184,9 @@ def _joined(extents: I64) -> I64:
     return np.stack([extents[np.append(True, apart), 0], extents[np.append(apart, True), 1]], axis=1)
 
 
-def _pieces(flat: npt.NDArray[np.uint8], extents: I64) -> Iterator[memoryview]:
+def _pieces(flat: U8, extents: I64) -> Iterator[memoryview]:
     """Yield the bytes of some stretches: long ones cut up, short ones gathered."""
-    waiting: list[npt.NDArray[np.uint8]] = []
+    waiting: list[U8] = []
     size = 0
     for start, stop in extents.tolist():
         for low in range(start, stop, PIECE):

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from gossiprec.errors import ResourceError
-from gossiprec.eventlog.disk import writing
+from gossiprec.eventlog.atomic_write import writing
 
 LOCK = ".lock"
 

@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 
 from gossiprec.errors import LogError
-from gossiprec.eventlog.disk import writing
+from gossiprec.eventlog.atomic_write import writing
 
 PATIENCE_S = 0.5
 """Time for somebody who only looks whether a run is alive to be done."""

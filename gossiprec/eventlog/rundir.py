@@ -17,9 +17,9 @@ import yaml
 from gossiprec.errors import LogError
 from gossiprec.eventlog import layout
 from gossiprec.eventlog.adversaries import write_adversaries
+from gossiprec.eventlog.atomic_write import TEMPORARY_SUFFIX, replace_file, writing
 from gossiprec.eventlog.checkpoint_folder import CheckpointFolder
 from gossiprec.eventlog.checkpoints import Stamp
-from gossiprec.eventlog.disk import TEMPORARY_SUFFIX, replace_file, writing
 from gossiprec.eventlog.lock import RunLock, is_written_now
 from gossiprec.eventlog.manifest import new_manifest, utc_now
 from gossiprec.eventlog.tables import ATTACKS, METRICS, POSITIONS, TableWriter, content_before, write_table

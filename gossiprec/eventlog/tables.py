@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from gossiprec.errors import LogError
 from gossiprec.eventlog import layout
-from gossiprec.eventlog.disk import replace_file, write_all, writing
+from gossiprec.eventlog.atomic_write import replace_file, write_all, writing
 
 
 @dataclass(frozen=True)

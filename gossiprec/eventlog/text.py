@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from gossiprec.arrays import I64
 from gossiprec.eventlog.reader import Columns, EventLog
 from gossiprec.eventlog.schema import Column, EventKind
 
@@ -54,7 +55,7 @@ def _flat_names(column: Column) -> list[str]:
     return [f"{column.name}_{place}" for place in range(int(column.size))]
 
 
-def _rows(kind: EventKind, events: Columns, chosen: slice | npt.NDArray[np.int64]) -> Rows:
+def _rows(kind: EventKind, events: Columns, chosen: slice | I64) -> Rows:
     values = [_values(column, events[column.name][chosen]) for column in kind.columns]
     return zip(*(flat for column in values for flat in column), strict=True)
 

@@ -12,8 +12,8 @@ import numpy.typing as npt
 
 from gossiprec.errors import LogError, ResourceError
 from gossiprec.eventlog import frames
+from gossiprec.eventlog.atomic_write import write_all, writing
 from gossiprec.eventlog.digest import ContentDigest
-from gossiprec.eventlog.disk import write_all, writing
 from gossiprec.eventlog.reader import read_log
 from gossiprec.eventlog.schema import SCHEMA, EventKind, Schema
 from gossiprec.version import __version__

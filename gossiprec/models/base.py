@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
+from gossiprec.arrays import F32, I64
 from gossiprec.options import Options
 from gossiprec.rng import generator
 
 if TYPE_CHECKING:
     import torch
 
-F32 = npt.NDArray[np.float32]
 
 _ALIGNMENT = 16  # floats: one 64-byte cache line
 
@@ -89,7 +89,7 @@ class Layout:
         vector[small.shared] = row[self.shared]
         return vector
 
-    def user_index(self, node: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    def user_index(self, node: I64) -> I64:
         """Return the row of each node's user in its own model: 0, or the node id if nodes hold the user table."""
         return np.zeros_like(node) if self.n_users == 1 else node
 

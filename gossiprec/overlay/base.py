@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from gossiprec.overlay.profiles import Profiles
-from gossiprec.sim.presence import Presence
+from gossiprec.sim.availability import Availability
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ class Setting:
     n_nodes: int
     fanout: int
     seed: int
-    presence: Presence
+    availability: Availability
     profiles: Profiles | None = None
 
 

@@ -17,15 +17,15 @@ from functools import partial
 from typing import Any, Literal
 
 import numpy as np
-import numpy.typing as npt
 from pydantic import Field
 
+from gossiprec.arrays import F64, I32
 from gossiprec.errors import ScenarioError
+from gossiprec.graphs.likeness import Likeness, in_blocks, place_likeness, taste_likeness
 from gossiprec.overlay import SAMPLINGS
 from gossiprec.overlay.base import Setting
 from gossiprec.overlay.exchange import Exchange, ExchangeOptions, View
 from gossiprec.rng import purpose_id, uniforms
-from topologies.likeness import Likeness, in_blocks, place_likeness, taste_likeness
 
 RANK = purpose_id("descriptor-rank")
 MOST_NODES = 20_000
@@ -93,7 +93,7 @@ class Descriptors(Exchange):
         return {peer: known[peer] for peer in likest[: self.size]}
 
 
-def ranks(rank: str, setting: Setting) -> npt.NDArray[np.int32]:
+def ranks(rank: str, setting: Setting) -> I32:
     """Return the place of every node in each node's order of likeness, 0 for the likest; shape (n_nodes, n_nodes).
 
     Ties go to the lower id; a node comes last in its own order.
@@ -135,7 +135,7 @@ def _likeness(rank: str, setting: Setting, key: str) -> Likeness:
     return partial(place_likeness, profiles.places)
 
 
-def _drawn_likeness(setting: Setting, rows: slice) -> npt.NDArray[np.float64]:
+def _drawn_likeness(setting: Setting, rows: slice) -> F64:
     """Return a likeness drawn once for each two nodes, the same for both."""
     nodes = np.arange(setting.n_nodes)
     some = nodes[rows, None]

@@ -64,9 +64,9 @@ class Exchange(Views):
         self.size: int = options.size
         self.n_nodes = setting.n_nodes
         self.fanout = setting.fanout
-        self.presence = setting.presence
+        self.availability = setting.availability
         self.views: list[View] = self._first_views(setting)
-        self._everyone_online = setting.presence.always
+        self._everyone_online = setting.availability.always
         self._found_offline: list[dict[int, float]] = [{} for _ in range(setting.n_nodes)]
         self._words = WordStreams(
             setting.n_nodes, self.n_words + 1 + setting.fanout, seed=setting.seed, purpose=EXCHANGE
@@ -96,7 +96,7 @@ class Exchange(Views):
 
     def is_online(self, node: int, now: float) -> bool:
         """Return whether a node answers."""
-        return self._everyone_online or self.presence.is_online(node, now)
+        return self._everyone_online or self.availability.is_online(node, now)
 
     def remove(self, node: int, peer: int, now: float) -> None:
         """Drop a peer that the node finds offline, and remember when that was."""

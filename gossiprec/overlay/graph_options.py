@@ -1,7 +1,7 @@
 """How a scenario names a graph: a family with its options, a file, a frozen graph, or a sequence of them.
 
-The option sets of families are derived from what their functions declare (:mod:`topologies.registry`), so that a family
-is said once.
+The option sets of families are derived from what their functions declare (:mod:`gossiprec.graphs.registry`), so that a
+family is said once.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias, Union
 
 from pydantic import Discriminator, Field, Tag, create_model, field_validator
 
-import topologies
+from gossiprec import graphs
 from gossiprec.errors import suggestion
 from gossiprec.options import Options
 
@@ -25,7 +25,7 @@ class FamilyGraph(Options):
     @property
     def chosen(self) -> dict[str, Any]:
         """The values of the family's own options."""
-        return {name: getattr(self, name) for name in topologies.families()[self.family].options}
+        return {name: getattr(self, name) for name in graphs.families()[self.family].options}
 
 
 class FrozenGraph(Options):
@@ -36,7 +36,7 @@ class FrozenGraph(Options):
     @field_validator("frozen")
     @classmethod
     def _known(cls, name: str) -> str:
-        known = topologies.frozen_names()
+        known = graphs.frozen_names()
         if name not in known:
             raise ValueError(
                 f"unknown frozen graph {name!r}; known: {', '.join(known)}{suggestion(name, known)}"
@@ -56,12 +56,12 @@ class FileGraph(Options):
     )
 
 
-def _derived(family: topologies.Family) -> type[FamilyGraph]:
+def _derived(family: graphs.Family) -> type[FamilyGraph]:
     """Return the option set of a family."""
     fields: dict[str, Any] = {"family": (Literal[family.name], ...)}
     fields |= {
         name: (o.kind, Field(o.default, description=o.meaning, ge=o.least, le=o.most))
-        if o.default is not topologies.REQUIRED
+        if o.default is not graphs.REQUIRED
         else (o.kind, Field(description=o.meaning, ge=o.least, le=o.most))
         for name, o in family.options.items()
     }
@@ -80,7 +80,7 @@ def _derived(family: topologies.Family) -> type[FamilyGraph]:
 @functools.cache
 def family_options() -> dict[str, type[FamilyGraph]]:
     """Return the option set of every family, by its name."""
-    return {name: _derived(family) for name, family in topologies.families().items()}
+    return {name: _derived(family) for name, family in graphs.families().items()}
 
 
 def _dated(graph: type[Any]) -> type[Any]:

@@ -9,8 +9,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import topologies
+from gossiprec import graphs
 from gossiprec.errors import ScenarioError
+from gossiprec.graphs.files import SUFFIXES, graph_from
+from gossiprec.graphs.node_link import read_node_link_data
 from gossiprec.overlay.graph_options import (
     FamilyGraph,
     FrozenGraph,
@@ -20,8 +22,6 @@ from gossiprec.overlay.graph_options import (
 )
 from gossiprec.overlay.profiles import Profiles
 from gossiprec.rng import generator
-from topologies.files import SUFFIXES, graph_from
-from topologies.node_link import read_node_link_data
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -64,12 +64,12 @@ def graph_of(
             return _drawn(graph, n_nodes, seed, profiles, place)
     with scenario_errors(key):
         if isinstance(graph, FrozenGraph):
-            found, where = topologies.frozen_graph(graph.frozen), f"frozen graph {graph.frozen}"
+            found, where = graphs.frozen_graph(graph.frozen), f"frozen graph {graph.frozen}"
         else:
             path = Path(graph.file)
-            found = topologies.read_graph(path, directed=graph.directed, format=graph.format)
+            found = graphs.read_graph(path, directed=graph.directed, format=graph.format)
             where = graph.file
-        return topologies.check_size_of(found, n_nodes, where)
+        return graphs.check_size_of(found, n_nodes, where)
 
 
 def graphs_of(
@@ -84,10 +84,10 @@ def graphs_of(
     """
     if isinstance(graph.sequence, str):
         with scenario_errors(f"{key}.sequence"):
-            starts, graphs = _snapshots(Path(graph.sequence))
-            for start, found in zip(starts, graphs, strict=True):
-                topologies.check_size_of(found, n_nodes, f"{graph.sequence}, from {start:g}")
-            return starts, graphs
+            starts, read = _snapshots(Path(graph.sequence))
+            for start, found in zip(starts, read, strict=True):
+                graphs.check_size_of(found, n_nodes, f"{graph.sequence}, from {start:g}")
+            return starts, read
     made = [
         graph_of(dated, n_nodes, seed=seed, key=f"{key}.sequence.{place}", profiles=profiles, place=place)
         for place, dated in enumerate(graph.sequence)
@@ -96,7 +96,7 @@ def graphs_of(
 
 
 def _drawn(graph: FamilyGraph, n_nodes: int, seed: int, profiles: Profiles | None, place: int) -> nx.Graph:
-    family = topologies.families()[graph.family]
+    family = graphs.families()[graph.family]
     given: dict[str, Any] = {
         "n": n_nodes,
         "seed": int(generator(seed, "graph", place).integers(2**63)),
@@ -137,7 +137,7 @@ def _in_folder(path: Path) -> list[tuple[float, Callable[[], nx.Graph]]]:
         raise ValueError(
             f"{path}: found no graph; files are named by their times, such as 0.edges and 12.5.edges"
         )
-    return [(_time(file.stem, str(file)), lambda file=file: topologies.read_graph(file)) for file in files]  # type: ignore[misc]
+    return [(_time(file.stem, str(file)), lambda file=file: graphs.read_graph(file)) for file in files]  # type: ignore[misc]
 
 
 def _in_file(path: Path) -> list[tuple[float, Callable[[], nx.Graph]]]:

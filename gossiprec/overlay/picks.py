@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-import numpy.typing as npt
 
+from gossiprec.arrays import U32
 from gossiprec.rng import NodeStreams, philox_words
 
 Words = list[int]
@@ -36,7 +36,7 @@ class WordStreams:
         words: Words = self._streams.take(node)
         return words
 
-    def _words(self, first: int, count: int) -> npt.NDArray[np.uint32]:
+    def _words(self, first: int, count: int) -> U32:
         wakes = np.arange(first, first + count)
         n_blocks = -(-self._n_words // 4)
         blocks = [philox_words(self._seed, b, wakes, self._nodes, self._purpose) for b in range(n_blocks)]

@@ -5,12 +5,10 @@ from __future__ import annotations
 import math
 
 import numpy as np
-import numpy.typing as npt
 
+from gossiprec.arrays import F64
 from gossiprec.overlay.base import Views
 from gossiprec.sim.clock import WakeClock
-
-F64 = npt.NDArray[np.float64]
 
 
 def first_heard(views: Views, clock: WakeClock, wakes: int) -> F64:

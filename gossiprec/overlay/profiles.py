@@ -6,11 +6,9 @@ import functools
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
+from gossiprec.arrays import F64
 from gossiprec.data.split import CheckIns, ItemSets, Split
-
-F64 = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)

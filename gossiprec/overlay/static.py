@@ -6,11 +6,10 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
-import numpy as np
-import numpy.typing as npt
 from pydantic import model_validator
 
-import topologies
+from gossiprec import graphs
+from gossiprec.arrays import I64
 from gossiprec.options import Options
 from gossiprec.overlay.base import Setting, Views
 from gossiprec.overlay.graph_options import KINDS, Graph, GraphSequence, PlainGraph
@@ -18,8 +17,6 @@ from gossiprec.overlay.graphs import graph_of, graphs_of
 from gossiprec.overlay.picks import WordStreams, picked
 from gossiprec.overlay.profiles import Profiles
 from gossiprec.overlay.views import CHOICE, StaticViews
-
-I64 = npt.NDArray[np.int64]
 
 
 class StaticViewOptions(Options):
@@ -90,7 +87,7 @@ def neighbors_in(
     ScenarioError
         If there is no such graph over so many nodes; see :func:`gossiprec.overlay.graphs.graph_of`.
     """
-    return topologies.out_neighbors(graph_of(graph, n_nodes, seed=seed, key=key, profiles=profiles))
+    return graphs.out_neighbors(graph_of(graph, n_nodes, seed=seed, key=key, profiles=profiles))
 
 
 def graph_views(graph: Graph, setting: Setting, *, key: str) -> StaticViews | SequenceViews:
@@ -105,6 +102,6 @@ def graph_views(graph: Graph, setting: Setting, *, key: str) -> StaticViews | Se
     if not isinstance(graph, GraphSequence):
         neighbors = neighbors_in(graph, n_nodes, seed=seed, key=key, profiles=setting.profiles)
         return StaticViews(neighbors, fanout=fanout, seed=seed)
-    starts, graphs = graphs_of(graph, n_nodes, seed=seed, key=key, profiles=setting.profiles)
-    in_each = [topologies.out_neighbors(found) for found in graphs]
+    starts, drawn = graphs_of(graph, n_nodes, seed=seed, key=key, profiles=setting.profiles)
+    in_each = [graphs.out_neighbors(found) for found in drawn]
     return SequenceViews(starts, in_each, fanout=fanout, seed=seed)

@@ -7,13 +7,13 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 
 import numpy as np
-import numpy.typing as npt
 
+from gossiprec.arrays import I64, U32, Bools
 from gossiprec.overlay.base import Views
 from gossiprec.overlay.picks import WordStreams, picked
 from gossiprec.rng import NodeStreams, distinct_below, philox_words, purpose_id, uniforms
+from gossiprec.sim.availability import Availability
 from gossiprec.sim.clock import WakeClock
-from gossiprec.sim.presence import Presence
 
 VIEW = purpose_id("view")
 REFRESH = purpose_id("view-refresh")
@@ -23,10 +23,8 @@ HEAL = purpose_id("view-healing")
 CANDIDATES = 12
 """Nodes drawn with a view to take the places of peers that are away."""
 
-I64 = npt.NDArray[np.int64]
 
-
-def _words(n: int, counter: I64, nodes: I64, *, seed: int, purpose: int) -> npt.NDArray[np.uint32]:
+def _words(n: int, counter: I64, nodes: I64, *, seed: int, purpose: int) -> U32:
     """Return n words for each (node, counter), shape (n_nodes, n_counters, n)."""
     blocks = [philox_words(seed, b, counter, nodes[:, None], purpose) for b in range(-(-n // 4))]
     return np.concatenate(blocks, axis=-1)[..., :n]
@@ -36,7 +34,7 @@ class Refresh(ABC):
     """When views are drawn anew."""
 
     @abstractmethod
-    def drawn(self, first: int, count: int) -> npt.NDArray[np.bool_]:
+    def drawn(self, first: int, count: int) -> Bools:
         """Say for wakes first .. first + count - 1 whether the view changed since the wake before, shape (n, count)."""
 
 
@@ -52,7 +50,7 @@ class PoissonRefresh(Refresh):
         self._mean = mean
         self._seed = seed
 
-    def drawn(self, first: int, count: int) -> npt.NDArray[np.bool_]:
+    def drawn(self, first: int, count: int) -> Bools:
         """Return whether at least one refresh fell into the interval before each wake."""
         nodes = np.array(self._clock.node_ids)[:, None]
         draws = uniforms(self._seed, np.arange(first, first + count), nodes, REFRESH)
@@ -66,7 +64,7 @@ class PeriodicRefresh(Refresh):
         self._n_nodes = n_nodes
         self._every = every
 
-    def drawn(self, first: int, count: int) -> npt.NDArray[np.bool_]:
+    def drawn(self, first: int, count: int) -> Bools:
         """Return whether the wake number is a multiple of the period."""
         due = np.arange(first, first + count) % self._every == 0
         return np.broadcast_to(due, (self._n_nodes, count))
@@ -96,14 +94,14 @@ class RandomViews(Views):
         fanout: int,
         refresh: Refresh,
         seed: int,
-        presence: Presence | None = None,
+        availability: Availability | None = None,
     ) -> None:
         self._nodes = np.arange(n_nodes)
         self._size = size
         self._fanout = min(fanout, size)
         self._refresh = refresh
         self._seed = seed
-        self._presence = None if presence is None or presence.always else presence
+        self._availability = None if availability is None or availability.always else availability
         self._last_drawn = np.zeros(n_nodes, np.int64)
         self._streams = NodeStreams(n_nodes, self._receivers)
         self._rows: dict[int, list[int]] = {}  # a node's receivers, view and candidates at its last wake
@@ -111,17 +109,17 @@ class RandomViews(Views):
     def next_receivers(self, node: int, now: float = 0.0) -> Sequence[int]:
         """Return whom the node sends to at its next wake."""
         row: list[int] = self._streams.take(node)
-        if self._presence is None:
+        if self._availability is None:
             return row
         self._rows[node] = row
         return self.healed(node, row[: self._fanout], now)
 
     def healed(self, node: int, peers: Sequence[int], now: float) -> Sequence[int]:
         """Return peers of the node's last wake with those replaced that are away; fewer, if not enough are there."""
-        presence = self._presence
-        if presence is None or presence.all_online(peers, now):
+        availability = self._availability
+        if availability is None or availability.all_online(peers, now):
             return peers
-        row, is_online = self._rows[node], presence.is_online
+        row, is_online = self._rows[node], availability.is_online
         known = {node, *peers, *row[self._fanout : self._fanout + self._size]}
         drawn = row[self._fanout + self._size :]
         candidates = itertools.chain(drawn, self._others(drawn[-1], known, now))
@@ -139,8 +137,8 @@ class RandomViews(Views):
 
     def _others(self, draw: int, known: set[int], now: float) -> Iterator[int]:
         """Yield all nodes that are there and not known, from a drawn place on: for when the candidates are used up."""
-        assert self._presence is not None
-        online = np.flatnonzero(self._presence.online_at(now)[: len(self._nodes)])
+        assert self._availability is not None
+        online = np.flatnonzero(self._availability.online_at(now)[: len(self._nodes)])
         others = [peer for peer in online.tolist() if peer not in known]
         first = draw % max(1, len(others))
         yield from [*others[first:], *others[:first]]
@@ -159,7 +157,7 @@ class RandomViews(Views):
         peers = distinct_below(words, len(self._nodes) - 1)
         peers += peers >= self._nodes[:, None, None]
         receivers = chosen(peers, wakes, self._nodes, fanout=self._fanout, seed=self._seed)
-        if self._presence is None:
+        if self._availability is None:
             return receivers
         words = _words(
             CANDIDATES, drawn, self._nodes, seed=self._seed, purpose=HEAL

@@ -17,9 +17,8 @@ import math
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-F64 = npt.NDArray[np.float64]
+from gossiprec.arrays import F64
 
 ORDERS = (*(1 + k / 10 for k in range(1, 100)), *range(12, 64))
 """Orders of the divergence, as in Opacus' ``RDPAccountant``."""

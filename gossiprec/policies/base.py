@@ -6,17 +6,12 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-import numpy as np
-import numpy.typing as npt
-
-from gossiprec.compute.training import TrainingSettings
-from gossiprec.compute.treatment import Treatment
+from gossiprec.arrays import F64, I64, Bools
+from gossiprec.compute.train.local_update import TrainingSettings
+from gossiprec.compute.train.node_settings import NodeSettings
 from gossiprec.errors import ScenarioError
 from gossiprec.models.base import Layout, Model
 from gossiprec.options import Options
-
-I64 = npt.NDArray[np.int64]
-F64 = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -65,7 +60,9 @@ class Policy(ABC):
         """
 
     @abstractmethod
-    def treat(self, treatment: Treatment, *, training: TrainingSettings, updates: I64 | None) -> None:
+    def configure(
+        self, node_settings: NodeSettings, *, training: TrainingSettings, updates: I64 | None
+    ) -> None:
         """Write into the treatment what the policy does to its nodes.
 
         Parameters
@@ -86,7 +83,7 @@ class Policy(ABC):
         """
         return None
 
-    def refuse_overlap(self, used: npt.NDArray[np.bool_], name: str) -> None:
+    def refuse_overlap(self, used: Bools, name: str) -> None:
         """Refuse nodes that already use a policy of the same name.
 
         Raises

@@ -14,8 +14,9 @@ from typing import Annotated, Any, Literal
 import numpy as np
 from pydantic import Field
 
-from gossiprec.compute.training import TrainingSettings
-from gossiprec.compute.treatment import NO_LIMIT, Treatment
+from gossiprec.arrays import F64, I64
+from gossiprec.compute.train.local_update import TrainingSettings
+from gossiprec.compute.train.node_settings import NO_LIMIT, NodeSettings
 from gossiprec.errors import ScenarioError
 from gossiprec.models.base import Layout, Model
 from gossiprec.options import LARGEST, Options
@@ -28,7 +29,7 @@ from gossiprec.policies.accounting import (
     noise_for,
     rounded_up,
 )
-from gossiprec.policies.base import F64, I64, Policy, Privacy
+from gossiprec.policies.base import Policy, Privacy
 
 LEAST_NOISE = 1e-6
 """Noise multipliers below are no noise: sums in float32 are off by as much."""
@@ -78,22 +79,26 @@ class DPSGD(Policy):
                 "is no mean over samples; leave the policy out or take another model"
             )
 
-    def treat(self, treatment: Treatment, *, training: TrainingSettings, updates: I64 | None) -> None:
+    def configure(
+        self, node_settings: NodeSettings, *, training: TrainingSettings, updates: I64 | None
+    ) -> None:
         """Set clipping and noise, and when training stops."""
-        self.refuse_overlap(treatment.clip_norm > 0, "dp-sgd")
+        self.refuse_overlap(node_settings.clip_norm > 0, "dp-sgd")
         self._epochs = training.local_epochs
         limit = self._most_updates()
-        treatment.most_updates[self.nodes] = np.minimum(treatment.most_updates[self.nodes], limit)
+        node_settings.most_updates[self.nodes] = np.minimum(node_settings.most_updates[self.nodes], limit)
         if updates is None and (limit == NO_LIMIT and self.options.noise_multiplier == "auto"):
             raise ScenarioError(
                 "policies: dp-sgd: with this protocol and train_on: receive the models' values decide how often a node "
                 "trains; give steps or noise_multiplier, or use train_on: wake"
             )
-        known = treatment.most_updates if updates is None else np.minimum(updates, treatment.most_updates)
+        known = (
+            node_settings.most_updates if updates is None else np.minimum(updates, node_settings.most_updates)
+        )
         planned = known[self.nodes]
-        treatment.clip_norm[self.nodes] = np.float32(self.options.clip_norm)
-        treatment.noise_multiplier[self.nodes] = self._noise_multipliers(np.maximum(planned, 1))
-        self._noise = treatment.noise_multiplier[self.nodes].astype(np.float64)
+        node_settings.clip_norm[self.nodes] = np.float32(self.options.clip_norm)
+        node_settings.noise_multiplier[self.nodes] = self._noise_multipliers(np.maximum(planned, 1))
+        self._noise = node_settings.noise_multiplier[self.nodes].astype(np.float64)
 
     def spent(self, updates: I64) -> Privacy:
         """Return epsilon of each node."""

@@ -12,13 +12,14 @@ from __future__ import annotations
 import numpy as np
 from pydantic import Field
 
-from gossiprec.compute.training import TrainingSettings
-from gossiprec.compute.treatment import Treatment
+from gossiprec.arrays import I64
+from gossiprec.compute.train.local_update import TrainingSettings
+from gossiprec.compute.train.node_settings import NodeSettings
 from gossiprec.errors import ScenarioError
 from gossiprec.models.base import Layout, Model
 from gossiprec.options import Options
 from gossiprec.policies import POLICIES
-from gossiprec.policies.base import I64, Policy
+from gossiprec.policies.base import Policy
 
 
 class ShareLessOptions(Options):
@@ -58,8 +59,10 @@ class ShareLess(Policy):
                 "holds and sends all rows; set protocol.user_table to 'own'"
             )
 
-    def treat(self, treatment: Treatment, *, training: TrainingSettings, updates: I64 | None) -> None:
+    def configure(
+        self, node_settings: NodeSettings, *, training: TrainingSettings, updates: I64 | None
+    ) -> None:
         """Withhold the row and set the drift penalty."""
-        self.refuse_overlap(treatment.hides_user, "share-less")
-        treatment.hides_user[self.nodes] = True
-        treatment.drift_penalty[self.nodes] = np.float32(self.options.tau)
+        self.refuse_overlap(node_settings.hides_user, "share-less")
+        node_settings.hides_user[self.nodes] = True
+        node_settings.drift_penalty[self.nodes] = np.float32(self.options.tau)

@@ -7,15 +7,13 @@ from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import numpy as np
-import numpy.typing as npt
 
-from gossiprec.compute.tape import Behaviour
+from gossiprec.arrays import F32, F64, I64
+from gossiprec.compute.plan.tape import Behaviour
 from gossiprec.options import Options
 from gossiprec.overlay.profiles import Profiles
+from gossiprec.sim.availability import Availability
 from gossiprec.sim.clock import WakeClock
-from gossiprec.sim.presence import Presence
-
-I64 = npt.NDArray[np.int64]
 
 
 class Protocol(ABC):
@@ -47,13 +45,13 @@ class Protocol(ABC):
         *,
         n_users: int,
         seed: int,
-        presence: Presence | None = None,
+        availability: Availability | None = None,
         profiles: Profiles | None = None,
     ) -> None:
         self.options = options
         self.n_users = n_users
         self.seed = seed
-        self.presence = presence or Presence.forever(n_users + self.has_coordinator)
+        self.availability = availability or Availability.forever(n_users + self.has_coordinator)
         self.profiles = profiles
 
     @property
@@ -96,7 +94,7 @@ class Protocol(ABC):
         """Whether peers are chosen by how well their models do: the protocol must then be told (:meth:`learn`)."""
         return False
 
-    def learn(self, receiver: I64, sender: I64, found: npt.NDArray[np.float32]) -> None:
+    def learn(self, receiver: I64, sender: I64, found: F32) -> None:
         """Be told what appraised versions were worth to their receivers, in order of delivery."""
         raise NotImplementedError(f"{type(self).__name__} appraises versions but learns nothing from it")
 
@@ -111,7 +109,7 @@ class Protocol(ABC):
         return None
 
     @abstractmethod
-    def merge_weights(self, n_positives: I64) -> npt.NDArray[np.float64]:
+    def merge_weights(self, n_positives: I64) -> F64:
         """Return the weight of every node's models in a merge, shape (n_nodes,)."""
 
     @abstractmethod

@@ -13,14 +13,14 @@ from collections.abc import Collection, Sequence
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from gossiprec.compute.tape import Behaviour, Op
+from gossiprec.arrays import F64, I64
+from gossiprec.compute.plan.tape import Behaviour, Op
 from gossiprec.protocols import PROTOCOLS
-from gossiprec.protocols.base import I64, Protocol
+from gossiprec.protocols.base import Protocol
+from gossiprec.protocols.client_tasks import ClientTasks
 from gossiprec.protocols.fedavg_options import Buffered, FedAvgOptions
-from gossiprec.protocols.jobs import Jobs
-from gossiprec.protocols.pace import Buffer, Clocked, Deadline, Pace
+from gossiprec.protocols.round_policy import Buffer, Clocked, Deadline, RoundPolicy
 from gossiprec.rng import generator, purpose_id, uniforms
 from gossiprec.sim.clock import WakeClock
 
@@ -41,12 +41,12 @@ class FedAvg(Protocol):
     def __init__(self, options: Any, **world: Any) -> None:
         super().__init__(options, **world)
         self._n_wakes = 0
-        self._jobs = Jobs()
+        self._jobs = ClientTasks()
         self._pace = self._new_pace()
         self._brought: int | None = None  # message that the client has received which is about to answer
         self._weight = 1.0
 
-    def _new_pace(self) -> Pace:
+    def _new_pace(self) -> RoundPolicy:
         if isinstance(self.options.aggregation, Buffered):
             return Buffer(self.options.aggregation)
         return Deadline(self.options.round, self._n_asked) if self.options.round else Clocked(self._n_asked)
@@ -100,7 +100,7 @@ class FedAvg(Protocol):
         """As the scenario says."""
         return self.options.user_table == "averaged"
 
-    def merge_weights(self, n_positives: I64) -> npt.NDArray[np.float64]:
+    def merge_weights(self, n_positives: I64) -> F64:
         """Return the number of positives, or ones; the coordinator has no data."""
         weights = n_positives if self.options.merge == "samples" else np.ones_like(n_positives)
         return np.append(weights, 0).astype(float)
@@ -128,7 +128,7 @@ class FedAvg(Protocol):
         free = np.ones(self.n_users, np.bool_)
         free[list(busy)] = False
         if self.options.ask == "online":
-            free &= self.presence.online_at(now)[: self.n_users]
+            free &= self.availability.online_at(now)[: self.n_users]
         candidates = np.flatnonzero(free)
         lots = uniforms(self.seed, number, candidates, ASKED)
         chosen: list[int] = np.sort(candidates[np.argsort(lots, kind="stable")[:count]]).tolist()

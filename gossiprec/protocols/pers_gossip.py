@@ -13,13 +13,12 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from pydantic import Field
 
-from gossiprec.compute.tape import Behaviour, Op
+from gossiprec.arrays import F32, F64, I64
+from gossiprec.compute.plan.tape import Behaviour, Op
 from gossiprec.overlay.views import RandomViews, Refresh
 from gossiprec.protocols import PROTOCOLS
-from gossiprec.protocols.base import I64
 from gossiprec.protocols.gossip import Gossip, GossipOptions, ViewOptions, refresh_of
 from gossiprec.rng import NodeStreams
 
@@ -37,9 +36,9 @@ class PersGossipOptions(GossipOptions):
 class PersGossip(Gossip):
     """On wake: train, push to the view. On receive: merge by performance. Or train on receive, after each merge.
 
-    Performance is measured on the receiver's validation items (:mod:`gossiprec.compute.appraisal`). When a view is
-    refreshed, ``floor(P (1 - exploration))`` places go to the best senders since the refresh before (ties: the lower
-    id), the others to random peers; a node that has received nothing draws all of them.
+    Performance is measured on the receiver's validation items (:mod:`gossiprec.compute.train.performance_merge`). When
+    a view is refreshed, ``floor(P (1 - exploration))`` places go to the best senders since the refresh before (ties:
+    the lower id), the others to random peers; a node that has received nothing draws all of them.
 
     Notes
     -----
@@ -74,9 +73,14 @@ class PersGossip(Gossip):
     @functools.cached_property
     def _draws(self) -> RandomViews:
         size = self.options.view.size
-        presence = self.presence if self.options.view.heal else None
+        availability = self.availability if self.options.view.heal else None
         return RandomViews(
-            self.n_users, size=size, fanout=size, refresh=self._refresh, seed=self.seed, presence=presence
+            self.n_users,
+            size=size,
+            fanout=size,
+            refresh=self._refresh,
+            seed=self.seed,
+            availability=availability,
         )
 
     @property
@@ -100,7 +104,7 @@ class PersGossip(Gossip):
         size = self.options.view.size
         return size - math.ceil(size * self.options.exploration - 1e-9)
 
-    def merge_weights(self, n_positives: I64) -> npt.NDArray[np.float64]:
+    def merge_weights(self, n_positives: I64) -> F64:
         """Return ones: weights are found by performance."""
         return np.ones(len(n_positives))
 
@@ -124,7 +128,7 @@ class PersGossip(Gossip):
         others = [peer for peer in drawn if peer not in best]
         return best + others[: len(drawn) - len(best)]
 
-    def learn(self, receiver: I64, sender: I64, found: npt.NDArray[np.float32]) -> None:
+    def learn(self, receiver: I64, sender: I64, found: F32) -> None:
         """Remember the latest performance of each sender since the last refresh."""
         for node, peer, worth in zip(receiver.tolist(), sender.tolist(), found.tolist(), strict=True):
             self._heard[node][peer] = worth

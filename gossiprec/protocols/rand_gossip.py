@@ -13,10 +13,10 @@ from collections.abc import Sequence
 from typing import Annotated, Any, Literal, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 from pydantic import Discriminator, Field, Tag, model_validator
 
-from gossiprec.compute.tape import Behaviour, Op
+from gossiprec.arrays import F64, I64
+from gossiprec.compute.plan.tape import Behaviour, Op
 from gossiprec.options import LARGEST
 from gossiprec.overlay import SAMPLINGS
 from gossiprec.overlay.base import Setting, Views
@@ -25,7 +25,6 @@ from gossiprec.overlay.static import StaticViewOptions, graph_views
 from gossiprec.overlay.view_options import ExchangeView
 from gossiprec.overlay.views import RandomViews
 from gossiprec.protocols import PROTOCOLS
-from gossiprec.protocols.base import I64
 from gossiprec.protocols.gossip import CountedRefresh, Gossip, GossipOptions, ViewOptions, refresh_of
 
 
@@ -80,7 +79,7 @@ class RandGossip(Gossip):
     @functools.cached_property
     def _views(self) -> Views:
         view = self.options.view
-        setting = Setting(self.n_users, self.options.fanout, self.seed, self.presence, self.profiles)
+        setting = Setting(self.n_users, self.options.fanout, self.seed, self.availability, self.profiles)
         if isinstance(view, StaticViewOptions):
             return graph_views(view.graph, setting, key="protocol.view.graph")
         if isinstance(view, ExchangeOptions):
@@ -92,7 +91,7 @@ class RandGossip(Gossip):
             fanout=self.options.fanout,
             refresh=refresh,
             seed=self.seed,
-            presence=self.presence if view.heal else None,
+            availability=self.availability if view.heal else None,
         )
 
     @property
@@ -101,7 +100,7 @@ class RandGossip(Gossip):
         size = self.options.view.size
         return size if self.options.fanout == size else None
 
-    def merge_weights(self, n_positives: I64) -> npt.NDArray[np.float64]:
+    def merge_weights(self, n_positives: I64) -> F64:
         """Return the number of positives, or ones."""
         return (n_positives if self.options.merge == "samples" else np.ones_like(n_positives)).astype(float)
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-import numpy.typing as npt
 
+from gossiprec.arrays import F64
 from gossiprec.rng import NodeStreams, exponentials, purpose_id
 
 WAKE = purpose_id("wake")
@@ -45,7 +45,7 @@ class WakeClock:
         self._streams = NodeStreams(len(node_ids), self.intervals)
         self._offset = first
 
-    def intervals(self, first: int, count: int) -> npt.NDArray[np.float64]:
+    def intervals(self, first: int, count: int) -> F64:
         """Return the intervals before wakes number first .. first + count - 1, shape (n_wakers, count)."""
         shape = (len(self.node_ids), count)
         if self._law == "constant":

@@ -18,12 +18,12 @@ from typing import Any, Literal, Protocol
 import simpy
 from simpy.events import NORMAL
 
+from gossiprec.sim.availability import Availability
 from gossiprec.sim.causes import ARRIVED, BUSY, OFFLINE, WAITS
 from gossiprec.sim.clock import WakeClock
-from gossiprec.sim.presence import Presence
-from gossiprec.sim.stretch import Happenings, Stretch
+from gossiprec.sim.compute_time import Work
+from gossiprec.sim.event_batch import EventBatch, Happenings
 from gossiprec.sim.transport import Outcome, Transport
-from gossiprec.sim.work import Work
 
 
 class Control(Protocol):
@@ -160,7 +160,7 @@ class Engine:
         transport: Transport,
         recorder: Recorder,
         wakes: int,
-        presence: Presence,
+        availability: Availability,
         work: Work | None = None,
         mode: Mode,
         steering: Steering | None = None,
@@ -174,18 +174,18 @@ class Engine:
         self._clock = clock
         self._transport = transport
         self._recorder = recorder
-        self._presence = presence
+        self._availability = availability
         self._work = work
         self._mode = mode
         self._steering = steering
-        self._hindered = work is not None or not presence.always
+        self._hindered = work is not None or not availability.always
         self._copied = transport.network.with_copies if transport.network.copies else None
         self._woke = {
             "inline": self._woke_inline, "stretch": self._woke_in_stretch, "step": self._woke_in_step
         }[mode]  # fmt: skip
-        self._online = [False] * len(presence.changes)  # at the node's last ring
-        self._until = [0.0] * len(presence.changes)  # when that next changes
-        self._stretch = Stretch()
+        self._online = [False] * len(availability.changes)  # at the node's last ring
+        self._until = [0.0] * len(availability.changes)  # when that next changes
+        self._stretch = EventBatch()
         self._last_ring = (0.0, 0)
         self._rank = 0
         self._next: dict[int, _Ring | None] = {}
@@ -279,8 +279,8 @@ class Engine:
     def _hindrance(self, node: int, now: float) -> int | None:
         """Return why a clock rings in vain, if it does."""
         if now >= self._until[node]:
-            self._until[node] = self._presence.next_change(node, now)
-            self._online[node] = self._presence.is_online(node, now)
+            self._until[node] = self._availability.next_change(node, now)
+            self._online[node] = self._availability.is_online(node, now)
         if not self._online[node]:
             return OFFLINE
         return BUSY if self._work is not None and self._work.busy_until[node] > now else None

@@ -8,10 +8,9 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
+from gossiprec.arrays import F64, I64
 from gossiprec.rng import purpose_id
 from gossiprec.sim.laws import Constant, Law
-
-F64 = npt.NDArray[np.float64]
 
 LATENCY = purpose_id("latency")
 NODE_LATENCY = purpose_id("latency-of-node")
@@ -50,7 +49,7 @@ class Latency:
         self.constant = law.value if isinstance(law, Constant) else 0.0 if self.by_pair else math.nan
         self.length = law.length if per == "message" else None
 
-    def draw(self, number: npt.NDArray[np.int64], sender: npt.NDArray[Any]) -> F64:
+    def draw(self, number: I64, sender: npt.NDArray[Any]) -> F64:
         """Return the part of the latencies that does not depend on the receiver."""
         if self.certain:
             return np.full(np.broadcast_shapes(number.shape, sender.shape), self.constant)

@@ -11,11 +11,9 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
-import numpy.typing as npt
 
+from gossiprec.arrays import F64
 from gossiprec.rng import IntLike, exponentials, normals, uniforms
-
-F64 = npt.NDArray[np.float64]
 
 
 class Law(ABC):

@@ -2,7 +2,7 @@
 
 What happens to a message is a pure function of its sender, its number among the sender's messages, its receiver and
 the time at which it leaves. :meth:`Network.one` says it for the sender's next message, :meth:`Network.many` for a
-batch; they agree. Where messages share bandwidth, :mod:`gossiprec.sim.sharing` comes between.
+batch; they agree. Where messages share bandwidth, :mod:`gossiprec.sim.fair_share` comes between.
 """
 
 from __future__ import annotations
@@ -14,13 +14,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from gossiprec.arrays import F64, I64, Bools
 from gossiprec.rng import NodeStreams, purpose_id, uniforms
 from gossiprec.sim.causes import LOSS, PARTITION
 from gossiprec.sim.latency import Latency
-
-F64 = npt.NDArray[np.float64]
-I64 = npt.NDArray[np.int64]
-
 
 LOST = purpose_id("loss")
 COPIED = purpose_id("duplication")
@@ -160,5 +157,5 @@ class Network:
     def _delays_of_hub(self, first: int, count: int) -> F64:
         return self._delays(np.arange(first, first + count), np.array([[self._hub]]))
 
-    def _doubled(self, first: int, count: int) -> npt.NDArray[np.bool_]:
+    def _doubled(self, first: int, count: int) -> Bools:
         return uniforms(self._seed, np.arange(first, first + count), self._nodes, COPIED) < self._duplication

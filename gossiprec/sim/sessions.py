@@ -8,14 +8,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
+from gossiprec.arrays import F64, I64, Bools
 from gossiprec.rng import purpose_id, uniforms
 from gossiprec.sim.laws import Law
 
-F64 = npt.NDArray[np.float64]
-I64 = npt.NDArray[np.int64]
-Lives = tuple[npt.NDArray[np.bool_], list[F64]]
+Lives = tuple[Bools, list[F64]]
 
 ONLINE = purpose_id("session-online")
 OFFLINE = purpose_id("session-offline")
@@ -56,7 +54,7 @@ class Alternating:
                 return online, [row[row <= horizon] for row in times]
             count *= 2
 
-    def _times(self, nodes: I64, count: int, seed: int) -> tuple[npt.NDArray[np.bool_], F64]:
+    def _times(self, nodes: I64, count: int, seed: int) -> tuple[Bools, F64]:
         """Return who starts online, and so many pairs of changes of every node."""
         number, at = np.arange(count), nodes[:, None]
         there = self.online.draw(seed, number, at, ONLINE)

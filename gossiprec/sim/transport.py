@@ -15,15 +15,12 @@ from heapq import heappop, heappush
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
+from gossiprec.arrays import F64, I64
+from gossiprec.sim.availability import Availability
 from gossiprec.sim.causes import ARRIVED, RECEIVER_OFFLINE, RUN_ENDED, SENDER_OFFLINE, WAITS
+from gossiprec.sim.fair_share import FairShare
 from gossiprec.sim.network import Network
-from gossiprec.sim.presence import Presence
-from gossiprec.sim.sharing import Sharing
-
-F64 = npt.NDArray[np.float64]
-I64 = npt.NDArray[np.int64]
 
 
 class Outcome(NamedTuple):
@@ -114,23 +111,23 @@ class Transport:
     def __init__(
         self,
         network: Network,
-        presence: Presence,
+        availability: Availability,
         *,
         held: bool = False,
         in_order: bool = False,
-        sharing: Sharing | None = None,
+        sharing: FairShare | None = None,
     ) -> None:
         self.network = network
         self.moving = 0
-        self._presence = presence
-        self._always = presence.always
+        self._availability = availability
+        self._always = availability.always
         self._held = held
         self._in_order = in_order
         self._queue: list[Outcome] = []
         self._last: dict[tuple[int, int], float] = {}
         self._pending = Outcomes.none()
         self._sharing = sharing
-        self._direct = presence.always and sharing is None and not in_order  # nothing but the latency
+        self._direct = availability.always and sharing is None and not in_order  # nothing but the latency
         self._sending: dict[int, tuple[Outcome, float]] = {}  # in transfer, with the delay to come
         self._transfers = Outcomes.none()  # the same for stretches
         self._delays = np.zeros(0)
@@ -151,7 +148,7 @@ class Transport:
         Lost at once is lost when it leaves; the caller says so to whom it concerns.
         """
         delay = self.network.one(sender, receiver, leave)
-        if not self._always and not self._presence.is_online(sender, leave):
+        if not self._always and not self._availability.is_online(sender, leave):
             return SENDER_OFFLINE
         if delay < 0.0:
             return int(-delay) - 1
@@ -166,7 +163,7 @@ class Transport:
             return ARRIVED
         self._sending[message] = outcome, delay
         self.moving += 1
-        cut = math.inf if self._always else self._presence.next_change(sender, leave)
+        cut = math.inf if self._always else self._availability.next_change(sender, leave)
         self._sharing.begin(leave, message, sender, receiver, cut)
         return ARRIVED
 
@@ -175,7 +172,7 @@ class Transport:
         self.moving += 1
         heappush(self._queue, outcome._replace(settled=outcome.time))
 
-    def _step_transfers(self, sharing: Sharing) -> None:
+    def _step_transfers(self, sharing: FairShare) -> None:
         """Let the next transfer start or end."""
         time = sharing.next_time
         for message, whole in sharing.step():
@@ -193,7 +190,7 @@ class Transport:
         outcome = outcome._replace(time=outcome.time + delay)
         if self._in_order:
             outcome = self._after_the_last(outcome)
-        if not self._always and not self._presence.is_online(outcome.receiver, outcome.time):
+        if not self._always and not self._availability.is_online(outcome.receiver, outcome.time):
             outcome = outcome._replace(cause=WAITS if self._held else RECEIVER_OFFLINE)
         self.moving += 1
         heappush(self._queue, outcome._replace(settled=outcome.time))
@@ -216,7 +213,7 @@ class Transport:
                 return outcome
             self.moving -= 1
             if outcome.cause == WAITS:
-                back = self._presence.next_change(outcome.receiver, outcome.time)
+                back = self._availability.next_change(outcome.receiver, outcome.time)
                 heappush(queue, outcome._replace(time=back, cause=ARRIVED))
             return outcome
         return None
@@ -245,7 +242,7 @@ class Transport:
         delay = self.network.many(batch.sender, batch.receiver, batch.time)
         cause = np.where(delay < 0.0, -delay - 1.0, ARRIVED).astype(np.int64)
         if not self._always:
-            cause[~self._presence.look_up(batch.sender, batch.time)[0]] = SENDER_OFFLINE
+            cause[~self._availability.look_up(batch.sender, batch.time)[0]] = SENDER_OFFLINE
         going = cause == ARRIVED
         gone = batch.with_(cause=cause, rank=np.where(wake_rank >= 0, wake_rank, batch.rank)).part(~going)
         sent, delay = batch.with_(cause=cause).part(going), delay[going]
@@ -260,13 +257,13 @@ class Transport:
         self._pending = everything.part(~due)
         return everything.part(due)
 
-    def _through_bandwidth(self, sharing: Sharing, sent: Outcomes, delay: F64, until: float) -> Outcomes:
+    def _through_bandwidth(self, sharing: FairShare, sent: Outcomes, delay: F64, until: float) -> Outcomes:
         """Start transfers; return what becomes of those that end before `until`."""
         self._transfers = Outcomes.joined([self._transfers, sent])
         self._delays = np.concatenate([self._delays, delay])
         cut = np.full(len(sent), math.inf)
         if not self._always:
-            cut = self._presence.look_up(sent.sender, sent.time)[1]
+            cut = self._availability.look_up(sent.sender, sent.time)[1]
         message, time, whole = sharing.carry(
             sent.time, sent.message, sent.sender, sent.receiver, cut, math.nextafter(until, -math.inf)
         )
@@ -287,7 +284,7 @@ class Transport:
             time = self._in_turn(sent, time)
         if self._always:
             return sent.with_(time=time, settled=time)
-        online, back = self._presence.look_up(sent.receiver, time)
+        online, back = self._availability.look_up(sent.receiver, time)
         if self._held:
             return sent.with_(time=np.where(online, time, back), settled=time)
         return sent.with_(time=time, settled=time, cause=np.where(online, ARRIVED, RECEIVER_OFFLINE))

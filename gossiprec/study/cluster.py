@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gossiprec.errors import ResourceError
-from gossiprec.eventlog.disk import writing
+from gossiprec.eventlog.atomic_write import writing
 from gossiprec.study.task import Done, Task, perform, share_of_cores
 
 if TYPE_CHECKING:

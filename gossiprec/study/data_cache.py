@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from gossiprec.data.split import Split
-from gossiprec.emulation.prepare import load_data
+from gossiprec.emulation.assembly.prepare import load_data
 from gossiprec.scenario.model import Scenario
 from gossiprec.study.identity import canonical
 
@@ -30,7 +30,7 @@ class DataCache:
         self._held: OrderedDict[str, Split] = OrderedDict()
 
     def __call__(self, scenario: Scenario) -> Split:
-        """Return the scenario's data, divided; see :func:`gossiprec.emulation.prepare.load_data`."""
+        """Return the scenario's data, divided; see :func:`gossiprec.emulation.assembly.prepare.load_data`."""
         key = canonical([scenario.dataset.plain(), scenario.seed])
         split = self._held.pop(key, None) or load_data(scenario)
         self._held[key] = split

@@ -13,9 +13,9 @@ import yaml
 
 from gossiprec.errors import GossipRecError, LogError
 from gossiprec.eventlog import open_run
-from gossiprec.eventlog.disk import replace_file, writing
+from gossiprec.eventlog.atomic_write import replace_file, writing
 from gossiprec.eventlog.folder_lock import LOCK, only_writer
-from gossiprec.study.sharing import Simulation
+from gossiprec.study.deduplication import Simulation
 
 SPEC, MARK, RUNS = "study.yaml", "study.json", "runs"
 PATIENCE_S = 5.0

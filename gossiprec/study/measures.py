@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from gossiprec.errors import suggestion
-from gossiprec.metrics.measure_names import OF_ATTACKS, OF_MEMBERSHIP, Measure, read_measure
+from gossiprec.measures.names import OF_ATTACKS, OF_MEMBERSHIP, Measure, read_measure
 from gossiprec.scenario.model import Scenario
 from gossiprec.scenario.problems import Problems
 from gossiprec.scenario.sections import METRIC
+from gossiprec.study.deduplication import keys_of
 from gossiprec.study.load import Study
-from gossiprec.study.sharing import keys_of
 
 BY_DEFAULT = ("max_aac", "last_aac", "upper_bound", "random_bound")
 OF_RUNS = (

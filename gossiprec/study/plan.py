@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from gossiprec.metrics.measure_names import Measure
+from gossiprec.measures.names import Measure
 from gossiprec.scenario.cross_checks import note_oversized
 from gossiprec.scenario.load import build_scenario
 from gossiprec.scenario.model import Scenario
 from gossiprec.scenario.overrides import Override
 from gossiprec.scenario.problems import Problems
+from gossiprec.study.deduplication import Simulation, clashes, share
 from gossiprec.study.gathering import Gathered
 from gossiprec.study.identity import canonical, run_hash
 from gossiprec.study.load import Study
 from gossiprec.study.measures import check_measures, parse_measures
 from gossiprec.study.points import Label, Point, find_setting, make_points
-from gossiprec.study.sharing import Simulation, clashes, share
 
 
 @dataclass(frozen=True)
@@ -161,7 +161,7 @@ def _baseline(study: Study, problems: Problems) -> dict[str, Label]:
 
 def _check_against_data(study: Study, variants: Sequence[Variant], problems: Problems) -> None:
     """Check every distinct scenario against the size of its data; a data set is read once, whatever the seeds."""
-    from gossiprec.emulation.prepare import load_data
+    from gossiprec.emulation.assembly.prepare import load_data
 
     sizes: dict[str, tuple[int, int]] = {}
     checked: set[str] = set()

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import yaml
 
+from gossiprec.arrays import F64
 from gossiprec.errors import suggestion
 from gossiprec.rng import generator
 from gossiprec.scenario.overrides import Override
@@ -168,7 +168,7 @@ def _drawn(study: Study, settings: dict[str, list[Setting]]) -> list[Point]:
     return points
 
 
-def _unit_cube(method: str, samples: int, dim: int, seed: int) -> npt.NDArray[np.float64]:
+def _unit_cube(method: str, samples: int, dim: int, seed: int) -> F64:
     """Return points of the unit cube, shape (samples, dim)."""
     if not dim:
         return np.zeros((samples, 0))
@@ -176,7 +176,7 @@ def _unit_cube(method: str, samples: int, dim: int, seed: int) -> npt.NDArray[np
         return generator(seed, "study").random((samples, dim))
     from scipy.stats import qmc
 
-    cube: npt.NDArray[np.float64] = qmc.LatinHypercube(dim, rng=seed).random(samples)
+    cube: F64 = qmc.LatinHypercube(dim, rng=seed).random(samples)
     return cube
 
 

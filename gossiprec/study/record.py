@@ -8,10 +8,10 @@ from typing import Any
 
 from gossiprec.errors import LogError
 from gossiprec.eventlog.manifest import utc_now
+from gossiprec.study.deduplication import Simulation, keys_of
 from gossiprec.study.folder import StudyFolder
 from gossiprec.study.plan import Plan, Variant
 from gossiprec.study.rows import NO_ATTACK, Row, measured, missing
-from gossiprec.study.sharing import Simulation, keys_of
 from gossiprec.study.table import axis_kind, write_table
 from gossiprec.study.task import Done
 from gossiprec.version import __version__, code_version

@@ -8,7 +8,7 @@ from typing import Any
 
 from gossiprec.attacks.naming import TableKey
 from gossiprec.attacks.relevance import MEMBERS
-from gossiprec.metrics.measure_names import FILTERS, MEMBERSHIP, OF_ATTACKS, Measure
+from gossiprec.measures.names import FILTERS, MEMBERSHIP, OF_ATTACKS, Measure
 from gossiprec.study.measures import BY_DEFAULT
 
 Row = dict[str, Any]

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from gossiprec.eventlog.disk import replace_file, replacing
+from gossiprec.eventlog.atomic_write import replace_file, replacing
 from gossiprec.study.rows import Row
 
 PARQUET, CSV = "table.parquet", "table.csv"

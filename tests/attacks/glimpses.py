@@ -9,15 +9,15 @@ from hypothesis import strategies as st
 
 from gossiprec.attacks.base import Meetings
 from gossiprec.attacks.base import World as AttackWorld
-from gossiprec.compute.arena import Arena
-from gossiprec.compute.crew import Crew
 from gossiprec.compute.executors import Workload
-from gossiprec.compute.planner import Sightings
-from gossiprec.compute.program import Program
-from gossiprec.compute.training import LocalData, Moves, TrainingSettings
-from gossiprec.compute.treatment import Treatment
+from gossiprec.compute.plan.planner import Sightings
+from gossiprec.compute.plan.program import Program
+from gossiprec.compute.store.arena import Arena
+from gossiprec.compute.thread_pool import ThreadPool
+from gossiprec.compute.train.local_update import LocalData, Moves, TrainingSettings
+from gossiprec.compute.train.node_settings import NodeSettings
 from gossiprec.data.split import ItemSets
-from gossiprec.models.places import unit_vectors
+from gossiprec.geodesy import unit_vectors
 from tests.compute.worlds import SGD_MOVES, make_executor, make_model
 
 N_USERS, N_ITEMS = 6, 24
@@ -61,19 +61,19 @@ def world_of(
     layout = model.layout(n_items, n_users if user_table else 1)
     arena = Arena(layout, n_nodes=n_users, capacity=n_users + 1, moments=False, storage=storage)
     arena.rows[:, : layout.size] = np.random.default_rng([seed, 9]).normal(size=(n_users + 1, layout.size))
-    data, treatment = LocalData(targets, n_items, moves), Treatment.none(n_users + 1)
-    treatment.hides_user[list(hidden)] = True
+    data, node_settings = LocalData(targets, n_items, moves), NodeSettings.none(n_users + 1)
+    node_settings.hides_user[list(hidden)] = True
     training = TrainingSettings() if moves is None else SGD_MOVES
-    work = Workload(model, layout, training, data, arena, seed, treatment)
+    work = Workload(model, layout, training, data, arena, seed, node_settings)
     return AttackWorld(
         executor=make_executor("fused" if compiled else "reference", work),
         n_users=n_users,
         coordinator=coordinator,
         targets=targets,
         seed=seed,
-        crew=Crew(2 if compiled else 1),
+        threads=ThreadPool(2 if compiled else 1),
         compiled=compiled,
-        hides_user=treatment.hides_user,
+        hides_user=node_settings.hides_user,
         meetings=meetings or Meetings(*np.zeros((3, 0), np.int32), np.zeros(0), 0),
         own_rows=lambda: np.arange(n_users + 1),
     )

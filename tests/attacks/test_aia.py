@@ -7,7 +7,7 @@ from pydantic import ValidationError
 from gossiprec.attacks.aia import AIA, AIAOptions
 from gossiprec.attacks.base import Meetings
 from gossiprec.attacks.shadows import classifier, confidence, shadow_features, unit_rows
-from gossiprec.compute.program import Program
+from gossiprec.compute.plan.program import Program
 from gossiprec.data.split import ItemSets
 from gossiprec.errors import ScenarioError
 from tests.attacks.glimpses import N_ITEMS, N_USERS, make_world, world_of

@@ -9,7 +9,7 @@ from pydantic import ValidationError
 from gossiprec.attacks.entropy_mia import EntropyMIA, EntropyMIAOptions
 from gossiprec.attacks.relevance import entropy, members, rule_code, rule_named
 from gossiprec.data.split import ItemSets
-from gossiprec.emulation.membership import MembershipRecord, metric_rows
+from gossiprec.emulation.scoring.membership import MembershipRecord, metric_rows
 from tests.attacks.glimpses import N_USERS, Receptions, closed_form, make_world, predicted
 
 THRESHOLDS = (0.2, 0.6, 1.0)

@@ -9,10 +9,10 @@ from pydantic import ValidationError
 from gossiprec.attacks.cda import CDA, CDAOptions
 from gossiprec.attacks.entropy_mia import EntropyMIA, EntropyMIAOptions
 from gossiprec.attacks.fictive import NEGATIVES, PAPER_EPOCHS, RATE, STEPS, FictiveUsers
-from gossiprec.attacks.private import private_model
 from gossiprec.attacks.relevance import RELEVANCE, rule_named
+from gossiprec.attacks.surrogate import surrogate_model
 from gossiprec.attacks.targets import TargetItems
-from gossiprec.compute.training import draw_samples
+from gossiprec.compute.train.local_update import draw_samples
 from gossiprec.rng import generator
 from tests.attacks.glimpses import N_ITEMS, N_USERS, Receptions, closed_form, make_world
 
@@ -230,7 +230,7 @@ def test_papers_user_is_that_of_a_model_trained_on_the_targets_alone(compiled):
     for node in (0, 1):
         seed = int(generator(world.seed, "fictive-model", node).integers(2**62))
         start = work.model.initial_rows(work.layout, 1, seed)[0]
-        trained = private_model(
+        trained = surrogate_model(
             work, world.targets[node], start, updates=PAPER_EPOCHS, seed=seed, kind=type(world.executor)
         )
         assert attack._fictive[0].users[node].tolist() == trained[:8].tolist()

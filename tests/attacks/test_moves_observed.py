@@ -12,8 +12,8 @@ from gossiprec.attacks.cda import CDA, CDAOptions
 from gossiprec.attacks.entropy_mia import EntropyMIA, EntropyMIAOptions
 from gossiprec.attacks.relevance import RELEVANCE, mean_closeness
 from gossiprec.attacks.targets import TargetItems
-from gossiprec.compute.crew import Crew
-from gossiprec.compute.training import Moves
+from gossiprec.compute.thread_pool import ThreadPool
+from gossiprec.compute.train.local_update import Moves
 from gossiprec.data.split import ItemSets
 from gossiprec.errors import ScenarioError
 from tests.attacks.glimpses import N_ITEMS, N_USERS, Receptions, closed_form, make_city, pairs_met, world_of
@@ -271,7 +271,9 @@ def test_momentum_models_kept_in_float16_stay_near_those_in_float32():
 def test_any_number_of_threads_ranks_movers_alike():
     found = []
     for threads in (1, 3):
-        world = replace(make_city(compiled=True, coordinator=N_USERS, hidden=HIDDEN), crew=Crew(threads))
+        world = replace(
+            make_city(compiled=True, coordinator=N_USERS, hidden=HIDDEN), threads=ThreadPool(threads)
+        )
         received = Receptions.drawn(PAIRS, world)
         found.append([r.scores.tobytes() for r in shown(started(world, received), world, received)])
     assert found[0] == found[1]

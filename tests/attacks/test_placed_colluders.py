@@ -9,9 +9,9 @@ from gossiprec.attacks.base import Meetings
 from gossiprec.attacks.cda import CDA, CDAOptions
 from gossiprec.attacks.entropy_mia import EntropyMIA, EntropyMIAOptions
 from gossiprec.errors import ScenarioError
+from gossiprec.graphs.placement import PLACEMENTS
 from gossiprec.rng import generator
 from tests.attacks.glimpses import N_USERS, make_world
-from topologies.placement import PLACEMENTS
 
 # (time, sender, receiver): node 4 hears from three others, 2 from two of them often, 5 from 4 most
 DELIVERIES = [

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from gossiprec.attacks.cda import CDA, CDAOptions
-from gossiprec.attacks.private import private_model
-from gossiprec.compute.training import Moves
+from gossiprec.attacks.surrogate import surrogate_model
+from gossiprec.compute.train.local_update import Moves
 from gossiprec.data.split import ItemSets
-from gossiprec.metrics.attack import accuracy_of_hits, hits_of_scores
+from gossiprec.measures.attack import accuracy_of_hits, hits_of_scores
 from tests.attacks.glimpses import Receptions, world_of
 
 GROUPS, MEMBERS, PLACES = 4, 6, 20
@@ -47,7 +47,7 @@ def planted(*, compiled, hidden):
         for u in range(N):
             own = slice(offsets[u], offsets[u + 1])
             alone = Moves(np.array([0, 12]), moves.items[own], moves.previous[own])
-            trained[u] = private_model(
+            trained[u] = surrogate_model(
                 eager, targets[u], trained[u], updates=10, seed=N * meeting + u, kind=kind, moves=alone
             )
     work.arena.rows[:N] = trained

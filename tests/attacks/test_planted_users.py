@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from gossiprec.attacks.cda import CDA, CDAOptions
-from gossiprec.attacks.private import private_model
+from gossiprec.attacks.surrogate import surrogate_model
 from gossiprec.data.split import ItemSets
-from gossiprec.metrics.attack import accuracy_of_hits, hits_of_scores
+from gossiprec.measures.attack import accuracy_of_hits, hits_of_scores
 from tests.attacks.glimpses import Receptions, world_of
 
 GROUPS, MEMBERS, TASTES = 4, 6, 20
@@ -31,7 +31,7 @@ def planted(*, compiled):
     eager = replace(work, training=replace(work.training, learning_rate=0.05))
     trained = np.stack(
         [
-            private_model(eager, targets[u], start, updates=10, seed=u, kind=type(world.executor))
+            surrogate_model(eager, targets[u], start, updates=10, seed=u, kind=type(world.executor))
             for u in range(N)
         ]
     )

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from calls import QUICK, ROOT, SMOKE, invoke
 
-import analysis.curves
+import gossiprec.figures.curves
 from gossiprec import open_run
 from gossiprec.scenario import load_scenario
 
@@ -148,7 +148,7 @@ def test_ctrl_c_while_drawing_keeps_the_results(capsys, tmp_path, monkeypatch):
     def interrupted(*_, **__):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(analysis.curves, "draw", interrupted)
+    monkeypatch.setattr(gossiprec.figures.curves, "draw", interrupted)
     arguments = [option for option in QUICK if option != "--no-plots"]
     arguments += ["--set", "plots=true"]
     code, out, err = invoke(capsys, "simulate", SMOKE, *arguments, "--out", tmp_path / "run")

@@ -9,7 +9,7 @@ import pytest
 import yaml
 from calls import call, invoke
 
-import topologies
+from gossiprec import graphs
 
 WORLD = {
     "name": "toy",
@@ -46,10 +46,10 @@ def test_list_names_every_family_with_its_options_and_every_frozen_graph(capsys)
     _, as_json, _ = invoke(capsys, "topology", "list", "--json")
 
     assert code == 0
-    for name, family in topologies.families().items():
+    for name, family in graphs.families().items():
         assert f"  {name} " in out
         assert all(option.meaning in out for option in family.options.values())
-    assert all(name in out for name in topologies.frozen_names())
+    assert all(name in out for name in graphs.frozen_names())
     assert json.loads(as_json)["families"]["ring"]["options"]["k"]["default"] == 2
 
 
@@ -75,13 +75,13 @@ def test_make_converts_a_file_and_keeps_an_old_one_unless_told(capsys, tmp_path)
     first, second = tmp_path / "a.edges", tmp_path / "b.graphml"
     invoke(capsys, "topology", "make", "karate-club", "--out", first)
     assert invoke(capsys, "topology", "make", first, "--out", second)[0] == 0
-    assert sorted(topologies.read_graph(second).edges) == sorted(topologies.frozen_graph("karate-club").edges)
+    assert sorted(graphs.read_graph(second).edges) == sorted(graphs.frozen_graph("karate-club").edges)
 
     code, _, err = invoke(capsys, "topology", "make", "florentine-families", "--out", first)
     assert code == 2
     assert f"{first} exists; choose another name, or give --overwrite" in err
     assert invoke(capsys, "topology", "make", "florentine-families", "--out", first, "--overwrite")[0] == 0
-    assert len(topologies.read_graph(first)) == 15
+    assert len(graphs.read_graph(first)) == 15
 
 
 def test_inspect_tells_what_is_known_of_a_ring(capsys):

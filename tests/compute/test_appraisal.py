@@ -5,8 +5,8 @@ import dataclasses
 import numpy as np
 import pytest
 
-from gossiprec.compute.appraisal import Candidates, performance, weight_kept
 from gossiprec.compute.executors import EXECUTORS
+from gossiprec.compute.train.performance_merge import Candidates, performance, weight_kept
 from gossiprec.data.split import ItemSets, Split
 from gossiprec.errors import DataError
 from tests.compute.worlds import World, make_executor, run_waves

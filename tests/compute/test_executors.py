@@ -8,7 +8,7 @@ import torch
 from hypothesis import given, settings
 
 from gossiprec.compute.executors import EXECUTORS
-from gossiprec.compute.training import LocalData, TrainingSettings, draw_samples
+from gossiprec.compute.train.local_update import LocalData, TrainingSettings, draw_samples
 from gossiprec.data.split import ItemSets
 from gossiprec.errors import ResourceError, ScenarioError
 from gossiprec.models import MODELS

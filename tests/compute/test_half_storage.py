@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from gossiprec.compute.arena import RESERVE, Arena
 from gossiprec.compute.executors import EXECUTORS
-from gossiprec.compute.rounding import noise, to_half
-from gossiprec.compute.training import TrainingSettings
+from gossiprec.compute.store.arena import RESERVE, Arena
+from gossiprec.compute.train.local_update import TrainingSettings
 from gossiprec.errors import ResourceError, ScenarioError
 from gossiprec.models import Layout
+from gossiprec.numerics.rounding import noise, to_half
 from tests.compute.test_executors import distance, everyone_trains, one_wave, state_bytes
 from tests.compute.worlds import World, make_executor, run_waves
 
@@ -123,7 +123,7 @@ def test_fused_prme_with_adam_says_what_to_use():
 
 def test_fused_prme_under_dp_sgd_is_refused():
     work = World(model="prme-g").workload()
-    work.treatment.clip_norm[2] = 1
+    work.node_settings.clip_norm[2] = 1
 
     with pytest.raises(ScenarioError, match="PRMEG under dp-sgd"):
         make_executor("fused", work)

@@ -5,8 +5,8 @@ import dataclasses
 import numpy as np
 import pytest
 
-from gossiprec.compute.planner import SMALL
-from gossiprec.compute.tape import Tape
+from gossiprec.compute.plan.planner import SMALL
+from gossiprec.compute.plan.tape import Tape
 from tests.properties.tapes import Naive, Plans, planner, protocol, record, waves
 
 

@@ -11,8 +11,8 @@ from torch.utils.data import DataLoader, TensorDataset
 
 from gossiprec.compute.executors import EXECUTORS
 from gossiprec.compute.executors.reference import local_batches
-from gossiprec.compute.noise import noise_row
-from gossiprec.compute.training import TrainingSettings, draw_samples
+from gossiprec.compute.train.local_update import TrainingSettings, draw_samples
+from gossiprec.compute.train.noise import noise_row
 from tests.compute.test_executors import everyone_trains, one_wave, state_bytes
 from tests.compute.worlds import World, make_executor, run_waves
 
@@ -191,7 +191,7 @@ def test_under_dp_the_penalty_draws_all_items_back_after_the_noise(name):
     np.testing.assert_allclose((after - before)[items], expected, atol=1e-5)
 
 
-TREATED = {
+FOR_KIND = {
     "drift_penalty": (0.0, 1.0, 0.0),
     "clip_norm": (0.0, 0.0, 0.5, 2.0),
     "noise_multiplier": (1.0, 0.0),
@@ -200,7 +200,7 @@ TREATED = {
 
 @pytest.mark.parametrize("name", EVERY)
 def test_bytes_of_treated_nodes_do_not_depend_on_the_wave_size(name):
-    world = World(n_nodes=70, n_items=45, training=TrainingSettings(batch_size=32), **TREATED)
+    world = World(n_nodes=70, n_items=45, training=TrainingSettings(batch_size=32), **FOR_KIND)
     waves = everyone_trains(70, times=2)
 
     states = [
@@ -216,9 +216,9 @@ def test_a_treatment_of_some_nodes_changes_no_byte_of_the_others(name):
     waves = everyone_trains(12, times=2)
     plain = run_waves(make_executor(name, world.workload()), waves)
 
-    mixed = run_waves(make_executor(name, replace(world, **TREATED).workload()), waves)
+    mixed = run_waves(make_executor(name, replace(world, **FOR_KIND).workload()), waves)
 
-    untouched = replace(world, **TREATED).treatment().kinds == 0
+    untouched = replace(world, **FOR_KIND).node_settings().kinds == 0
     assert 0 < untouched.sum() < 12
     for now, before in ((mixed.rows, plain.rows), (mixed.first, plain.first), (mixed.second, plain.second)):
         assert now[:12][untouched].tobytes() == before[:12][untouched].tobytes()

@@ -6,7 +6,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import chi2_contingency, chisquare
 
-from gossiprec.compute.training import NEGATIVES, SHUFFLE, LocalData, Moves, draw_order, draw_samples
+from gossiprec.compute.train.local_update import (
+    NEGATIVES,
+    SHUFFLE,
+    LocalData,
+    Moves,
+    draw_order,
+    draw_samples,
+)
 from gossiprec.data.split import ItemSets, Transitions
 from gossiprec.rng import exponentials, generator, philox_words, purpose_id, uniforms
 

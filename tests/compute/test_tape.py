@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from gossiprec.compute.tape import Event, Tape
+from gossiprec.compute.plan.tape import Event, Tape
 
 
 def columns(segment):

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from gossiprec.compute.crew import Crew
+from gossiprec.compute.thread_pool import ThreadPool
 from gossiprec.compute.waves import Watcher, WaveRunner
 from tests.properties.tapes import planner, protocol, record, waves
 
@@ -50,15 +50,15 @@ def plan():
 
 
 @pytest.fixture(params=[1, 2, 3])
-def crew(request):
-    return Crew(request.param)
+def threads(request):
+    return ThreadPool(request.param)
 
 
 @pytest.mark.parametrize("wave_size", [None, 1, 3])
-def test_every_task_and_sighting_is_carried_out_once_wave_after_wave(plan, crew, wave_size):
+def test_every_task_and_sighting_is_carried_out_once_wave_after_wave(plan, threads, wave_size):
     executor = FakeExecutor()
     notebook = Notebook(executor)
-    WaveRunner(executor, [notebook], crew=crew, wave_size=wave_size).run(plan)
+    WaveRunner(executor, [notebook], threads=threads, wave_size=wave_size).run(plan)
 
     ran = [t for _, tasks in executor.calls for t in tasks]
     wave_of = {int(t): number for number, (tasks, _) in enumerate(waves(plan)) for t in tasks}
@@ -68,20 +68,20 @@ def test_every_task_and_sighting_is_carried_out_once_wave_after_wave(plan, crew,
     assert sorted(notebook.sighted) == list(range(len(plan.sightings.row)))
 
 
-def test_watchers_see_before_the_executor_overwrites(plan, crew):
+def test_watchers_see_before_the_executor_overwrites(plan, threads):
     executor = FakeExecutor()
     notebook = Notebook(executor)
-    WaveRunner(executor, [notebook], crew=crew, wave_size=None).run(plan)
+    WaveRunner(executor, [notebook], threads=threads, wave_size=None).run(plan)
 
     first_sighting = next(number for number, (_, seen) in enumerate(waves(plan)) if len(seen))
-    calls_before = sum(min(len(tasks), crew.size) for tasks, _ in waves(plan)[:first_sighting])
+    calls_before = sum(min(len(tasks), threads.size) for tasks, _ in waves(plan)[:first_sighting])
     assert notebook.run_before == [calls_before]
 
 
 @pytest.mark.parametrize("wave_size", [1, 3])
-def test_no_call_holds_more_tasks_than_the_wave_size(plan, crew, wave_size):
+def test_no_call_holds_more_tasks_than_the_wave_size(plan, threads, wave_size):
     executor = FakeExecutor()
-    WaveRunner(executor, [], crew=crew, wave_size=wave_size).run(plan)
+    WaveRunner(executor, [], threads=threads, wave_size=wave_size).run(plan)
 
     assert max(len(tasks) for _, tasks in executor.calls) <= wave_size
 
@@ -89,7 +89,7 @@ def test_no_call_holds_more_tasks_than_the_wave_size(plan, crew, wave_size):
 def test_an_executor_that_is_not_parallel_is_called_by_one_thread(plan):
     executor = FakeExecutor()
     executor.parallel = False
-    WaveRunner(executor, [], crew=Crew(3), wave_size=None).run(plan)
+    WaveRunner(executor, [], threads=ThreadPool(3), wave_size=None).run(plan)
 
     assert {thread for thread, _ in executor.calls} == {threading.get_ident()}
 
@@ -101,4 +101,4 @@ def test_a_failure_in_any_thread_stops_the_run(plan):
                 raise ArithmeticError("broken")
 
     with pytest.raises(ArithmeticError, match="broken"):
-        WaveRunner(Broken(), [], crew=Crew(2), wave_size=None).run(plan)
+        WaveRunner(Broken(), [], threads=ThreadPool(2), wave_size=None).run(plan)

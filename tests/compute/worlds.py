@@ -8,14 +8,14 @@ from dataclasses import dataclass
 import numpy as np
 from hypothesis import strategies as st
 
-from gossiprec.compute.arena import Arena
 from gossiprec.compute.executors import EXECUTORS, Executor, Workload
-from gossiprec.compute.program import Program
-from gossiprec.compute.training import LocalData, Moves, TrainingSettings
-from gossiprec.compute.treatment import Treatment
+from gossiprec.compute.plan.program import Program
+from gossiprec.compute.store.arena import Arena
+from gossiprec.compute.train.local_update import LocalData, Moves, TrainingSettings
+from gossiprec.compute.train.node_settings import NodeSettings
 from gossiprec.data.split import ItemSets
+from gossiprec.geodesy import unit_vectors
 from gossiprec.models import MODELS
-from gossiprec.models.places import unit_vectors
 
 ROUNDS = 3
 SGD_MOVES = TrainingSettings(optimizer="sgd", learning_rate=0.005, batch_size=128, negatives=1)
@@ -93,20 +93,20 @@ class World:
         noise = np.random.default_rng([self.seed, 2]).normal(0.0, 0.3, (self.n_nodes, layout.size))
         arena.rows[: self.n_nodes, : layout.size] += noise.astype(np.float32)
         data = LocalData(self.positives(), self.n_items, self.moves() if model.trains_on_moves else None)
-        return Workload(model, layout, self.settings, data, arena, self.seed, self.treatment())
+        return Workload(model, layout, self.settings, data, arena, self.seed, self.node_settings())
 
-    def treatment(self) -> Treatment:
+    def node_settings(self) -> NodeSettings:
         """Return the treatment: what the world says of a policy is dealt out to the nodes in turn."""
-        treatment = Treatment.none(self.n_nodes)
+        node_settings = NodeSettings.none(self.n_nodes)
         for values, array in [
-            (self.drift_penalty, treatment.drift_penalty),
-            (self.clip_norm, treatment.clip_norm),
-            (self.noise_multiplier, treatment.noise_multiplier),
+            (self.drift_penalty, node_settings.drift_penalty),
+            (self.clip_norm, node_settings.clip_norm),
+            (self.noise_multiplier, node_settings.noise_multiplier),
         ]:
             if values:
                 array[:] = np.resize(values, self.n_nodes)
-        treatment.noise_multiplier[treatment.clip_norm == 0] = 0.0
-        return treatment
+        node_settings.noise_multiplier[node_settings.clip_norm == 0] = 0.0
+        return node_settings
 
     def waves(self) -> Waves:
         """Return three waves in which random nodes merge up to three versions, train, or both."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from gossiprec.compute.tape import Behaviour, Event, Op
+from gossiprec.compute.plan.tape import Behaviour, Event, Op
 from gossiprec.protocols import PROTOCOLS
 from tests.properties.tapes import Naive, Plans, planner, protocol, record
 

@@ -10,7 +10,7 @@ from itertools import count
 import numpy as np
 import torch
 
-from gossiprec.compute.training import LocalData, draw_order, draw_samples
+from gossiprec.compute.train.local_update import LocalData, draw_order, draw_samples
 
 
 class Recommender(torch.nn.Module):

@@ -7,7 +7,7 @@ import pytest
 
 from gossiprec.attacks.base import Ranking
 from gossiprec.data.split import ItemSets, Split
-from gossiprec.emulation.accuracy import AttackRecord
+from gossiprec.emulation.scoring.accuracy import AttackRecord
 from gossiprec.errors import ScenarioError
 from gossiprec.eventlog.adversaries import attack_key
 

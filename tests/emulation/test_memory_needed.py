@@ -8,7 +8,13 @@ import numpy as np
 import pytest
 
 from gossiprec.emulation import prepare
-from gossiprec.emulation.memory import MIB, available_bytes, check_events_fit, check_fits, peak_rss_mib
+from gossiprec.emulation.assembly.memory import (
+    MIB,
+    available_bytes,
+    check_events_fit,
+    check_fits,
+    peak_rss_mib,
+)
 from gossiprec.errors import ResourceError
 from gossiprec.scenario import load_scenario
 from tests.emulation.tiny_runs import SINGLE, tiny
@@ -93,7 +99,7 @@ def test_float16_takes_half_the_memory_but_for_moments():
 
 
 def test_auto_takes_an_executor_that_has_the_storage(monkeypatch):
-    monkeypatch.setattr(importlib.import_module("gossiprec.emulation.machinery"), "FEW_EPOCHS", 0)
+    monkeypatch.setattr(importlib.import_module("gossiprec.emulation.assembly.machinery"), "FEW_EPOCHS", 0)
     chosen = [
         prepare(load_scenario(tiny(observers=[], executor={"storage": storage}))).executor.name
         for storage in ("float32", "float16")

@@ -67,6 +67,6 @@ def test_compiled_and_plain_runs_find_the_same(protocol, who, share_less):
 def test_the_meter_counts_what_observers_see():
     prepared = observed(GOSSIP, {"who": "single"}, executor="reference", upto=0)
     set_up = prepared.meters[0].seconds
-    for _ in prepared.course.play(prepared.carrier().carry_out):
+    for _ in prepared.schedule.play(prepared.tape_runner().carry_out):
         pass
     assert prepared.meters[0].seconds > set_up

@@ -8,14 +8,14 @@ import haversine
 import numpy as np
 import pytest
 
-from gossiprec.compute.arena import Arena
 from gossiprec.compute.executors import EXECUTORS, Workload
-from gossiprec.compute.training import TrainingSettings
-from gossiprec.compute.treatment import Treatment
+from gossiprec.compute.store.arena import Arena
+from gossiprec.compute.train.local_update import TrainingSettings
+from gossiprec.compute.train.node_settings import NodeSettings
 from gossiprec.data.split import CheckIns, ItemSets, Split, Transitions
-from gossiprec.emulation.machinery import _merges_per_sample
-from gossiprec.emulation.places import on_its_data
-from gossiprec.emulation.utility import Utility
+from gossiprec.emulation.assembly.item_data import on_its_data
+from gossiprec.emulation.assembly.machinery import _merges_per_sample
+from gossiprec.emulation.scoring.utility import Utility
 from gossiprec.errors import DataError
 from tests.compute.worlds import make_executor, make_model
 
@@ -64,7 +64,9 @@ def executor_for(split, model="prme-g", name="reference", **options):
     layout = model.layout(split.n_items)
     arena = Arena(layout, n_nodes=N_USERS, capacity=N_USERS, moments=False)
     arena.rows[:] = np.random.default_rng(1).normal(size=arena.rows.shape)
-    work = Workload(model, layout, TrainingSettings(optimizer="sgd"), data, arena, 0, Treatment.none(N_USERS))
+    work = Workload(
+        model, layout, TrainingSettings(optimizer="sgd"), data, arena, 0, NodeSettings.none(N_USERS)
+    )
     return make_executor(name, work)
 
 

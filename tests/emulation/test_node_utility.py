@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 
-from gossiprec.compute.arena import Arena
 from gossiprec.compute.executors import Workload
-from gossiprec.compute.training import LocalData, TrainingSettings
-from gossiprec.compute.treatment import Treatment
+from gossiprec.compute.store.arena import Arena
+from gossiprec.compute.train.local_update import LocalData, TrainingSettings
+from gossiprec.compute.train.node_settings import NodeSettings
 from gossiprec.data.split import ItemSets, Split
-from gossiprec.emulation.utility import N_NEGATIVES, Utility
+from gossiprec.emulation.scoring.utility import N_NEGATIVES, Utility
 from gossiprec.errors import DataError
 from tests.compute.worlds import make_executor, make_model
 
@@ -45,8 +45,8 @@ def executor_for(split, *, user_table=False, seed=0):
     layout = model.layout(split.n_items, N_USERS if user_table else 1)
     arena = Arena(layout, n_nodes=N_USERS + 1, capacity=2 * N_USERS, moments=False)
     arena.rows[:] = np.random.default_rng(seed).normal(size=arena.rows.shape)
-    data, treatment = LocalData(split.train, split.n_items), Treatment.none(N_USERS + 1)
-    work = Workload(model, layout, TrainingSettings(), data, arena, seed, treatment)
+    data, node_settings = LocalData(split.train, split.n_items), NodeSettings.none(N_USERS + 1)
+    work = Workload(model, layout, TrainingSettings(), data, arena, seed, node_settings)
     return RecordingExecutor(make_executor("reference", work))
 
 
@@ -76,7 +76,7 @@ def candidates_of(split, executor, metrics=("hr@5",)):
 
 @pytest.mark.parametrize("many", [10, 10_000], ids=["one by one", "by keys"])
 def test_each_test_item_meets_99_distinct_items_the_user_never_touched(monkeypatch, many):
-    monkeypatch.setattr("gossiprec.emulation.utility.MANY", many)
+    monkeypatch.setattr("gossiprec.emulation.scoring.utility.MANY", many)
     split = drawn_split()
     found = candidates_of(split, executor_for(split))
     assert sorted(found) == [user for user in range(N_USERS) if user not in TESTLESS]
@@ -166,7 +166,7 @@ def test_blocks_of_users_do_not_show_in_full_measures(monkeypatch):
     split = drawn_split()
     measure = Utility(split, ["full_hr@20", "full_ndcg@20"], executor_for(split), 3).measure
     whole = measure(CURRENT)
-    monkeypatch.setattr("gossiprec.emulation.utility.BLOCK", 2)
+    monkeypatch.setattr("gossiprec.emulation.scoring.utility.BLOCK", 2)
     assert measure(CURRENT) == whole
 
 

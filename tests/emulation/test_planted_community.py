@@ -5,7 +5,7 @@ import pytest
 
 from gossiprec.attacks.base import Ranking
 from gossiprec.data.split import ItemSets, Split
-from gossiprec.emulation.accuracy import AttackRecord
+from gossiprec.emulation.scoring.accuracy import AttackRecord
 from tests.emulation.tiny_runs import SINGLE, carried_out, tiny
 
 GROUPS, MEMBERS, TASTES = 4, 7, 20

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from gossiprec.compute.treatment import Treatment
+from gossiprec.compute.train.node_settings import NodeSettings
 from gossiprec.emulation import simulate
 from gossiprec.errors import ScenarioError
 from tests.emulation.tiny_runs import carried_out, tiny
@@ -32,14 +32,14 @@ def planted(tmp_path_factory):
 
 def hide_rows(patch, nodes):
     """Let some users keep their rows, as a policy will."""
-    whole = Treatment.none
+    whole = NodeSettings.none
 
     def none(n_nodes):
         hides = np.zeros(n_nodes, np.bool_)
         hides[[node for node in nodes if node < n_nodes]] = True
         return replace(whole(n_nodes), hides_user=hides)
 
-    patch.setattr(Treatment, "none", none)
+    patch.setattr(NodeSettings, "none", none)
 
 
 def scenario(planted, protocol, observers, **executor):

@@ -59,7 +59,7 @@ def test_the_log_tells_the_spending_at_each_report_of_the_nodes_that_trained_sin
 
 
 def noise_of(scenario):
-    return carried_out(scenario, upto=0).executor.work.treatment.noise_multiplier.astype(float)
+    return carried_out(scenario, upto=0).executor.work.node_settings.noise_multiplier.astype(float)
 
 
 def test_training_stops_when_the_budget_is_spent(tmp_path):

@@ -6,11 +6,11 @@ import pytest
 from scipy import sparse
 
 from gossiprec.emulation import simulate
-from gossiprec.emulation.positions import by_contacts, coalitions_of, contacts_in
+from gossiprec.emulation.scoring.positions import by_contacts, coalitions_of, contacts_in
 from gossiprec.errors import ScenarioError
 from gossiprec.eventlog import read_log
 from gossiprec.eventlog.layout import log_path
-from gossiprec.metrics.communities import jaccard_communities
+from gossiprec.measures.communities import jaccard_communities
 from tests.emulation.tiny_runs import SINGLE, carried_out, tiny
 
 N = 12
@@ -229,7 +229,7 @@ def test_folding_messages_early_counts_the_same(tmp_path, monkeypatch):
     run = simulate(tiny(), out=tmp_path / "run")
     log = read_log(log_path(run.path))
     whole = contacts_in(log, N).toarray()
-    monkeypatch.setattr("gossiprec.emulation.positions.FOLD_ROWS", 40)
+    monkeypatch.setattr("gossiprec.emulation.scoring.positions.FOLD_ROWS", 40)
     assert (contacts_in(log, N).toarray() == whole).all()
     messages = run.events("message")
     naive = np.zeros((N, N), int)

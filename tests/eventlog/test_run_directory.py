@@ -11,9 +11,9 @@ import yaml
 from small_logs import SIZES, WAKES, file_size_limit, same
 
 from gossiprec.errors import LogError, ResourceError
-from gossiprec.eventlog import disk
+from gossiprec.eventlog import atomic_write
 from gossiprec.eventlog.adversaries import attack_key
-from gossiprec.eventlog.disk import replace_file, replacing
+from gossiprec.eventlog.atomic_write import replace_file, replacing
 from gossiprec.eventlog.layout import FILES
 from gossiprec.eventlog.manifest import git_commit
 from gossiprec.eventlog.run import open_run
@@ -346,7 +346,7 @@ def test_a_replacement_that_fails_leaves_the_old_file_alone(tmp_path):
 
 
 def test_a_replacement_on_a_full_disk_is_a_resource_error(tmp_path):
-    (tmp_path / f".summary.json{disk.TEMPORARY_SUFFIX}").symlink_to("/dev/full")
+    (tmp_path / f".summary.json{atomic_write.TEMPORARY_SUFFIX}").symlink_to("/dev/full")
     with pytest.raises(ResourceError, match=r"cannot write .*summary\.json: No space left"):
         replace_file(tmp_path / "summary.json", b"new")
 

@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch.func import functional_call
 
-from gossiprec.models.places import EARTH_RADIUS_KM, distances_km, unit_vectors
+from gossiprec.geodesy import EARTH_RADIUS_KM, distances_km, unit_vectors
 from tests.compute.worlds import make_model
 
 COORDINATES = np.array([[40.7, -74.0], [40.7, -74.0], [40.8, -73.9], [-33.9, 151.2]])

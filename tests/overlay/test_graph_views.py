@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import TypeAdapter, ValidationError
 
-import topologies
+from gossiprec import graphs
 from gossiprec.errors import ScenarioError
 from gossiprec.overlay.base import Setting
 from gossiprec.overlay.graph_options import Graph, family_options
@@ -20,7 +20,7 @@ from gossiprec.overlay.picks import WordStreams, picked
 from gossiprec.overlay.static import SequenceViews, StaticViewOptions, graph_views, neighbors_in
 from gossiprec.overlay.views import CHOICE, StaticViews
 from gossiprec.rng import distinct_below
-from gossiprec.sim.presence import Presence
+from gossiprec.sim.availability import Availability
 
 KEY = "protocol.view.graph"
 
@@ -30,7 +30,7 @@ def options(raw):
 
 
 def views(raw, n_nodes=24, fanout=2, seed=1):
-    return graph_views(options(raw), Setting(n_nodes, fanout, seed, Presence.forever(n_nodes)), key=KEY)
+    return graph_views(options(raw), Setting(n_nodes, fanout, seed, Availability.forever(n_nodes)), key=KEY)
 
 
 def lists(neighbors):
@@ -38,7 +38,7 @@ def lists(neighbors):
 
 
 def test_a_frozen_graph_goes_by_its_name():
-    expected = topologies.out_neighbors(topologies.frozen_graph("small-world-24"))
+    expected = graphs.out_neighbors(graphs.frozen_graph("small-world-24"))
 
     assert lists(neighbors_in(options({"frozen": "small-world-24"}), 24, seed=1, key=KEY)) == lists(expected)
 
@@ -89,7 +89,7 @@ def test_contradictory_graphs_are_refused(graph, message):
 
 
 def test_every_family_can_be_named_with_the_options_its_function_takes():
-    for name, family in topologies.families().items():
+    for name, family in graphs.families().items():
         model = family_options()[name]
         assert set(model.model_fields) == {"family", *family.options}
         stated = {"family": name} | ({"p": 0.5} if name == "erdos-renyi" else {})
@@ -139,14 +139,14 @@ def test_missed_wakes_take_their_draws_with_them():
 
 
 def test_a_folder_of_snapshots_is_read_in_the_order_of_its_times(tmp_path):
-    topologies.write_graph(topologies.star(5), tmp_path / "0.edges")
-    topologies.write_graph(topologies.complete(5), tmp_path / "12.5.graphml")
-    topologies.write_graph(topologies.ring(5, 2), tmp_path / "3.json")
+    graphs.write_graph(graphs.star(5), tmp_path / "0.edges")
+    graphs.write_graph(graphs.complete(5), tmp_path / "12.5.graphml")
+    graphs.write_graph(graphs.ring(5, 2), tmp_path / "3.json")
     (tmp_path / "notes.md").write_text("not a graph")
-    starts, graphs = graphs_of(sequence(str(tmp_path)), 5, seed=1, key=KEY)
+    starts, read = graphs_of(sequence(str(tmp_path)), 5, seed=1, key=KEY)
 
     assert starts == [0.0, 3.0, 12.5]
-    assert [graph.number_of_edges() for graph in graphs] == [4, 5, 10]
+    assert [graph.number_of_edges() for graph in read] == [4, 5, 10]
 
 
 def test_snapshots_may_stand_in_one_json_file(tmp_path):

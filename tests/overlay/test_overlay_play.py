@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from gossiprec.graphs import measures, random_regular
 from gossiprec.overlay.play import first_heard, fraction_heard, time_to_meet
 from tests.properties.tapes import protocol, record
-from topologies import measures, random_regular
 
 
 def played(control):

@@ -10,12 +10,12 @@ import yaml
 from gossiprec.overlay.static import StaticViewOptions
 
 PAGE = (Path(__file__).parents[2] / "docs" / "topologies.md").read_text()
-BEFORE = "import topologies.registry as registry; registry._FAMILIES.clear()\n"
+BEFORE = "import gossiprec.graphs.registry as registry; registry._FAMILIES.clear()\n"
 RUN = """
 import numpy as np
 from gossiprec.overlay.view_options import ExchangeView
 from gossiprec.overlay.base import Setting
-from gossiprec.sim.presence import Presence
+from gossiprec.sim.availability import Presence
 found = registry._FAMILIES["caves"].graph({"n": 15}, {})
 assert found.number_of_edges() == 30, found.number_of_edges()
 options = Wander.Options(sampling="wander", size=4)
@@ -43,7 +43,7 @@ def test_its_sequence_is_one():
 
 
 def test_every_family_and_frozen_graph_is_named():
-    import topologies
+    from gossiprec import graphs
 
-    for name in (*topologies.families(), *topologies.frozen_names()):
+    for name in (*graphs.families(), *graphs.frozen_names()):
         assert f"`{name}`" in PAGE

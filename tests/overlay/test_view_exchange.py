@@ -11,7 +11,7 @@ from gossiprec.data.split import CheckIns, ItemSets, Transitions
 from gossiprec.errors import ScenarioError
 from gossiprec.overlay import SAMPLINGS
 from gossiprec.overlay.profiles import Profiles
-from gossiprec.sim.presence import Presence
+from gossiprec.sim.availability import Availability
 from tests.overlay.worlds_of_views import exchange, rounds
 
 VIEWS = {
@@ -28,11 +28,11 @@ def test_every_registered_sampling_is_played_here():
 @pytest.mark.parametrize("name", VIEWS)
 @given(n_nodes=st.integers(5, 12), seed=st.integers(0, 2**40), gone=st.sets(st.integers(0, 11), max_size=3))
 def test_views_hold_distinct_others_and_wakes_send_to_distinct_peers_of_them(name, n_nodes, seed, gone):
-    presence = Presence([node not in gone for node in range(n_nodes)], [np.zeros(0)] * n_nodes)
-    views = exchange(VIEWS[name], n_nodes, fanout=3, seed=seed, presence=presence)
+    availability = Availability([node not in gone for node in range(n_nodes)], [np.zeros(0)] * n_nodes)
+    views = exchange(VIEWS[name], n_nodes, fanout=3, seed=seed, availability=availability)
     for number in range(6):
         for node in range(n_nodes):
-            if not presence.is_online(node, number):
+            if not availability.is_online(node, number):
                 continue
             receivers = views.next_receivers(node, float(number))
             assert len(set(receivers)) == len(receivers) == min(3, len(views.views[node]))
@@ -104,9 +104,9 @@ def test_cyclon_entries_keep_their_age_on_the_way_and_the_nodes_own_is_new():
 
 
 def test_cyclon_removes_the_peers_that_it_finds_offline():
-    presence = Presence([True, False, True, True, True], [np.zeros(0)] * 5)
+    availability = Availability([True, False, True, True, True], [np.zeros(0)] * 5)
     held = [{1: -5.0, 2: -1.0, 3: 0.0}, *[{4: 0.0}] * 4]
-    cyclon = started({"sampling": "cyclon", "size": 3, "shuffle": 1}, 5, held, presence=presence)
+    cyclon = started({"sampling": "cyclon", "size": 3, "shuffle": 1}, 5, held, availability=availability)
     cyclon.next_receivers(0, 1.0)
 
     assert set(cyclon.views[0]) == {3, 4}  # 1 is away; 2, the oldest then, has swapped
@@ -137,8 +137,8 @@ def test_newscast_keeps_the_fresher_of_two_entries(seed):
 
 @pytest.mark.parametrize("name", VIEWS)
 def test_a_node_that_knows_nobody_is_introduced_to_one_who_is_online(name):
-    presence = Presence([True, False, False, True, False], [np.zeros(0)] * 5)
-    views = started(VIEWS[name], 5, [{}] * 5, presence=presence)
+    availability = Availability([True, False, False, True, False], [np.zeros(0)] * 5)
+    views = started(VIEWS[name], 5, [{}] * 5, availability=availability)
 
     assert views.next_receivers(0, 1.0) == [3] or name == "cyclon"
     assert 0 in views.views[3]
@@ -146,8 +146,8 @@ def test_a_node_that_knows_nobody_is_introduced_to_one_who_is_online(name):
 
 @pytest.mark.parametrize("name", VIEWS)
 def test_a_node_that_is_alone_sends_to_nobody(name):
-    presence = Presence([True, False, False, False, False], [np.zeros(0)] * 5)
-    views = exchange(VIEWS[name], 5, presence=presence)
+    availability = Availability([True, False, False, False, False], [np.zeros(0)] * 5)
+    views = exchange(VIEWS[name], 5, availability=availability)
 
     assert views.next_receivers(0, 1.0) == []
     assert views.views[0] == {}
@@ -156,10 +156,14 @@ def test_a_node_that_is_alone_sends_to_nobody(name):
 @pytest.mark.parametrize("name", ["newscast", "descriptors"])
 def test_a_peer_found_offline_comes_back_only_on_an_entry_that_is_newer(name):
     """Node 0 finds out that 1 is away, which 2 does not know, and passes on."""
-    presence = Presence([True, False, True], [np.zeros(0), np.array([5.0]), np.zeros(0)])
+    availability = Availability([True, False, True], [np.zeros(0), np.array([5.0]), np.zeros(0)])
     for seed in range(8):
         views = started(
-            {**VIEWS[name], "size": 2}, 3, [{1: -1.0, 2: 0.0}, {}, {1: 0.0}], presence=presence, seed=seed
+            {**VIEWS[name], "size": 2},
+            3,
+            [{1: -1.0, 2: 0.0}, {}, {1: 0.0}],
+            availability=availability,
+            seed=seed,
         )
         views.next_receivers(0, 1.0)
         if 1 not in views._found_offline[0]:  # Newscast drew 2

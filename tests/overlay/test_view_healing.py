@@ -6,21 +6,21 @@ import numpy as np
 import pytest
 
 from gossiprec.overlay.views import PeriodicRefresh, RandomViews
-from gossiprec.sim.presence import Presence
+from gossiprec.sim.availability import Availability
 
 N = 40
 
 
 def views(away, *, size=3, fanout=3, every=1, heals=True):
     """Return the receivers of 30 wakes of every node, the nodes `away` being away from the start."""
-    presence = Presence([node not in away for node in range(N)], [np.zeros(0)] * N)
+    availability = Availability([node not in away for node in range(N)], [np.zeros(0)] * N)
     made = RandomViews(
         N,
         size=size,
         fanout=fanout,
         refresh=PeriodicRefresh(N, every=every),
         seed=1,
-        presence=presence if heals else None,
+        availability=availability if heals else None,
     )
     return [[list(made.next_receivers(node, 0.5)) for _ in range(30)] for node in range(N)]
 

@@ -8,24 +8,24 @@ from pydantic import TypeAdapter
 from gossiprec.overlay import SAMPLINGS
 from gossiprec.overlay.base import Setting
 from gossiprec.overlay.view_options import ExchangeView
-from gossiprec.sim.presence import Presence
+from gossiprec.sim.availability import Availability
 
 
-def exchange(view, n_nodes, *, fanout=2, seed=1, presence=None, profiles=None):
+def exchange(view, n_nodes, *, fanout=2, seed=1, availability=None, profiles=None):
     """Return the overlay that a scenario's view names."""
     options = TypeAdapter(ExchangeView).validate_python(view)
-    setting = Setting(n_nodes, fanout, seed, presence or Presence.forever(n_nodes), profiles)
+    setting = Setting(n_nodes, fanout, seed, availability or Availability.forever(n_nodes), profiles)
     return SAMPLINGS[options.sampling](options, setting)
 
 
-def rounds(views, count, *, presence=None, first=0, seed=0):
+def rounds(views, count, *, availability=None, first=0, seed=0):
     """Let every node wake once a round, in an order drawn anew; return the (node, receivers) of each wake."""
     order = np.random.default_rng(seed)
     sent = []
     for number in range(first, first + count):
         for place, node in enumerate(order.permutation(views.n_nodes).tolist()):
             now = number + place / views.n_nodes
-            if presence is None or presence.is_online(node, now):
+            if availability is None or availability.is_online(node, now):
                 sent.append((node, list(views.next_receivers(node, now))))
             else:
                 views.missed(node, now)

@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 import yaml
 
-from gossiprec.compute.training import TrainingSettings
-from gossiprec.compute.treatment import NO_LIMIT, Treatment
+from gossiprec.compute.train.local_update import TrainingSettings
+from gossiprec.compute.train.node_settings import NO_LIMIT, NodeSettings
 from gossiprec.policies import POLICIES
 from gossiprec.scenario import load_scenario
 
@@ -32,9 +32,9 @@ def test_the_policy_of_the_page_lowers_the_limit_of_its_nodes():
     finally:
         POLICIES._members.clear()
         POLICIES._members.update(before)
-    treatment = Treatment.none(3)
+    node_settings = NodeSettings.none(3)
 
     policy = names["EarlyStop"](names["EarlyStopOptions"](updates=2), np.array([1]))
-    policy.treat(treatment, training=TrainingSettings(), updates=np.array([5, 5, 5]))
+    policy.configure(node_settings, training=TrainingSettings(), updates=np.array([5, 5, 5]))
 
-    assert treatment.most_updates.tolist() == [NO_LIMIT, 2, NO_LIMIT]
+    assert node_settings.most_updates.tolist() == [NO_LIMIT, 2, NO_LIMIT]

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from gossiprec.compute.training import TrainingSettings
-from gossiprec.compute.treatment import NO_LIMIT, Treatment
+from gossiprec.compute.train.local_update import TrainingSettings
+from gossiprec.compute.train.node_settings import NO_LIMIT, NodeSettings
 from gossiprec.errors import ScenarioError
 from gossiprec.models import MODELS
 from gossiprec.models.base import Layout
@@ -25,28 +25,28 @@ def policy(name, nodes=(1, 3, 4), **options):
 
 
 def treated(*policies, local_epochs=2):
-    treatment = Treatment.none(N)
+    node_settings = NodeSettings.none(N)
     for one in policies:
-        one.treat(treatment, training=TrainingSettings(local_epochs=local_epochs), updates=UPDATES)
-    return treatment
+        one.configure(node_settings, training=TrainingSettings(local_epochs=local_epochs), updates=UPDATES)
+    return node_settings
 
 
 def test_share_less_withholds_the_user_row_and_penalises_drift_on_its_nodes_only():
-    treatment = treated(policy("share-less", tau=0.5))
+    node_settings = treated(policy("share-less", tau=0.5))
 
-    assert treatment.hides_user.tolist() == [False, True, False, True, True, False]
-    assert treatment.drift_penalty.tolist() == [0, 0.5, 0, 0.5, 0.5, 0]
-    assert not treatment.clip_norm.any()
+    assert node_settings.hides_user.tolist() == [False, True, False, True, True, False]
+    assert node_settings.drift_penalty.tolist() == [0, 0.5, 0, 0.5, 0.5, 0]
+    assert not node_settings.clip_norm.any()
 
 
 def test_noise_is_calibrated_to_each_nodes_own_number_of_local_epochs():
-    treatment = treated(policy("dp-sgd", epsilon=10, clip_norm=3.0))
+    node_settings = treated(policy("dp-sgd", epsilon=10, clip_norm=3.0))
 
-    assert treatment.clip_norm.tolist() == [0, 3, 0, 3, 3, 0]
+    assert node_settings.clip_norm.tolist() == [0, 3, 0, 3, 3, 0]
     for node, updates in ((1, 20), (3, 40), (4, 50)):
-        noise = float(treatment.noise_multiplier[node])
+        noise = float(node_settings.noise_multiplier[node])
         assert 9.9999 < epsilon_of(noise, 2 * updates, 1e-6) <= 10
-    assert (treatment.most_updates == NO_LIMIT).all()
+    assert (node_settings.most_updates == NO_LIMIT).all()
 
 
 def test_a_node_that_never_trains_is_given_noise_all_the_same():
@@ -54,54 +54,56 @@ def test_a_node_that_never_trains_is_given_noise_all_the_same():
 
 
 def test_infinite_epsilon_clips_only():
-    treatment = treated(policy("dp-sgd", epsilon="inf"))
+    node_settings = treated(policy("dp-sgd", epsilon="inf"))
 
-    assert treatment.clip_norm[1] == 2.0
-    assert not treatment.noise_multiplier.any()
+    assert node_settings.clip_norm[1] == 2.0
+    assert not node_settings.noise_multiplier.any()
 
 
 def test_given_noise_stops_training_when_the_budget_is_spent():
-    treatment = treated(policy("dp-sgd", epsilon=10, noise_multiplier=5.0))
+    node_settings = treated(policy("dp-sgd", epsilon=10, noise_multiplier=5.0))
 
     most = most_epochs(5.0, 10.0, 1e-6) // 2
     assert 0 < most < 40
-    assert treatment.most_updates.tolist() == [NO_LIMIT, most, NO_LIMIT, most, most, NO_LIMIT]
-    assert treatment.noise_multiplier[1] == 5.0
+    assert node_settings.most_updates.tolist() == [NO_LIMIT, most, NO_LIMIT, most, most, NO_LIMIT]
+    assert node_settings.noise_multiplier[1] == 5.0
 
 
 def test_given_noise_without_a_budget_never_stops_training():
-    treatment = treated(policy("dp-sgd", epsilon="inf", noise_multiplier=0.5))
+    node_settings = treated(policy("dp-sgd", epsilon="inf", noise_multiplier=0.5))
 
-    assert (treatment.most_updates == NO_LIMIT).all()
-    assert treatment.noise_multiplier[3] == 0.5
+    assert (node_settings.most_updates == NO_LIMIT).all()
+    assert node_settings.noise_multiplier[3] == 0.5
 
 
 def test_steps_give_all_nodes_the_same_noise_and_the_same_end():
     one = policy("dp-sgd", epsilon=10, steps=61)
-    treatment = treated(one)
+    node_settings = treated(one)
 
-    assert treatment.most_updates[[1, 3, 4]].tolist() == [30, 30, 30]
-    assert len(set(treatment.noise_multiplier[[1, 3, 4]].tolist())) == 1
+    assert node_settings.most_updates[[1, 3, 4]].tolist() == [30, 30, 30]
+    assert len(set(node_settings.noise_multiplier[[1, 3, 4]].tolist())) == 1
     assert one.spent(np.minimum(UPDATES, 30)).epsilon[1] == pytest.approx(10, rel=1e-5)
 
 
 def test_spent_privacy_grows_with_the_updates_of_each_node():
     one = policy("dp-sgd", epsilon=10)
-    treatment = treated(one)
+    node_settings = treated(one)
 
     half, whole = one.spent(UPDATES // 2), one.spent(UPDATES)
 
     assert whole.nodes.tolist() == [1, 3, 4]
     assert whole.epsilon == pytest.approx([10, 10, 10], rel=1e-5)
-    expected = [epsilon_of(float(treatment.noise_multiplier[n]), int(UPDATES[n]), 1e-6) for n in (1, 3, 4)]
+    expected = [
+        epsilon_of(float(node_settings.noise_multiplier[n]), int(UPDATES[n]), 1e-6) for n in (1, 3, 4)
+    ]
     assert half.epsilon == pytest.approx(expected)
 
 
 def test_both_policies_can_be_used_together():
-    treatment = treated(policy("share-less", nodes=[0, 1]), policy("dp-sgd", nodes=[1, 2], epsilon=10))
+    node_settings = treated(policy("share-less", nodes=[0, 1]), policy("dp-sgd", nodes=[1, 2], epsilon=10))
 
-    assert treatment.hides_user.tolist() == [True, True, False, False, False, False]
-    assert treatment.kinds.tolist() == [1, 2, 2, 0, 0, 0]
+    assert node_settings.hides_user.tolist() == [True, True, False, False, False, False]
+    assert node_settings.kinds.tolist() == [1, 2, 2, 0, 0, 0]
 
 
 @pytest.mark.parametrize("name", ["share-less", "dp-sgd"])

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from gossiprec.compute.planner import Planner
-from gossiprec.compute.tables import APPRAISED
-from gossiprec.compute.tape import Event, Op, Tape
-from gossiprec.compute.treatment import NO_LIMIT
+from gossiprec.compute.plan.planner import Planner
+from gossiprec.compute.plan.tables import APPRAISED
+from gossiprec.compute.plan.tape import Event, Op, Tape
+from gossiprec.compute.train.node_settings import NO_LIMIT
 from gossiprec.protocols import PROTOCOLS
 from gossiprec.sim.engine import Engine
 from gossiprec.sim.latency import Latency
@@ -33,10 +33,10 @@ def record(control, *, law="constant", latency=0.0, loss=0.0, every=1e9, inline=
     engine = Engine(
         control=control,
         clock=control.clock,
-        transport=Transport(network, control.presence),
+        transport=Transport(network, control.availability),
         recorder=tape,
         wakes=control.wakes,
-        presence=control.presence,
+        availability=control.availability,
         mode=mode or ("inline" if inline else "step" if control.replies else "stretch"),
         steering=control if control.steers else None,
     )

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gossiprec.compute.tape import Event, with_resets
+from gossiprec.compute.plan.tape import Event, with_resets
 from tests.properties.tapes import Naive, Plans, first_values, per_pair, planner, protocol, record, waves
 
 views = st.one_of(

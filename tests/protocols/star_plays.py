@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from gossiprec.compute.tape import Event, Tape
+from gossiprec.compute.plan.tape import Event, Tape
+from gossiprec.sim.availability import Availability
 from gossiprec.sim.causes import LOSS
 from gossiprec.sim.engine import Engine
 from gossiprec.sim.network import lost
-from gossiprec.sim.presence import Presence
 from gossiprec.sim.transport import Transport
 from tests.properties.tapes import protocol
 
@@ -33,18 +33,18 @@ class Script:
         return [*receivers, *receivers] if sender in self._doubled else receivers
 
 
-def fedavg(n_users, seed=1, presence=None, **options):
+def fedavg(n_users, seed=1, availability=None, **options):
     """Return FedAvg whose merges weigh all clients alike."""
     control = protocol("fedavg", n_users, seed, **{"merge": "mean", **options})
-    if presence is not None:
-        control.presence = presence
+    if availability is not None:
+        control.availability = availability
     return control
 
 
 def away(n_nodes, **spans):
     """Return the presence of nodes that are all online, but for the spans (from, until) written for some."""
     times = {int(name[1:]): np.array(span, float) for name, span in spans.items()}
-    return Presence([True] * n_nodes, [times.get(node, np.zeros(0)) for node in range(n_nodes)])
+    return Availability([True] * n_nodes, [times.get(node, np.zeros(0)) for node in range(n_nodes)])
 
 
 def play(control, network, until=1000.0):
@@ -53,10 +53,10 @@ def play(control, network, until=1000.0):
     engine = Engine(
         control=control,
         clock=control.clock,
-        transport=Transport(network, control.presence),
+        transport=Transport(network, control.availability),
         recorder=tape,
         wakes=control.wakes,
-        presence=control.presence,
+        availability=control.availability,
         mode="step",
         steering=control if control.steers else None,
     )

@@ -11,9 +11,13 @@ def lines_of(control, network):
     return coordinator_lines(control, play(control, network))
 
 
-def buffered(n_users, *, presence=None, number=3, ask="all", **options):
+def buffered(n_users, *, availability=None, number=3, ask="all", **options):
     return fedavg(
-        n_users, presence=presence, rounds=number, ask=ask, aggregation={"name": "buffered", **options}
+        n_users,
+        availability=availability,
+        rounds=number,
+        ask=ask,
+        aggregation={"name": "buffered", **options},
     )
 
 
@@ -124,7 +128,7 @@ def test_an_answer_of_a_replaced_client_counts_or_is_discarded(late, weight):
 
 def test_fewer_clients_than_a_buffer_fill_it_when_all_have_answered():
     gone = {f"n{i}": [0.5, 50.0] for i in range(3)}
-    control = buffered(4, presence=away(5, **gone), buffer=3, concurrency=4, ask="online", number=3)
+    control = buffered(4, availability=away(5, **gone), buffer=3, concurrency=4, ask="online", number=3)
     lines = lines_of(control, Script(0.25))
 
     assert lines[:4] == [(1.0, [3]), (1.5, 3, 1.0), (1.5, [3]), (2.0, 3, 1.0)]
@@ -132,7 +136,7 @@ def test_fewer_clients_than_a_buffer_fill_it_when_all_have_answered():
 
 def test_when_nobody_is_there_the_coordinator_tries_again_later():
     gone = {f"n{i}": [0.5, 3.5] for i in range(3)}
-    control = buffered(3, presence=away(4, **gone), buffer=1, concurrency=2, ask="online", give_up=2.0)
+    control = buffered(3, availability=away(4, **gone), buffer=1, concurrency=2, ask="online", give_up=2.0)
 
     assert [(time, len(some)) for time, some in asked(lines_of(control, Script(0.25)))][:3] == [
         (1.0, 0),

@@ -8,9 +8,9 @@ import pytest
 from tests.protocols.star_plays import LOST, Script, away, coordinator_lines, fedavg, play
 
 
-def rounds(n_users, network, *, presence=None, number=2, participation=1.0, ask="all", **options):
+def rounds(n_users, network, *, availability=None, number=2, participation=1.0, ask="all", **options):
     control = fedavg(
-        n_users, presence=presence, rounds=number, participation=participation, ask=ask, round=options
+        n_users, availability=availability, rounds=number, participation=participation, ask=ask, round=options
     )
     return coordinator_lines(control, play(control, network))
 
@@ -103,20 +103,20 @@ def test_an_answer_of_which_the_network_makes_copies_counts_once():
 
 
 def test_what_is_sent_to_a_client_that_is_away_is_given_up():
-    lines = rounds(3, Script(0.25), presence=away(4, n1=[0.5, 2.0]), give_up=3.0)
+    lines = rounds(3, Script(0.25), availability=away(4, n1=[0.5, 2.0]), give_up=3.0)
 
     assert lines[:4] == [(1.0, [0, 1, 2]), (1.5, 0, 1.0), (1.5, 2, 1.0), (4.0, [0, 1, 2])]
 
 
 def test_clients_that_are_away_need_not_be_asked():
-    lines = rounds(4, Script(0.25), presence=away(5, n1=[0.5, 1.5], n3=[1.6, 9.0]), ask="online")
+    lines = rounds(4, Script(0.25), availability=away(5, n1=[0.5, 1.5], n3=[1.6, 9.0]), ask="online")
 
     assert [line[1] for line in lines if len(line) == 2] == [[0, 2, 3], [0, 1, 2]]
 
 
 def test_a_round_that_finds_nobody_asks_again_at_its_deadline():
     everybody = {"n0": [0.5, 5.0], "n1": [0.5, 5.0]}
-    lines = rounds(2, Script(0.25), presence=away(3, **everybody), ask="online", deadline=3.0, number=3)
+    lines = rounds(2, Script(0.25), availability=away(3, **everybody), ask="online", deadline=3.0, number=3)
 
     assert [line for line in lines if len(line) == 2] == [(1.0, []), (4.0, []), (7.0, [0, 1])]
 
@@ -125,9 +125,9 @@ def test_a_round_that_finds_nobody_asks_again_at_its_deadline():
 def test_whoever_is_away_changes_only_who_takes_his_place(participation):
     """Sixteen clients, of which 0 is away in every round but the first."""
 
-    def asked(presence):
+    def asked(availability):
         lines = rounds(
-            16, Script(0.0), presence=presence, ask="online", participation=participation, number=30
+            16, Script(0.0), availability=availability, ask="online", participation=participation, number=30
         )
         return [set(line[1]) for line in lines if len(line) == 2]
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gossiprec.compute.planner import SMALL
+from gossiprec.compute.plan.planner import SMALL
 from gossiprec.sim.latency import Latency
 from gossiprec.sim.laws import Exponential
 from gossiprec.sim.network import Network

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from pydantic import ValidationError
 
-from gossiprec.compute.tape import Event
+from gossiprec.compute.plan.tape import Event
 from tests.properties.tapes import (
     Naive,
     Plans,

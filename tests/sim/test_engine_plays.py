@@ -8,12 +8,12 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from gossiprec.compute.tape import Event
-from gossiprec.sim import stretch
+from gossiprec.compute.plan.tape import Event
+from gossiprec.sim import event_batch
+from gossiprec.sim.availability import Availability
 from gossiprec.sim.causes import LOSS, OFFLINE, RECEIVER_OFFLINE, RUN_ENDED
 from gossiprec.sim.engine import Engine
 from gossiprec.sim.network import lost
-from gossiprec.sim.presence import Presence
 from gossiprec.sim.transport import Transport
 
 
@@ -83,16 +83,16 @@ class Trace:
                 self.drop(time, node, message, cause)
 
 
-def play(script, *, wakes=1, mode="step", until=100.0, presence=None, held=False):
+def play(script, *, wakes=1, mode="step", until=100.0, availability=None, held=False):
     trace = Trace()
-    presence = presence or Presence.forever(3)
+    availability = availability or Availability.forever(3)
     engine = Engine(
         control=script,
         clock=script,
-        transport=Transport(script, presence, held=held),
+        transport=Transport(script, availability, held=held),
         recorder=trace,
         wakes=wakes,
-        presence=presence,
+        availability=availability,
         mode=mode,
     )
     script.engine = engine
@@ -228,18 +228,18 @@ def test_the_garbage_collector_is_left_as_it_was(enabled):
 def test_kinds_of_events_are_those_of_the_tape():
     """The tape, the engine and the compiled planner write them as plain numbers."""
     assert [Event.WAKE, Event.DELIVER, Event.DROP] == [0, 1, 2]
-    assert [stretch.WAKE, stretch.DELIVER, stretch.DROP] == [0, 1, 2]
+    assert [event_batch.WAKE, event_batch.DELIVER, event_batch.DROP] == [0, 1, 2]
 
 
 def away(node, *times):
     """Node `node` of three goes and comes at the given times."""
-    return Presence([True] * 3, [np.array(times if k == node else (), float) for k in range(3)])
+    return Availability([True] * 3, [np.array(times if k == node else (), float) for k in range(3)])
 
 
 @both
 def test_the_clock_of_a_node_that_is_away_rings_in_vain_and_goes_on(mode):
     script = Script([[1.0, 1.0, 1.0], [9.0] * 3, [9.0] * 3], peers={0: [1]}, delays=[0.5, 0.5])
-    played = play(script, wakes=3, until=5.0, presence=away(0, 1.5, 2.5), mode=mode)
+    played = play(script, wakes=3, until=5.0, availability=away(0, 1.5, 2.5), mode=mode)
 
     assert sorted(played.lines) == [
         (1.0, "wake", 0, [1]),
@@ -256,7 +256,7 @@ def test_the_clock_of_a_node_that_is_away_rings_in_vain_and_goes_on(mode):
 def test_what_arrives_at_a_node_that_is_away_is_lost(mode):
     script = Script([[1.0], [2.0], [9.0]], peers={0: [1], 1: [2]}, delays=[0.5, 0.5])
 
-    assert play(script, presence=away(1, 1.5, 1.75), mode=mode).lines[:3] == [
+    assert play(script, availability=away(1, 1.5, 1.75), mode=mode).lines[:3] == [
         (1.0, "wake", 0, [1]),
         (1.5, "drop", 1, 0, RECEIVER_OFFLINE),
         (2.0, "wake", 1, [2]),
@@ -267,7 +267,7 @@ def test_what_arrives_at_a_node_that_is_away_is_lost(mode):
 def test_what_is_held_is_delivered_on_return_in_the_order_of_sending(mode):
     script = Script([[1.0], [9.0], [1.2]], peers={0: [1], 2: [1]}, delays=[0.5, 0.1])
 
-    assert play(script, presence=away(1, 1.25, 4.0), held=True, mode=mode).lines == [
+    assert play(script, availability=away(1, 1.25, 4.0), held=True, mode=mode).lines == [
         (1.0, "wake", 0, [1]),
         (1.2, "wake", 2, [1]),
         (4.0, "deliver", 1, 0, []),
@@ -280,7 +280,7 @@ def test_what_is_held_is_delivered_on_return_in_the_order_of_sending(mode):
 def test_what_still_waits_when_nothing_else_can_happen_is_given_up(mode):
     script = Script([[1.0], [2.0], [3.0]], peers={0: [1, 2], 2: [0]}, delays=[0.5, 0.5, 0.5])
 
-    played = play(script, presence=away(1, 1.25, 70.0), held=True, mode=mode)
+    played = play(script, availability=away(1, 1.25, 70.0), held=True, mode=mode)
 
     assert (
         played.lines

@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gossiprec.sim.sharing import Sharing
+from gossiprec.sim.fair_share import FairShare
 from tests.sim.worlds_of_messages import fair_sharing
 
 
 def ends(starts, *, up, down, sizes, cuts=None):
     """Return when each transfer (time, sender, receiver) ends, and whether it is whole."""
-    sharing = Sharing(np.array(up, float), np.array(down, float), np.array(sizes, float), compiled=False)
+    sharing = FairShare(np.array(up, float), np.array(down, float), np.array(sizes, float), compiled=False)
     time, sender, receiver = (np.array(column) for column in zip(*starts, strict=True))
     cut = np.full(len(starts), math.inf) if cuts is None else np.array(cuts)
     ticket, when, whole = sharing.carry(

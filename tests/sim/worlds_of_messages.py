@@ -6,16 +6,16 @@ import math
 
 import numpy as np
 
-from gossiprec.compute.tape import Tape
+from gossiprec.compute.plan.tape import Tape
+from gossiprec.sim.availability import Availability
 from gossiprec.sim.clock import WakeClock
+from gossiprec.sim.compute_time import Work
 from gossiprec.sim.engine import Engine
+from gossiprec.sim.fair_share import FairShare
 from gossiprec.sim.latency import Latency, MatrixLatency
 from gossiprec.sim.laws import Constant, Exponential, Uniform
 from gossiprec.sim.network import Network, Partition
-from gossiprec.sim.presence import Presence
-from gossiprec.sim.sharing import Sharing
 from gossiprec.sim.transport import Transport
-from gossiprec.sim.work import Work
 
 N = 5
 
@@ -53,12 +53,12 @@ def latency_of(kind, seed):
 
 def presence_of(changes):
     """Return a presence from lists of gaps between changes; None: always online."""
-    return Presence([len(gaps) % 2 == 0 for gaps in changes], [np.cumsum(gaps) for gaps in changes])
+    return Availability([len(gaps) % 2 == 0 for gaps in changes], [np.cumsum(gaps) for gaps in changes])
 
 
 def played(world, mode, *, every=2.0, compiled=False):
     """Play a random world; return its tape as rows, and how far each stretch reached."""
-    seed, presence = world["seed"], presence_of(world["changes"])
+    seed, availability = world["seed"], presence_of(world["changes"])
     n, up, down = N, world["up"], world["down"]
     network = Network(
         n,
@@ -71,7 +71,7 @@ def played(world, mode, *, every=2.0, compiled=False):
     )
     sharing = None
     if up is not None:
-        sharing = Sharing(np.full(n, up), np.full(n, down), np.arange(1.0, n + 1.0), compiled=compiled)
+        sharing = FairShare(np.full(n, up), np.full(n, down), np.arange(1.0, n + 1.0), compiled=compiled)
     work = None
     if world["compute"]:
         none = np.zeros(n, np.bool_)
@@ -82,11 +82,11 @@ def played(world, mode, *, every=2.0, compiled=False):
         control=Pushing(),
         clock=WakeClock(range(n), mean=1.0, law=world["clock"], seed=seed),
         transport=Transport(
-            network, presence, held=world["held"], in_order=world["in_order"], sharing=sharing
+            network, availability, held=world["held"], in_order=world["in_order"], sharing=sharing
         ),
         recorder=tape,
         wakes=world["wakes"],
-        presence=presence,
+        availability=availability,
         work=work,
         mode=mode,
     )

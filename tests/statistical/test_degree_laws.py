@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-import topologies
+from gossiprec import graphs
 
 LEVEL = 0.001
 
@@ -23,7 +23,7 @@ def degrees(graph):
 
 def test_degrees_of_a_random_graph_are_binomial():
     """Chi-square on 20 graphs of 200 nodes, p = 0.1; being connected excludes next to nothing (n p = 20)."""
-    found = np.concatenate([degrees(topologies.erdos_renyi(200, 0.1, seed)) for seed in range(20)])
+    found = np.concatenate([degrees(graphs.erdos_renyi(200, 0.1, seed)) for seed in range(20)])
     law = stats.binom(199, 0.1)
     edges = [0, *range(13, 29), 200]
     expected = len(found) * np.diff([law.cdf(edge - 1) for edge in edges])
@@ -44,7 +44,7 @@ def test_degrees_of_preferential_attachment_follow_the_power_law_of_the_literatu
     ----------
     B. Bollobas, O. Riordan, J. Spencer, G. Tusnady, "The degree sequence of a scale-free random graph process", 2001.
     """
-    found = np.concatenate([degrees(topologies.barabasi_albert(2000, 3, seed)) for seed in range(20)])
+    found = np.concatenate([degrees(graphs.barabasi_albert(2000, 3, seed)) for seed in range(20)])
 
     assert found.mean() == 2 * 3 * (2000 - 3) / 2000
     for k in (5, 10, 20, 40):
@@ -53,8 +53,8 @@ def test_degrees_of_preferential_attachment_follow_the_power_law_of_the_literatu
 
 
 def test_hubs_are_larger_than_in_a_random_graph_of_the_same_size():
-    hubs = topologies.barabasi_albert(500, 3, 1)
-    even = topologies.erdos_renyi(500, 2 * hubs.number_of_edges() / (500 * 499) + 0.004, 1)
+    hubs = graphs.barabasi_albert(500, 3, 1)
+    even = graphs.erdos_renyi(500, 2 * hubs.number_of_edges() / (500 * 499) + 0.004, 1)
 
     assert degrees(hubs).max() > 2 * degrees(even).max()
 
@@ -66,7 +66,7 @@ def test_blocks_are_linked_as_often_as_stated():
     """
     inside = between = 0
     for seed in range(20):
-        graph = topologies.stochastic_block(100, seed, blocks=4, within=0.3, between=0.05)
+        graph = graphs.stochastic_block(100, seed, blocks=4, within=0.3, between=0.05)
         same = [a // 25 == b // 25 for a, b in graph.edges]
         inside, between = inside + sum(same), between + len(same) - sum(same)
 
@@ -80,11 +80,10 @@ def test_each_link_of_the_lattice_is_rewired_with_the_stated_probability():
     A rewired link lands on a place of the lattice with probability below 6 / 193: 0.03 of p. The deviation is at most
     sqrt(0.25 / 12000) = 0.0046; the tolerance is five of them plus 0.03 p.
     """
-    lattice = {frozenset(edge) for edge in topologies.ring(200, 6).edges}
+    lattice = {frozenset(edge) for edge in graphs.ring(200, 6).edges}
     for p in (0.05, 0.3, 0.8):
         kept = [
-            len(lattice & {frozenset(edge) for edge in topologies.watts_strogatz(200, 6, p, seed).edges})
-            / 600
+            len(lattice & {frozenset(edge) for edge in graphs.watts_strogatz(200, 6, p, seed).edges}) / 600
             for seed in range(20)
         ]
         assert np.mean(kept) == pytest.approx(1 - p, abs=0.023 + 0.03 * p)
@@ -92,7 +91,7 @@ def test_each_link_of_the_lattice_is_rewired_with_the_stated_probability():
 
 def test_a_little_rewiring_shortens_paths_and_leaves_clustering():
     """Watts and Strogatz (1998), Figure 2: at p = 0.01, n = 1000, k = 10 paths are a fifth, clustering nine tenths."""
-    ring, world = topologies.ring(1000, 10), topologies.watts_strogatz(1000, 10, 0.01, 1)
+    ring, world = graphs.ring(1000, 10), graphs.watts_strogatz(1000, 10, 0.01, 1)
 
     assert nx.average_shortest_path_length(world) < 0.3 * nx.average_shortest_path_length(ring)
     assert nx.average_clustering(world) > 0.9 * nx.average_clustering(ring)
@@ -105,7 +104,7 @@ def test_neighbours_in_random_regular_graphs_are_uniform():
     """
     counts = np.zeros((8, 8))
     for seed in range(2000):
-        for a, b in topologies.random_regular(8, 3, seed).edges:
+        for a, b in graphs.random_regular(8, 3, seed).edges:
             counts[min(a, b), max(a, b)] += 1
     found = stats.chisquare(counts[np.triu_indices(8, 1)])
 

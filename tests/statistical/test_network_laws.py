@@ -9,10 +9,10 @@ import pytest
 from scipy import stats
 
 from gossiprec.rng import normals, purpose_id
+from gossiprec.sim.availability import Availability
 from gossiprec.sim.latency import Latency
 from gossiprec.sim.laws import Constant, Empirical, Exponential, Lognormal, Uniform, Weibull
 from gossiprec.sim.network import Network
-from gossiprec.sim.presence import Presence
 from gossiprec.sim.sessions import Alternating, Periodic
 
 LEVEL = 0.001
@@ -126,11 +126,11 @@ SESSIONS = {
 def test_stationary_sessions_have_the_same_share_online_at_every_time(online, offline, online_at):
     """4,000 independent nodes: deviation sqrt(p (1 - p) / 4000), at most 0.0079; five of them."""
     nodes = np.arange(4000)
-    presence = Presence(*Alternating(online, offline, stationary=True).lives(nodes, 10.0, 1))
+    availability = Availability(*Alternating(online, offline, stationary=True).lives(nodes, 10.0, 1))
 
     share = online.mean / (online.mean + offline.mean)
     deviation = math.sqrt(share * (1 - share) / 4000)
-    assert presence.online_at(online_at).mean() == pytest.approx(share, abs=5 * deviation)
+    assert availability.online_at(online_at).mean() == pytest.approx(share, abs=5 * deviation)
 
 
 def test_sessions_that_begin_with_the_run_last_as_the_law_says():
@@ -154,9 +154,11 @@ def test_more_nodes_shift_nobodys_sessions():
 
 
 def test_nights_come_every_period():
-    presence = Presence(*Periodic(period=10.0, begin=0.0, end=4.0, jitter=0.0).lives(np.arange(2), 25.0, 1))
+    availability = Availability(
+        *Periodic(period=10.0, begin=0.0, end=4.0, jitter=0.0).lives(np.arange(2), 25.0, 1)
+    )
 
-    assert [presence.is_online(0, t) for t in (0.0, 3.9, 4.0, 9.9, 10.0, 14.0, 23.0, 24.0)] == [
+    assert [availability.is_online(0, t) for t in (0.0, 3.9, 4.0, 9.9, 10.0, 14.0, 23.0, 24.0)] == [
         0,
         0,
         1,

@@ -11,10 +11,11 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from gossiprec.compute.executors.fused.gaussian import fill_noise, new_words
-from gossiprec.compute.executors.fused.jit import kernel
-from gossiprec.compute.noise import GROUP, LANES, gaussian_noise, noise_row
+from gossiprec.compute.train.noise import noise_row
 from gossiprec.models.base import Layout
+from gossiprec.numerics.gaussian import fill_noise, new_words
+from gossiprec.numerics.jit import kernel
+from gossiprec.numerics.noise import GROUP, LANES, gaussian_noise
 
 LEVEL = 0.001
 N = 100 * GROUP

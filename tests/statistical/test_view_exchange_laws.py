@@ -13,10 +13,10 @@ import numpy as np
 import pytest
 
 from gossiprec.data.split import ItemSets
+from gossiprec.graphs.likeness import taste_likeness
 from gossiprec.overlay.profiles import Profiles
-from gossiprec.sim.presence import Presence
+from gossiprec.sim.availability import Availability
 from tests.overlay.worlds_of_views import exchange, in_degrees, rounds
-from topologies.likeness import taste_likeness
 
 N = 200
 VIEWS = {
@@ -97,13 +97,13 @@ def test_views_heal_after_half_of_the_nodes_have_left(name):
     the others are still one connected network.
     """
     left = np.arange(N) % 2 == 1
-    presence = Presence([True] * N, [np.array([40.0]) if gone else np.zeros(0) for gone in left])
-    views = exchange(VIEWS[name], N, presence=presence)
-    rounds(views, 40, presence=presence)
+    availability = Availability([True] * N, [np.array([40.0]) if gone else np.zeros(0) for gone in left])
+    views = exchange(VIEWS[name], N, availability=availability)
+    rounds(views, 40, availability=availability)
     held = [np.mean([left[peer] for peer in views.views[node]]) for node in range(0, N, 2)]
     assert np.mean(held) > 0.4
 
-    rounds(views, 30, presence=presence, first=40)
+    rounds(views, 30, availability=availability, first=40)
     stayed = range(0, N, 2)
     assert not any(left[peer] for node in stayed for peer in views.views[node])
     assert np.mean([len(views.views[node]) for node in stayed]) > 0.99 * views.size
@@ -115,9 +115,9 @@ def test_views_heal_after_half_of_the_nodes_have_left(name):
 def test_those_who_return_are_known_again(name):
     """Odd nodes are away from 20 to 40; 20 rounds later they are held as often as others, within a fifth."""
     away = [np.array([20.0, 40.0]) if node % 2 else np.zeros(0) for node in range(N)]
-    presence = Presence([True] * N, away)
-    views = exchange(VIEWS[name], N, presence=presence)
-    rounds(views, 60, presence=presence)
+    availability = Availability([True] * N, away)
+    views = exchange(VIEWS[name], N, availability=availability)
+    rounds(views, 60, availability=availability)
     held = in_degrees(views)
 
     assert held[1::2].sum() == pytest.approx(held[0::2].sum(), rel=0.2)

@@ -5,10 +5,10 @@ from __future__ import annotations
 import yaml
 
 from gossiprec.cli.study_progress import Tally
-from gossiprec.study.conduct import Conduct
 from gossiprec.study.folder import StudyFolder
 from gossiprec.study.load import load_study
 from gossiprec.study.plan import make_plan
+from gossiprec.study.runner import StudyRunner
 from gossiprec.study.task import perform
 
 SINGLE = {"name": "cda", "who": "single", "community_size": 3, "momentum": 0.9, "reference_items": 9}
@@ -57,7 +57,7 @@ def in_turn(tasks):
 def carried_out(plan, path, *, start=in_turn, other_code="refuse"):
     """Carry out what is not finished; return the conduct."""
     folder = StudyFolder(path)
-    conduct = Conduct(plan, folder)
+    conduct = StudyRunner(plan, folder)
     with folder.locked():
         conduct.carry_out(conduct.take_stock(other_code=other_code), start, Tally(str))
     return conduct

@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 from small_studies import COALITION, SINGLE, carried_out, planned
 
-from gossiprec.metrics.measure_names import Measure
+from gossiprec.measures.names import Measure
 from gossiprec.study.rows import measured
 
 KEYS = [("single", "ndcg", 0.9, 3), ("single", "ndcg", 0.0, 3), ("coalition-5%", "ndcg", 0.9, 3)]

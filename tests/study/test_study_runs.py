@@ -13,8 +13,8 @@ from gossiprec import simulate
 from gossiprec.cli.study_progress import Tally
 from gossiprec.errors import LogError, ResourceError
 from gossiprec.study import folder as folder_module
-from gossiprec.study.conduct import Conduct
 from gossiprec.study.folder import StudyFolder
+from gossiprec.study.runner import StudyRunner
 from gossiprec.study.task import Done
 
 
@@ -186,7 +186,7 @@ def test_what_is_under_way_is_ended_when_the_study_is(tmp_path):
             raise KeyboardInterrupt
 
     folder = StudyFolder(tmp_path / "out")
-    conduct = Conduct(planned(tmp_path), folder)
+    conduct = StudyRunner(planned(tmp_path), folder)
     holding = []  # or the generator would be closed for want of a reference
 
     def start(tasks):

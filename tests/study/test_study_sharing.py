@@ -7,7 +7,7 @@ import csv
 from small_studies import BASE, COALITION, FANOUT, SINGLE, WHO, carried_out, planned
 
 from gossiprec.scenario import load_scenario
-from gossiprec.study.sharing import keys_of, share
+from gossiprec.study.deduplication import keys_of, share
 
 
 def shared(*observers):

@@ -7,18 +7,14 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
-import numpy.typing as npt
 
-from gossiprec.compute.appraisal import Candidates, performance, weight_kept
-from gossiprec.compute.arena import Arena
-from gossiprec.compute.program import Program
-from gossiprec.compute.training import LocalData, TrainingSettings
-from gossiprec.compute.treatment import Treatment
+from gossiprec.arrays import F32, I32, I64
+from gossiprec.compute.plan.program import Program
+from gossiprec.compute.store.arena import Arena
+from gossiprec.compute.train.local_update import LocalData, TrainingSettings
+from gossiprec.compute.train.node_settings import NodeSettings
+from gossiprec.compute.train.performance_merge import Candidates, performance, weight_kept
 from gossiprec.models.base import Layout, Model
-
-F32 = npt.NDArray[np.float32]
-I64 = npt.NDArray[np.int64]
-I32 = npt.NDArray[np.int32]
 
 
 @dataclass(frozen=True)
@@ -31,7 +27,7 @@ class Workload:
     data: LocalData
     arena: Arena
     seed: int
-    treatment: Treatment
+    node_settings: NodeSettings
     candidates: Candidates | None = None
     """For merging by performance; None: the protocol never asks for it."""
 
@@ -58,7 +54,7 @@ class Executor(ABC):
 
     @classmethod
     def lacks(
-        cls, model: Model, training: TrainingSettings, storage: str, treatment: Treatment
+        cls, model: Model, training: TrainingSettings, storage: str, node_settings: NodeSettings
     ) -> str | None:
         """Return what keeps the executor from running this model so trained, stored and treated, or None."""
         return None

@@ -23,13 +23,14 @@ from torch import Tensor
 from torch.func import functional_call, grad, vmap
 from torch.optim.adam import adam
 
+from gossiprec.arrays import F32, I32, I64, U32
 from gossiprec.compute.executors import EXECUTORS
-from gossiprec.compute.executors.base import F32, I32, I64, Executor, Workload
+from gossiprec.compute.executors.base import Executor, Workload
 from gossiprec.compute.executors.reference import hold_items, local_batches, one_torch_thread
-from gossiprec.compute.noise import noise_row
-from gossiprec.compute.program import Program
-from gossiprec.compute.rounding import U32, merge_keys, update_keys
-from gossiprec.compute.treatment import Kind
+from gossiprec.compute.plan.program import Program
+from gossiprec.compute.store.keys import merge_keys, update_keys
+from gossiprec.compute.train.node_settings import Kind
+from gossiprec.compute.train.noise import noise_row
 from gossiprec.errors import ResourceError
 from gossiprec.models.base import Layout
 
@@ -71,7 +72,7 @@ class BatchedExecutor(Executor):
         self._module = work.model.module(work.layout).to(self._device)
         self._gradient = vmap(grad(self._loss))
         self._clipped = vmap(self._clipped_sum)
-        self._kinds = work.treatment.kinds
+        self._kinds = work.node_settings.kinds
         self._stack_rows = max(1, _STACK_BYTES[self._device.type] // (4 * work.layout.row_size))
 
     def run(self, program: Program, tasks: I64) -> None:
@@ -170,7 +171,7 @@ class BatchedExecutor(Executor):
             some = slice(max(n, 2))
             batch = [part[some, k] for part in lessons]
             if stack.kind == Kind.PRIVATE:
-                clip = self._put(self.work.treatment.clip_norm[stack.node[some]])
+                clip = self._put(self.work.node_settings.clip_norm[stack.node[some]])
                 parts = self._clipped(_named(self._module, parameters[some]), user[some], *[*batch, clip])
             else:
                 parts = self._gradient(_named(self._module, parameters[some]), user[some], *batch)
@@ -219,8 +220,8 @@ class BatchedExecutor(Executor):
 
     def _make_private(self, gradient: Tensor, nodes: I64, step: int, weights: Tensor) -> None:
         """Add noise to sums of clipped gradients and divide them by the batch sizes, in place."""
-        work, treatment = self.work, self.work.treatment
-        scale = treatment.noise_multiplier[nodes] * treatment.clip_norm[nodes]
+        work, node_settings = self.work, self.work.node_settings
+        scale = node_settings.noise_multiplier[nodes] * node_settings.clip_norm[nodes]
         taken = work.arena.steps[nodes] + step
         for place in np.flatnonzero(scale).tolist():
             noise = noise_row(work.layout, work.seed, int(nodes[place]), int(taken[place]))
@@ -234,7 +235,7 @@ class BatchedExecutor(Executor):
     ) -> None:
         """Add the gradient of the drift penalty, in place: items of the batch, or under DP-SGD all items."""
         layout = self.work.layout
-        pull = self._put(2 * self.work.treatment.drift_penalty[stack.node[some]])[:, None]
+        pull = self._put(2 * self.work.node_settings.drift_penalty[stack.node[some]])[:, None]
         touched = torch.ones(len(now), layout.n_items, dtype=torch.bool, device=now.device)
         if stack.kind == Kind.ANCHORED:
             items, weights = batch[0].long(), batch[2]

@@ -8,12 +8,13 @@ from contextlib import contextmanager
 import numpy as np
 import torch
 
+from gossiprec.arrays import F32, I32, I64
 from gossiprec.compute.executors import EXECUTORS
-from gossiprec.compute.executors.base import F32, I32, I64, Executor, Workload
-from gossiprec.compute.noise import noise_row
-from gossiprec.compute.program import Program
-from gossiprec.compute.rounding import merge_keys, update_keys
-from gossiprec.compute.training import draw_order, draw_samples
+from gossiprec.compute.executors.base import Executor, Workload
+from gossiprec.compute.plan.program import Program
+from gossiprec.compute.store.keys import merge_keys, update_keys
+from gossiprec.compute.train.local_update import draw_order, draw_samples
+from gossiprec.compute.train.noise import noise_row
 from gossiprec.models.base import Layout
 
 
@@ -103,10 +104,10 @@ class _Learner:
         ]
         self._user = torch.from_numpy(work.layout.user_index(np.array([node])))
         self._optimizer = self._make_optimizer()
-        treatment = work.treatment
-        self._drift_penalty = float(treatment.drift_penalty[node])
-        self._clip_norm = float(treatment.clip_norm[node])
-        self._noise_multiplier = float(treatment.noise_multiplier[node])
+        node_settings = work.node_settings
+        self._drift_penalty = float(node_settings.drift_penalty[node])
+        self._clip_norm = float(node_settings.clip_norm[node])
+        self._noise_multiplier = float(node_settings.noise_multiplier[node])
 
     def train(self, row: F32, update: int) -> None:
         """Run one local update on `row`, in place."""

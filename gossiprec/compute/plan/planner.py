@@ -1,0 +1,279 @@
+"""The planner: a stretch of tape becomes tasks, ordered by their data dependencies into waves."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from gossiprec.arrays import F32, F64, I8, I32, I64, Bools
+from gossiprec.compute.plan import tables
+from gossiprec.compute.plan.program import Program
+from gossiprec.compute.plan.tape import Behaviour, Event, Op, Segment, Tape
+
+SMALL = 20_000
+"""Messages below which a run does not wait for a compiler."""
+
+
+@dataclass(frozen=True)
+class Sightings:
+    """What pools of observers see, in execution order: one row per (pool, delivered message).
+
+    Attributes
+    ----------
+    pool, victim, row, message : ndarray of int32, shape (n_sightings,)
+        Pool `pool` saw the version in arena row `row`, sent by node `victim`; each pair at most once in a wave.
+    """
+
+    pool: I32
+    victim: I32
+    row: I32
+    message: I32
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Tasks and sightings of a stretch of tape, in waves.
+
+    Attributes
+    ----------
+    order : ndarray of int64, shape (n_tasks,)
+        Tasks by wave, within a wave the costliest first.
+    task_offsets, sighting_offsets : ndarray of int64, shape (n_waves + 1,)
+        Wave w runs tasks ``order[task_offsets[w]:task_offsets[w + 1]]``, and likewise its sightings.
+    """
+
+    program: Program
+    order: I64
+    task_offsets: I64
+    sightings: Sightings
+    sighting_offsets: I64
+
+
+class Planner:
+    """The state that links one stretch of tape to the next, as plain tables.
+
+    Parameters
+    ----------
+    roles : ndarray of int, shape (n_nodes,)
+        Index into `behaviours`, per node.
+    behaviours : sequence of Behaviour
+    weights : ndarray of float64, shape (n_nodes,)
+        Weight of each node's models in a merge.
+    most_updates : ndarray of int64, shape (n_nodes,)
+        Local updates after which a node trains no more.
+    cost : ndarray of float64, shape (n_nodes,)
+        Relative cost of a node's local update, in units of one merge.
+    pools_of : ndarray of bool, shape (n_nodes, n_pools)
+        Which pools of observers see what a node receives.
+    inline : bool
+        Messages arrive the moment they are sent and have no event of their own.
+    spare_rows : int
+        Versions kept besides the nodes' current ones before queued merges are carried out early.
+    expected_messages : int
+        Decides whether the loop is worth compiling.
+    keeps_first : bool
+        Rows n_nodes .. 2 n_nodes - 1 hold every node's first version for good, to be reset to.
+    """
+
+    def __init__(
+        self,
+        *,
+        roles: npt.NDArray[np.integer[Any]],
+        behaviours: Sequence[Behaviour],
+        weights: F64,
+        most_updates: I64,
+        cost: F64,
+        pools_of: Bools,
+        inline: bool,
+        spare_rows: int,
+        expected_messages: int,
+        keeps_first: bool = False,
+    ) -> None:
+        n_nodes = len(roles)
+        self._cost = cost
+        self._weights = weights
+        self._pools_of = pools_of
+        self._inline = inline
+        self._soft_limit = n_nodes * (2 if keeps_first else 1) + spare_rows
+        self._behaviours = _behaviour_table(behaviours)
+        self._mixing = np.array([b.mixing if Op.MIX in b.on_wake else 0.0 for b in behaviours])
+        self._loop = _loop(expected_messages)
+        self._nodes = np.full((n_nodes, 8), tables.NONE, np.int32)
+        self._nodes[:, tables.CURRENT] = np.arange(n_nodes)
+        self._nodes[:, tables.UPDATES] = 0
+        self._nodes[:, tables.ROLE] = roles
+        self._nodes[:, tables.LIMIT] = most_updates
+        self._rows = np.zeros((0, 3), np.int32)
+        self._free = np.zeros(0, np.int32)
+        self._messages = np.zeros((0, 4), np.int32)
+        self._keeps = np.zeros(0, np.float32)
+        self._mass = np.zeros((n_nodes, 2))
+        self._counters = np.zeros(9, np.int64)
+        self._pool_waves = np.zeros((pools_of.shape[1], n_nodes), np.int32)
+        self._pools_seen = np.zeros((0, pools_of.shape[1]), np.bool_)
+        self._grow_rows(self._soft_limit + 4 * n_nodes + 64)
+        self._rows[:n_nodes, tables.NEEDED] = 1
+        self._counters[tables.FRESH] = n_nodes
+        if keeps_first:
+            self._rows[n_nodes : 2 * n_nodes, tables.NEEDED] = 1
+            self._counters[tables.FRESH] = 2 * n_nodes
+
+    @property
+    def capacity(self) -> int:
+        """Arena rows that the plans so far may name."""
+        return len(self._rows)
+
+    @property
+    def rows_used(self) -> int:
+        """Arena rows ever written: what the arena takes in memory."""
+        return int(self._counters[tables.FRESH])
+
+    @property
+    def current(self) -> I64:
+        """Arena row of every node's version, shape (n_nodes,)."""
+        return self._nodes[:, tables.CURRENT].astype(np.int64)
+
+    @property
+    def updates(self) -> I64:
+        """Local updates of every node so far, shape (n_nodes,)."""
+        return self._nodes[:, tables.UPDATES].astype(np.int64)
+
+    def state(self) -> dict[str, Any]:
+        """Return all that links the next stretch of tape to those before, for a checkpoint: references, no copies."""
+        return {name: getattr(self, f"_{name}") for name in _STATE}
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Go on where another planner of the same run was when it gave its :meth:`state`."""
+        for name in _STATE:
+            setattr(self, f"_{name}", state[name])
+
+    @property
+    def needed_rows(self) -> I64:
+        """Arena rows whose versions are still needed, ascending."""
+        return np.flatnonzero(self._rows[:, tables.NEEDED] > 0)
+
+    def warm_up(self) -> None:
+        """Plan an empty tape: compiles the loop if it is to be compiled."""
+        self.plan(Tape().cut())
+
+    def plan(self, segment: Segment) -> Plan:
+        """Plan a stretch of tape; afterwards every node's row is its current model.
+
+        Queued merges are carried out at the end, so a plan may be followed by an evaluation.
+        """
+        n_messages = segment.first_message + len(segment.receiver)
+        self._messages = _grown(self._messages, n_messages)
+        self._keeps = _grown(self._keeps, n_messages)
+        self._pools_seen = _grown(self._pools_seen, n_messages)
+        counters = self._counters
+        counters[[tables.TASKS, tables.MERGES, tables.SIGHTINGS]] = 0
+        counters[tables.BASE_WAVE] = counters[tables.LAST_WAVE]
+        output = self._output_tables(segment)
+        event, sent = 0, segment.first_message
+        while True:
+            event, sent = self._loop(
+                event, segment.kind, segment.node, segment.message, segment.count, segment.factor,
+                segment.receiver, segment.first_message, sent, self._inline, True, self._soft_limit, self._behaviours,
+                self._mixing, self._nodes, self._rows, self._messages, self._keeps, self._weights, self._mass,
+                self._free, counters, self._pools_of, self._pool_waves, self._pools_seen, *output,
+            )  # fmt: skip
+            if event == len(segment.kind):
+                return self._in_waves(*output)
+            self._grow_rows(2 * self.capacity)
+
+    def _output_tables(self, segment: Segment) -> tuple[npt.NDArray[Any], ...]:
+        """Return empty task, end, merge, weight and sighting tables, long enough for any outcome."""
+        delivered = segment.receiver if self._inline else segment.node[segment.kind == Event.DELIVER]
+        n_mixes = len(segment.kind) if self._mixing.any() else 0
+        n_merges = int(self._counters[tables.QUEUED]) + len(delivered) + n_mixes
+        n_tasks = 2 * len(segment.kind) + len(segment.receiver) + n_merges
+        n_sightings = int(self._pools_of.sum(axis=1)[delivered].sum())
+        return (
+            np.empty((n_tasks, 5), np.int32),
+            np.empty(n_tasks, np.int64),
+            np.empty((n_merges, 2), np.int32),
+            np.empty(n_merges, np.float32),
+            np.empty((n_sightings, 5), np.int32),
+        )
+
+    def _in_waves(self, tasks: I32, ends: I64, merges: I32, keep: F32, sightings: I32) -> Plan:
+        """Cut the tables to what was filled and sort by wave."""
+        n_tasks, n_merges, n_sightings = self._counters[:3]
+        tasks, merges, sightings = tasks[:n_tasks], merges[:n_merges], sightings[:n_sightings]
+        offsets = np.concatenate([[0], ends[:n_tasks]]).astype(np.int64)
+        program = Program(
+            node=tasks[:, tables.NODE].copy(),
+            source=tasks[:, tables.SOURCE].copy(),
+            target=tasks[:, tables.TARGET].copy(),
+            update=tasks[:, tables.UPDATE].copy(),
+            merge_offsets=offsets,
+            merge_row=merges[:, 0].copy(),
+            merge_keep=keep[:n_merges].copy(),
+            merge_message=merges[:, 1].copy(),
+        )
+        cost = np.where(program.update >= 0, self._cost[program.node], 0.0) + np.diff(offsets)
+        wave = tasks[:, tables.WAVE]
+        order = np.lexsort((-cost, wave))
+        seen_wave = sightings[:, tables.SEEN_WAVE]
+        seen = np.argsort(seen_wave, kind="stable")
+        first, last = self._counters[tables.BASE_WAVE] + 1, self._counters[tables.LAST_WAVE] + 1
+        edges = np.arange(first, last + 1)
+        return Plan(
+            program=program,
+            order=order.astype(np.int64),
+            task_offsets=np.searchsorted(wave[order], edges).astype(np.int64),
+            sightings=Sightings(
+                pool=sightings[seen, tables.POOL_ID],
+                victim=sightings[seen, tables.VICTIM],
+                row=sightings[seen, tables.SEEN_ROW],
+                message=sightings[seen, tables.SEEN_MESSAGE],
+            ),
+            sighting_offsets=np.searchsorted(seen_wave[seen], edges).astype(np.int64),
+        )
+
+    def _grow_rows(self, capacity: int) -> None:
+        """Make room for `capacity` rows; the ring of free rows is laid out anew from its head."""
+        head, count = self._counters[[tables.FREE_HEAD, tables.FREE_COUNT]]
+        waiting = np.roll(self._free, -head)[:count]
+        self._rows = _grown(self._rows, capacity)
+        self._free = _grown(waiting, capacity)
+        self._counters[tables.FREE_HEAD] = 0
+
+
+_STATE = ("nodes", "rows", "free", "messages", "keeps", "mass", "counters", "pool_waves", "pools_seen")
+"""The tables that change in the course of a run; the others follow from the scenario."""
+
+
+def _grown(table: npt.NDArray[Any], length: int) -> npt.NDArray[Any]:
+    """Return the table with at least `length` rows, the new ones zero; grows by half to keep copies rare."""
+    if len(table) >= length:
+        return table
+    grown = np.zeros((max(length, len(table) * 3 // 2), *table.shape[1:]), table.dtype)
+    grown[: len(table)] = table
+    return grown
+
+
+def _behaviour_table(behaviours: Sequence[Behaviour]) -> I8:
+    """Return the operations as numbers, shape (n_roles, 2 kinds of event, longest), padded with Op.NOTHING."""
+    lists = [[b.on_wake, b.on_receive] for b in behaviours]
+    longest = max(len(ops) for pair in lists for ops in pair)
+    table = np.zeros((len(lists), 2, longest), np.int8)
+    for role, pair in enumerate(lists):
+        for event, ops in enumerate(pair):
+            table[role, event, : len(ops)] = ops
+    return table
+
+
+def _loop(expected_messages: int) -> Callable[..., tuple[int, int]]:
+    """Return the planner's loop: as it stands for a small run, compiled for a large one."""
+    from gossiprec.compute.plan import planning
+
+    if expected_messages < SMALL:
+        return planning.plan_events
+    from gossiprec.numerics.jit import kernel
+
+    return kernel(planning.plan_events)  # type: ignore[no-any-return]

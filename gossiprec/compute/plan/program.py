@@ -1,0 +1,58 @@
+"""Programs: what the planner hands to an executor, as plain arrays."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from gossiprec.arrays import F32, I32, I64, Bools
+
+
+@dataclass(frozen=True)
+class Program:
+    """Tasks in an order in which each could be run alone; the plan says which are independent.
+
+    A task reads the node's version at `source`, merges the delivered versions into it one after the other, runs a local
+    update if it has one, and leaves the result at `target` (equal to `source` when nobody else needs the old version).
+
+    Attributes
+    ----------
+    node, source, target : ndarray of int32, shape (n_tasks,)
+        `source` and `target` are rows of the arena.
+    update : ndarray of int32, shape (n_tasks,)
+        Number of the node's local update, from 0; -1: merge only.
+    merge_offsets : ndarray of int64, shape (n_tasks + 1,)
+        Task t merges entries ``merge_offsets[t]:merge_offsets[t + 1]``, in this order.
+    merge_row, merge_message : ndarray of int32, shape (n_merges,)
+        Arena row of the delivered version, and the message that brought it.
+    merge_keep : ndarray of float32, shape (n_merges,)
+        Weight that the receiver's value keeps: ``new = keep * own + (1 - keep) * received``; 0 adopts the received one;
+        negative: the executor finds it by performance (:mod:`gossiprec.compute.train.performance_merge`).
+    found : ndarray of float32, shape (n_merges,)
+        Filled by the executor: what an appraised version was worth to its receiver; NaN for other merges.
+    refused : ndarray of bool, shape (n_tasks,)
+        Filled by the executor: the task's last merge was appraised, neither version was worth anything, and the task
+        did not train: its update keeps its number, and so its draws.
+    """
+
+    node: I32
+    source: I32
+    target: I32
+    update: I32
+    merge_offsets: I64
+    merge_row: I32
+    merge_keep: F32
+    merge_message: I32
+    found: F32 = field(init=False)
+    refused: Bools = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "found", np.full(len(self.merge_row), np.nan, np.float32))
+        object.__setattr__(self, "refused", np.zeros(len(self.node), np.bool_))
+
+    @classmethod
+    def empty(cls) -> Program:
+        """Return a program without tasks."""
+        none = np.zeros(0, np.int32)
+        return cls(none, none, none, none, np.zeros(1, np.int64), none, np.zeros(0, np.float32), none)

@@ -1,0 +1,301 @@
+"""The tape: what the control plane hands to the data plane, as plain integers.
+
+One row is one event. The control plane appends; it never sees a tensor. What an event *does* to models is said once
+per run by :class:`Behaviour`, so the tape stays three integers a wake.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from enum import IntEnum
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from gossiprec.arrays import F64, I32
+
+
+class Event(IntEnum):
+    """Kinds of tape rows."""
+
+    WAKE = 0
+    """A node woke; it sent `count` messages."""
+    DELIVER = 1
+    """A message arrived; its receiver sent `count` messages."""
+    DROP = 2
+    """A message was lost on its way."""
+    RESET = 3
+    """A node went back to its first version; its optimizer's state stays."""
+
+
+class Op(IntEnum):
+    """What a node does with models, in the order a behaviour lists it."""
+
+    NOTHING = 0
+    TRAIN = 1
+    """Run a local update."""
+    PUSH = 2
+    """Snapshot the node's version and send it in the event's messages."""
+    BLEND = 3
+    """Merge the received version by weights: own / (own + sender's)."""
+    ADOPT = 4
+    """Take the received version; the own user row stays."""
+    POOL = 5
+    """Average, by the senders' weights, what has arrived since the node's last push."""
+    APPRAISE = 6
+    """Merge the received version by how well it and the own one do on the node's validation items."""
+    MIX = 7
+    """Give the version of the node's last push its share of what has been pooled since (:attr:`Behaviour.mixing`)."""
+
+
+@dataclass(frozen=True)
+class Behaviour:
+    """What the nodes of one role do on a wake and on a receive.
+
+    Attributes
+    ----------
+    on_wake, on_receive : tuple of Op
+    mixing : float
+        For `Op.MIX`: the share, above 0 and to 1, of fully weighted answers in the new version. With weights w and
+        factors s (:attr:`Segment.factor`) it is ``mixing * sum(w s) / sum(w)``; the pushed version keeps the rest.
+    """
+
+    on_wake: tuple[Op, ...]
+    on_receive: tuple[Op, ...]
+    mixing: float = 1.0
+
+
+@dataclass(frozen=True)
+class Misses:
+    """Clocks that rang in vain.
+
+    Attributes
+    ----------
+    time : ndarray of float64, shape (n,)
+    node, cause : ndarray of int32, shape (n,)
+        The cause as the log numbers it.
+    """
+
+    time: F64
+    node: I32
+    cause: I32
+
+
+@dataclass(frozen=True)
+class Segment:
+    """A stretch of tape.
+
+    Attributes
+    ----------
+    kind, node, message, count : ndarray of int32, shape (n_events,)
+        `node` woke or is the receiver; `message` is the one that arrived or was lost, -1 for a wake; `count` is how
+        many messages the node sent in answer.
+    time : ndarray of float64, shape (n_events,)
+    ready : ndarray of float64, shape (n_events,)
+        When the node had done what the event made it do, and sent its messages: `time`, unless computing takes time.
+    cause : ndarray of int32, shape (n_events,)
+        Why a message was lost, as the log numbers it; -1 for other events.
+    queued : ndarray of float64, shape (n_events,)
+        Time that a delivered message lost to others on shared bandwidth.
+    factor : ndarray of float64, shape (n_events,) or (0,)
+        By what the sender's weight is multiplied in the merge of each delivery, from 0 (it is seen, and changes
+        nothing) to 1; without elements where all are 1.
+    sender, receiver : ndarray of int32, shape (n_messages,)
+        The messages sent in this stretch, in order; their ids continue from `first_message`.
+    misses : Misses
+    """
+
+    kind: I32
+    node: I32
+    message: I32
+    count: I32
+    time: F64
+    ready: F64
+    cause: I32
+    queued: F64
+    factor: F64
+    sender: I32
+    receiver: I32
+    first_message: int
+    misses: Misses
+
+    @property
+    def sent_at(self) -> F64:
+        """Virtual time at which each message was sent, shape (n_messages,)."""
+        return np.repeat(self.ready, self.count)
+
+
+_COLUMNS = ("kind", "node", "message", "count", "time", "ready", "cause", "queued")
+
+
+def joined(stretches: Sequence[Segment]) -> Segment:
+    """Return consecutive stretches of tape as one."""
+
+    def all_of(name: str) -> npt.NDArray[Any]:
+        return np.concatenate([getattr(stretch, name) for stretch in stretches])
+
+    def factors(stretch: Segment) -> F64:
+        return stretch.factor if len(stretch.factor) else np.ones(len(stretch.kind))
+
+    misses = [stretch.misses for stretch in stretches]
+    weighted = any(len(stretch.factor) for stretch in stretches)
+    return Segment(
+        **{name: all_of(name) for name in (*_COLUMNS, "sender", "receiver")},
+        factor=np.concatenate([factors(stretch) for stretch in stretches]) if weighted else np.zeros(0),
+        first_message=stretches[0].first_message,
+        misses=Misses(
+            *[np.concatenate([getattr(m, name) for m in misses]) for name in ("time", "node", "cause")]
+        ),
+    )
+
+
+def with_resets(segment: Segment, time: F64, node: I32) -> Segment:
+    """Return the stretch with nodes reset at given times, ascending, before whatever else happens then."""
+    if not len(time):
+        return segment
+    at = np.searchsorted(segment.time, time, side="left")
+    fill: dict[str, Any] = {
+        "kind": Event.RESET,
+        "node": node,
+        "message": -1,
+        "count": 0,
+        "cause": -1,
+        "queued": 0.0,
+    }
+    fill |= {"time": time, "ready": time}
+    columns: dict[str, Any] = {
+        name: np.insert(getattr(segment, name), at, values) for name, values in fill.items()
+    }
+    if len(segment.factor):
+        columns["factor"] = np.insert(segment.factor, at, 1.0)
+    return replace(segment, **columns)
+
+
+class Happenings(Protocol):
+    """A stretch of events in order, as columns of a segment."""
+
+    @property
+    def receiver(self) -> I32:
+        """Receivers of all messages sent."""
+
+
+class Tape:
+    """A growing tape, cut into segments as it is consumed.
+
+    It grows event by event (:meth:`wake`, :meth:`deliver`, :meth:`drop`) or by a stretch of events at a time
+    (:meth:`extend`); not in both ways between two cuts.
+    """
+
+    def __init__(self) -> None:
+        self.n_messages = 0
+        self._first_message = 0
+        self._clear()
+
+    def _clear(self) -> None:
+        self._rows: list[int] = []  # four of each event; lists grow several times faster than arrays
+        self._times: list[float] = []
+        self._receivers: list[int] = []
+        self._ready: dict[
+            int, float
+        ] = {}  # what follows is kept for the few events that have it, by their place
+        self._causes: dict[int, int] = {}
+        self._queued: dict[int, float] = {}
+        self._factors: dict[int, float] = {}
+        self._missed: list[int] = []  # node and cause of each
+        self._missed_at: list[float] = []
+        self._blocks: list[Happenings] = []
+
+    def wake(self, time: float, node: int, receivers: Sequence[int], ready: float | None = None) -> None:
+        """Append a wake of `node`, which sends one message to each of `receivers`, when it is `ready`."""
+        count = len(receivers)
+        if ready is not None and ready != time:
+            self._ready[len(self._times)] = ready
+        self._rows += (0, node, -1, count)
+        self._times.append(time)
+        self._receivers += receivers
+        self.n_messages += count
+
+    def miss(self, time: float, node: int, cause: int) -> None:
+        """Append a ring of the node's clock in vain."""
+        self._missed += (node, cause)
+        self._missed_at.append(time)
+
+    def deliver(
+        self,
+        time: float,
+        receiver: int,
+        message: int,
+        receivers: Sequence[int] = (),
+        ready: float | None = None,
+        queued: float = 0.0,
+    ) -> None:
+        """Append the arrival of `message` at `receiver`, which sends one message to each of `receivers`."""
+        if ready is not None and ready != time:
+            self._ready[len(self._times)] = ready
+        if queued:
+            self._queued[len(self._times)] = queued
+        self._rows += (1, receiver, message, len(receivers))
+        self._times.append(time)
+        self._receivers += receivers
+        self.n_messages += len(receivers)
+
+    def weigh(self, factor: float) -> None:
+        """Multiply the weight of the delivery that was appended last."""
+        self._factors[len(self._times) - 1] = factor
+
+    def drop(self, time: float, receiver: int, message: int, cause: int = 0) -> None:
+        """Append the loss of `message` on its way to `receiver`."""
+        self._causes[len(self._times)] = cause
+        self._rows += (2, receiver, message, 0)
+        self._times.append(time)
+
+    def extend(self, happenings: Happenings) -> None:
+        """Append a stretch of events."""
+        self._blocks.append(happenings)
+        self.n_messages += len(happenings.receiver)
+
+    def cut(self) -> Segment:
+        """Return everything since the last cut."""
+        columns = self._from_blocks() if self._blocks else self._from_rows()
+        node, cause = np.array(self._missed, np.int32).reshape(-1, 2).T.copy()
+        segment = Segment(
+            **columns,
+            factor=_with(np.ones(len(self._times)), self._factors) if self._factors else np.zeros(0),
+            sender=np.repeat(columns["node"], columns["count"]),
+            first_message=self._first_message,
+            misses=Misses(np.array(self._missed_at, np.float64), node, cause),
+        )
+        self._first_message = self.n_messages
+        self._clear()
+        return segment
+
+    def _from_rows(self) -> dict[str, npt.NDArray[Any]]:
+        kind, node, message, count = np.array(self._rows, np.int32).reshape(-1, 4).T.copy()
+        time = np.array(self._times, np.float64)
+        return {
+            "kind": kind, "node": node, "message": message, "count": count, "time": time,
+            "ready": _with(time, self._ready),
+            "cause": _with(np.full(len(time), -1, np.int32), self._causes),
+            "queued": _with(np.zeros(len(time)), self._queued),
+            "receiver": np.array(self._receivers, np.int32),
+        }  # fmt: skip
+
+    def _from_blocks(self) -> dict[str, npt.NDArray[Any]]:
+        assert not self._times, "a tape grows by events or by stretches between two cuts, not by both"
+        if len(self._blocks) == 1:
+            return {name: getattr(self._blocks[0], name) for name in (*_COLUMNS, "receiver")}
+        return {
+            name: np.concatenate([getattr(block, name) for block in self._blocks])
+            for name in (*_COLUMNS, "receiver")
+        }
+
+
+def _with(column: npt.NDArray[Any], values: dict[int, Any]) -> npt.NDArray[Any]:
+    """Return the column with some values replaced, by their places."""
+    if not values:
+        return column
+    changed = column.copy()
+    changed[list(values.keys())] = list(values.values())
+    return changed

@@ -1,0 +1,1 @@
+"""Where model versions live."""

@@ -1,0 +1,212 @@
+"""Who is online when: a scenario's churn, known before the run."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from gossiprec.arrays import F64, I64
+from gossiprec.emulation.assembly.laws import make_law
+from gossiprec.emulation.assembly.tables import node_ids, read_records
+from gossiprec.errors import ScenarioError
+from gossiprec.protocols import Protocol
+from gossiprec.rng import generator, purpose_id
+from gossiprec.scenario import Scenario
+from gossiprec.scenario.churn import PeriodicSessions, TraceSessions
+from gossiprec.scenario.sections import NodeFraction, Nodes
+from gossiprec.sim.availability import Availability
+from gossiprec.sim.laws import Uniform
+from gossiprec.sim.sessions import Alternating, Lives, Periodic, within
+
+JOIN, LEAVE = purpose_id("join"), purpose_id("leave")
+MOST_CHANGES = 20_000_000
+HEADERS = [("node", "time", "online"), ("node", "from", "until")]
+
+
+def make_availability(scenario: Scenario, protocol: Protocol, note: Callable[[str], None]) -> Availability:
+    """Return when each node is online; a coordinator always is.
+
+    Parameters
+    ----------
+    note : callable
+        Is told what the user should know, such as a trace that is repeated.
+
+    Raises
+    ------
+    ScenarioError
+        If a file does not fit, or the churn leaves nobody to talk to.
+    """
+    churn = scenario.churn
+    if churn.plain:
+        return Availability.forever(protocol.n_nodes)
+    n_users, horizon = protocol.n_users, protocol.horizon
+    starts = [True] * protocol.n_nodes
+    changes = [np.zeros(0)] * protocol.n_nodes
+    last_seen = np.full(n_users, math.inf)  # when a node is last online, if it goes for good
+    taken = np.zeros(n_users, np.bool_)
+    for number, options in enumerate(churn.sessions):
+        key = f"churn.sessions.{number}"
+        nodes, (online, times), for_good = _sessions(options, key, n_users, horizon, scenario.seed, note)
+        if taken[nodes].any():
+            twice = nodes[taken[nodes]][0]
+            raise ScenarioError(f"{key}: node {twice} has sessions by an earlier entry; a node takes one")
+        taken[nodes] = True
+        for node, is_online, row in zip(nodes.tolist(), online.tolist(), times, strict=True):
+            starts[node], changes[node] = is_online, row
+            if for_good and not is_online ^ bool(len(row) % 2):
+                last_seen[node] = row[-1] if len(row) else 0.0
+    begin, end = (_for_good(getattr(churn, key), key, n_users, scenario.seed) for key in ("join", "leave"))
+    for node in np.flatnonzero((begin > 0.0) | np.isfinite(end)).tolist():
+        if begin[node] >= end[node] and np.isfinite(end[node]):
+            raise ScenarioError(
+                f"churn: node {node} leaves at {end[node]:g}, but joins at {begin[node]:g} only"
+            )
+        starts[node], changes[node] = within(starts[node], changes[node], begin[node], end[node])
+    availability = Availability(starts, changes)
+    _refuse_impossible(availability, np.minimum(last_seen, end), horizon)
+    return availability
+
+
+def _sessions(
+    options: Any, key: str, n_users: int, horizon: float, seed: int, note: Callable[[str], None]
+) -> tuple[I64, Lives, bool]:
+    """Return the nodes that an entry is about, their sessions, and whether the last state is one for good."""
+    if isinstance(options, TraceSessions):
+        nodes, lives = _traced(options, key, n_users, horizon, note)
+        return nodes, lives, options.end == "hold"
+    nodes = _chosen(options.nodes, n_users, seed, "session-nodes")
+    law: Periodic | Alternating
+    if isinstance(options, PeriodicSessions):
+        law = Periodic(options.period, options.offline_from, options.offline_until, options.jitter)
+        cycle = options.period
+    else:
+        online, offline = (
+            make_law(getattr(options, part), f"{key}.{part}", positive=True) for part in ("online", "offline")
+        )
+        law = Alternating(online, offline, options.start == "stationary")
+        cycle = online.mean + offline.mean
+    _refuse_countless(len(nodes) * horizon / cycle, key)
+    return nodes, law.lives(nodes, horizon, seed), False
+
+
+def _refuse_countless(cycles: float, key: str) -> None:
+    if 2.0 * cycles > MOST_CHANGES:
+        raise ScenarioError(
+            f"{key}: nodes would come and go {2.0 * cycles:.2g} times; make sessions longer or the run shorter "
+            f"(at most {MOST_CHANGES:,})"
+        )
+
+
+def _chosen(nodes: Nodes, n_users: int, seed: int, purpose: str) -> I64:
+    """Return the node ids that an entry names; a larger part contains a smaller one."""
+    if nodes == "all":
+        return np.arange(n_users)
+    if isinstance(nodes, NodeFraction):
+        order = generator(seed, purpose).permutation(n_users)
+        return np.sort(order[: max(1, round(nodes.fraction * n_users))])
+    return np.unique(np.array(nodes, np.int64))
+
+
+def _for_good(entries: Any, key: str, n_users: int, seed: int) -> F64:
+    """Return when each node joins (0: from the start) or leaves (inf: never)."""
+    joins = key == "join"
+    when = np.full(n_users, 0.0 if joins else math.inf)
+    for number, entry in enumerate(entries):
+        nodes = _chosen(entry.nodes, n_users, seed, f"{key}-nodes")
+        at = entry.at if isinstance(entry.at, float) else None
+        law = Uniform(at, at) if at is not None else Uniform(entry.at.low, entry.at.high)
+        times = law.draw(seed, number, nodes, JOIN if joins else LEAVE)
+        when[nodes] = np.maximum(when[nodes], times) if joins else np.minimum(when[nodes], times)
+    return when
+
+
+def _traced(
+    options: TraceSessions, key: str, n_users: int, horizon: float, note: Callable[[str], None]
+) -> tuple[I64, Lives]:
+    """Return the sessions that a file holds, over the whole run."""
+    path, where = options.trace, f"{key}.trace"
+    header, rows = read_records(path, where, HEADERS)
+    if not len(rows):
+        raise ScenarioError(f"{where}: {path} holds no session, must hold at least one")
+    numbers = rows[:, 1:]
+    if not (np.isfinite(numbers) & (numbers >= 0.0)).all():
+        raise ScenarioError(f"{where}: {path}: times must be finite numbers, 0 or more")
+    ids = node_ids(rows[:, 0], path, where, n_users)
+    span = float(rows[:, 1].max() if header == HEADERS[0] else rows[:, 2].max())
+    if span <= 0.0:
+        raise ScenarioError(f"{where}: {path} ends at time 0, must reach over some time")
+    if span < horizon:
+        if options.end == "refuse":
+            raise ScenarioError(
+                f"{where}: {path} ends at {span:g}, but the run lasts until {horizon:g}; "
+                "write end: repeat or end: hold, or shorten the run"
+            )
+        ending = "repeated" if options.end == "repeat" else "held in its last state"
+        note(f"{where}: the trace ends at {span:g}, the run at {horizon:g}: it is {ending}")
+    nodes = np.unique(ids)
+    _refuse_countless(len(rows) * max(1.0, horizon / span), key)
+    lives = []
+    for node in nodes.tolist():
+        mine = rows[ids == node]
+        states = _stated(mine, path, where) if header == HEADERS[0] else _spells(mine, path, where)
+        lives.append(_repeated(*states, span, horizon) if options.end == "repeat" else states)
+    return nodes, (np.array([online for online, _ in lives], np.bool_), [times for _, times in lives])
+
+
+def _stated(rows: F64, path: str, key: str) -> tuple[bool, F64]:
+    """Return a node's sessions from rows (node, time, online)."""
+    rows = rows[np.argsort(rows[:, 1], kind="stable")]
+    if not np.isin(rows[:, 2], (0.0, 1.0)).all():
+        raise ScenarioError(f"{key}: {path}: node {rows[0, 0]:g}: online must be 0 or 1")
+    if (np.diff(rows[:, 1]) == 0.0).any():
+        raise ScenarioError(f"{key}: {path}: node {rows[0, 0]:g} has two rows for the same time")
+    times, states = rows[:, 1], rows[:, 2] == 1.0
+    starts = bool(states[0]) if times[0] == 0.0 else not states[0]
+    changed = states != np.append(starts, states[:-1])
+    return starts, times[changed]
+
+
+def _spells(rows: F64, path: str, key: str) -> tuple[bool, F64]:
+    """Return a node's sessions from rows (node, from, until)."""
+    rows = rows[np.argsort(rows[:, 1], kind="stable")]
+    flat = rows[:, 1:].ravel()
+    if (rows[:, 1] >= rows[:, 2]).any() or (np.diff(flat) < 0.0).any():
+        raise ScenarioError(
+            f"{key}: {path}: node {rows[0, 0]:g}: sessions must end after they begin and not overlap"
+        )
+    keep = np.ones(len(flat), np.bool_)
+    joint = np.flatnonzero(np.diff(flat) == 0.0)  # one session begins where another ends
+    keep[joint] = keep[joint + 1] = False
+    flat = flat[keep]
+    return (True, flat[1:]) if flat[0] == 0.0 else (False, flat)
+
+
+def _repeated(online: bool, times: F64, span: float, horizon: float) -> tuple[bool, F64]:
+    """Return sessions that begin again after every span."""
+    times = times[times < span]
+    if len(times) % 2:
+        times = np.append(times, span)  # back to the first state
+    rounds = np.arange(int(horizon / span) + 1) * span
+    whole = (rounds[:, None] + times).ravel()
+    return online, whole[whole <= horizon]
+
+
+def _refuse_impossible(availability: Availability, last_seen: F64, horizon: float) -> None:
+    """Refuse churn under which nothing could ever be learnt together, or everybody is gone before the end."""
+    n_users = len(last_seen)
+    if last_seen.max() < horizon:
+        raise ScenarioError(
+            f"churn: all {n_users} nodes are away for good from time {last_seen.max():g} on, but the run lasts until "
+            f"{horizon:g}; let some stay, or shorten the run"
+        )
+    time, _, online = availability.log()
+    steps = np.cumsum(2 * online[time <= horizon].astype(np.int64) - 1)
+    together = int(availability.starts_online.sum() + max(0, steps.max(initial=0)))
+    if together < 2:
+        raise ScenarioError(
+            f"churn: of {len(availability.changes)} nodes never more than {together} are online at the same time, "
+            f"until the end at {horizon:g}; at least two must be, to exchange anything"
+        )

@@ -1,0 +1,1 @@
+"""A run: the schedule of its events, what carries them out, reports, checkpoints, and its end."""

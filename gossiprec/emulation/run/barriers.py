@@ -1,0 +1,46 @@
+"""What a protocol has been told of its models' values, barrier by barrier: with it events can be played again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from gossiprec.arrays import F32, I32
+
+Told: TypeAlias = tuple[I32, I32, F32]
+"""Receivers, senders, and what the models were worth."""
+
+_NOTHING: Told = (np.zeros(0, np.int32), np.zeros(0, np.int32), np.zeros(0, np.float32))
+
+
+class BarrierRecord:
+    """The lessons of a run, in order: twelve bytes for each model appraised."""
+
+    def __init__(self) -> None:
+        self._parts: list[Told] = []
+        self._ends: list[int] = []
+
+    def add(self, lesson: Told) -> None:
+        """Note what was told at the next barrier."""
+        self._parts.append(lesson)
+        self._ends.append((self._ends[-1] if self._ends else 0) + len(lesson[0]))
+
+    def __iter__(self) -> Iterator[Told]:
+        receiver, sender, found = self._joined()
+        for low, high in zip([0, *self._ends[:-1]], self._ends, strict=True):
+            yield receiver[low:high], sender[low:high], found[low:high]
+
+    def state(self) -> dict[str, Any]:
+        """Return all of them, for a checkpoint."""
+        return {"told": list(self._joined()), "ends": np.array(self._ends, np.int64)}
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Take over what :meth:`state` gave."""
+        self._parts, self._ends = [tuple(state["told"])], state["ends"].tolist()
+
+    def _joined(self) -> Told:
+        receiver, sender, found = (np.concatenate(some) for some in zip(_NOTHING, *self._parts, strict=True))
+        self._parts = [(receiver, sender, found)]
+        return self._parts[0]

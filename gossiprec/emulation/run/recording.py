@@ -1,0 +1,286 @@
+"""The event log of a run, written from the tape."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from gossiprec.arrays import F64, I32, I64, U8, Bools
+from gossiprec.compute.plan.tape import Behaviour, Event, Segment
+from gossiprec.emulation.assembly.conditions import training_events
+from gossiprec.eventlog import EventWriter
+from gossiprec.eventlog.schema import DROP_CAUSES, MISS_CAUSES, NO_PEER
+from gossiprec.sim.availability import Availability
+
+
+@dataclass
+class Traffic:
+    """What became of messages and rings so far."""
+
+    delivered: int = 0
+    dropped: Counter[str] = field(default_factory=Counter)
+    missed: Counter[str] = field(default_factory=Counter)
+    delay: float = 0.0
+    queued: float = 0.0
+    sent: int = 0
+
+    def count(self, segment: Segment, *, delays: F64, queued: F64) -> None:
+        """Add a stretch of tape, and its deliveries."""
+        self.sent += len(segment.receiver)
+        self.delivered += len(delays)
+        self.delay += float(delays.sum())
+        self.queued += float(queued.sum())
+        for cause, name in enumerate(DROP_CAUSES):
+            self.dropped[name] += int((segment.cause == cause).sum())
+        for cause, name in enumerate(MISS_CAUSES):
+            self.missed[name] += int((segment.misses.cause == cause).sum())
+
+    def state(self) -> dict[str, Any]:
+        """Return all counts, for a checkpoint."""
+        return {**vars(self), "dropped": dict(self.dropped), "missed": dict(self.missed)}
+
+    @classmethod
+    def restored(cls, state: Mapping[str, Any]) -> Traffic:
+        """Return the counts that :meth:`state` gave."""
+        return cls(**{**state, "dropped": Counter(state["dropped"]), "missed": Counter(state["missed"])})
+
+    def summary(self, online_mean: float) -> dict[str, Any]:
+        """Return what the summary says: numbers, causes, means over deliveries; and the mean share online."""
+        delivered = max(1, self.delivered)
+        return {
+            "delivered": self.delivered,
+            "dropped": {name: count for name, count in self.dropped.items() if count},
+            "missed": {name: count for name, count in self.missed.items() if count},
+            "mean_delay": self.delay / delivered,
+            "mean_queued": self.queued / delivered,
+            "online_mean": online_mean,
+        }
+
+
+def _sessions(availability: Availability) -> tuple[F64, I32, U8]:
+    """Return the rows of the log: who is away at the start, and all changes."""
+    time, node, online = availability.log()
+    away = np.flatnonzero(~availability.starts_online)
+    return (
+        np.concatenate([np.zeros(len(away)), time]),
+        np.concatenate([away, node]).astype(np.int32),
+        np.concatenate([np.zeros(len(away), np.bool_), online]).astype(np.uint8),
+    )
+
+
+_STATE = ("updates_left", "view", "sender", "sent_at")
+_STATE_LISTS = ("unfinished", "sessions")
+"""What changes in the course of a run."""
+
+
+class Recording:
+    """Turns stretches of tape into events of the log.
+
+    Parameters
+    ----------
+    log : EventWriter
+    behaviours : sequence of Behaviour
+    roles : ndarray of int64, shape (n_nodes,)
+    samples : ndarray of int64, shape (n_nodes,)
+        Training samples of one local update.
+    epochs : int
+        Local epochs of one.
+    message_bytes : ndarray of int64, shape (n_nodes,)
+        Size of what each node sends.
+    most_updates : ndarray of int64, shape (n_nodes,)
+        Local updates after which a node trains no more.
+    view_size : int or None
+        Peers of a view if a wake sends to the whole view; views are then logged when they change.
+    inline : bool
+        Messages arrive when they are sent.
+    presence : Presence
+        When nodes come and go.
+    """
+
+    def __init__(
+        self,
+        log: EventWriter,
+        *,
+        behaviours: Sequence[Behaviour],
+        roles: I64,
+        samples: I64,
+        epochs: int,
+        message_bytes: I64,
+        most_updates: I64,
+        view_size: int | None,
+        inline: bool,
+        availability: Availability,
+    ) -> None:
+        self._log = log
+        self._roles = roles
+        self._samples = samples
+        self._epochs = epochs
+        self._message_bytes = message_bytes
+        self._updates_left = most_updates.copy()
+        self._inline = inline
+        self._trains = training_events(behaviours)
+        self._view = None if view_size is None else np.full((len(roles), view_size), -1, np.int32)
+        self._sender = np.zeros(0, np.int32)
+        self._sent_at = np.zeros(0, np.float64)
+        self._unfinished = np.zeros(0), np.zeros(0, np.int32)  # updates that end after the last stretch
+        self._sessions = _sessions(availability)
+        self.traffic = Traffic()
+
+    def state(self) -> dict[str, Any]:
+        """Return what links the next stretch of tape to those before, for a checkpoint."""
+        told = {name: getattr(self, f"_{name}") for name in _STATE}
+        pairs = {name: list(getattr(self, f"_{name}")) for name in _STATE_LISTS}
+        return {**told, **pairs, "traffic": self.traffic.state()}
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Take over what :meth:`state` gave."""
+        for name in _STATE:
+            setattr(self, f"_{name}", state[name])
+        for name in _STATE_LISTS:
+            setattr(self, f"_{name}", tuple(state[name]))
+        self.traffic = Traffic.restored(state["traffic"])
+
+    def write(self, segment: Segment, refused: I64, *, until: float, last: bool) -> None:
+        """Append a stretch of tape, perhaps the last; after the messages `refused` the receiver did not train."""
+        wakes = segment.kind == Event.WAKE
+        self._log.append("wake", {"time": segment.time[wakes], "node": segment.node[wakes]})
+        self._write_sessions(until)
+        missed = segment.misses
+        self._log.append(
+            "miss", {"time": missed.time, "node": missed.node, "cause": missed.cause.astype(np.uint8)}
+        )
+        if self._view is not None:
+            self._write_views(segment)
+        sent_at = segment.sent_at
+        if self._inline:
+            time, receiver, sender, ready = sent_at, segment.receiver, segment.sender, sent_at
+            queued = np.zeros(len(sender))
+            message = np.arange(segment.first_message, segment.first_message + len(sender))
+        else:
+            self._sender = np.concatenate([self._sender, segment.sender])
+            self._sent_at = np.concatenate([self._sent_at, sent_at])
+            arrived = segment.kind == Event.DELIVER
+            message = segment.message[arrived]
+            time, receiver, sender = segment.time[arrived], segment.node[arrived], self._sender[message]
+            ready, queued = segment.ready[arrived], segment.queued[arrived]
+            sent_at = self._sent_at[message]
+            self._write_drops(segment)
+        size = self._message_bytes[sender].astype(np.int32)
+        self._log.append(
+            "message",
+            {
+                "time": time, "sender": sender, "receiver": receiver, "sent_at": sent_at, "size_bytes": size,
+                "queued": queued,
+            },
+        )  # fmt: skip
+        self.traffic.count(segment, delays=time - sent_at, queued=queued)
+        self._write_updates(segment, ready, receiver, ~np.isin(message, refused), math.inf if last else until)
+
+    def mark(self, kind: str, *, time: float, round: int) -> None:
+        """Append a round or an evaluation."""
+        self._log.append(kind, {"time": [time], "round": np.array([round], np.int32)})
+
+    def spend(self, nodes: I64, epsilon: F64, *, time: float) -> None:
+        """Append the privacy that nodes have spent."""
+        times = np.full(len(nodes), time)
+        self._log.append("privacy", {"time": times, "node": nodes.astype(np.int32), "epsilon": epsilon})
+
+    def _write_updates(
+        self,
+        segment: Segment,
+        ready: F64,
+        receiver: I32,
+        worthwhile: Bools,
+        until: float,
+    ) -> None:
+        """Append the updates that end before `until`; keep the others for the next stretch."""
+        woke = segment.kind == Event.WAKE
+        woke &= self._trains[self._roles[segment.node], 0]
+        on_receive = self._trains[self._roles[receiver], 1] & worthwhile
+        times = np.concatenate([self._unfinished[0], segment.ready[woke], ready[on_receive]])
+        nodes = np.concatenate([self._unfinished[1], segment.node[woke], receiver[on_receive]])
+        later = times > until
+        self._unfinished = times[later], nodes[later]
+        times, nodes = times[~later], nodes[~later]
+        order = np.argsort(times, kind="stable")
+        order = order[self._within_budget(nodes[order])]
+        nodes = nodes[order]
+        self._log.append(
+            "update",
+            {
+                "time": times[order],
+                "node": nodes,
+                "epochs": np.full(len(nodes), self._epochs, np.int32),
+                "samples": self._samples[nodes].astype(np.int32),
+            },
+        )
+
+    def _within_budget(self, nodes: I32) -> Bools:
+        """Say of each update, in order of time, whether its node still trains; counts them."""
+        grouped = np.argsort(nodes, kind="stable")
+        counts = np.bincount(nodes, minlength=len(self._updates_left))
+        number = np.empty(len(nodes), np.int64)  # of the update among those of its node
+        number[grouped] = np.arange(len(nodes)) - np.repeat(np.cumsum(counts) - counts, counts)
+        within = number < self._updates_left[nodes]
+        self._updates_left -= np.minimum(counts, self._updates_left)
+        return within
+
+    def _write_views(self, segment: Segment) -> None:
+        """Append the views that differ from the node's view before."""
+        assert self._view is not None
+        wakes = np.flatnonzero(segment.kind == Event.WAKE)
+        if not len(wakes):
+            return
+        peers = self._peers(segment, wakes)
+        order = np.argsort(segment.node[wakes], kind="stable")
+        nodes, views = segment.node[wakes][order], np.sort(peers[order], axis=1)
+        before = np.roll(views, 1, axis=0)
+        first = np.append(True, nodes[1:] != nodes[:-1])
+        before[first] = self._view[nodes[first]]
+        changed = np.sort(order[(views != before).any(axis=1)])
+        last = np.append(first[1:], True)
+        self._view[nodes[last]] = views[last]
+        self._log.append(
+            "view",
+            {
+                "time": segment.time[wakes[changed]],
+                "node": segment.node[wakes[changed]],
+                "peers": peers[changed],
+            },
+        )
+
+    def _peers(self, segment: Segment, wakes: I64) -> I32:
+        """Return whom each wake sent to, filled up; second copies of a message, which come last, are left out."""
+        assert self._view is not None
+        size = self._view.shape[1]
+        starts, counts = np.cumsum(segment.count) - segment.count, segment.count[wakes]
+        places = starts[wakes][:, None] + np.arange(size)
+        peers = np.append(segment.receiver, NO_PEER)[np.minimum(places, len(segment.receiver))]
+        within = np.arange(size) < counts[:, None]
+        again = (peers[:, :, None] == peers[:, None, :]) & np.tri(size, k=-1, dtype=np.bool_)
+        return np.where(within & ~again.any(axis=2), peers, NO_PEER).astype(np.int32)
+
+    def _write_sessions(self, until: float) -> None:
+        time, node, online = self._sessions
+        now = int(np.searchsorted(time, until, side="right"))
+        self._log.append("session", {"time": time[:now], "node": node[:now], "online": online[:now]})
+        self._sessions = time[now:], node[now:], online[now:]
+
+    def _write_drops(self, segment: Segment) -> None:
+        lost = segment.kind == Event.DROP
+        message = segment.message[lost]
+        self._log.append(
+            "drop",
+            {
+                "time": segment.time[lost],
+                "sender": self._sender[message],
+                "receiver": segment.node[lost],
+                "sent_at": self._sent_at[message],
+                "cause": segment.cause[lost].astype(np.uint8),
+            },
+        )

@@ -1,0 +1,188 @@
+"""Running a run's scenario again and comparing, to confirm what the run says."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from gossiprec.emulation.run.progress import Progress, Silent, Status
+from gossiprec.emulation.run.simulate import simulate
+from gossiprec.errors import LogError
+from gossiprec.eventlog import Run, layout, open_run
+from gossiprec.eventlog.manifest import new_manifest
+from gossiprec.eventlog.reader import Columns
+from gossiprec.scenario import load_scenario
+from gossiprec.scenario.checkpoint import Checkpoint
+
+TABLES = (layout.METRICS, layout.ATTACKS)
+
+
+@dataclass(frozen=True)
+class Replay:
+    """What came of running a run again.
+
+    Attributes
+    ----------
+    path : Path
+        The run.
+    digest : str
+        Of the log of the second run.
+    difference : str or None
+        The first thing that is not the same; None: the run is confirmed.
+    elsewhere : tuple of str
+        In what code, packages and machine differ from those of the run: what may explain a difference.
+    upto : float
+        Virtual time up to which the two were compared: all, for a complete run.
+    """
+
+    path: Path
+    digest: str
+    difference: str | None
+    elsewhere: tuple[str, ...]
+    upto: float
+
+    @property
+    def confirmed(self) -> bool:
+        """Whether the second run gave the same."""
+        return self.difference is None
+
+
+def replay(
+    path: str | os.PathLike[str], *, threads: int | None = None, progress: Progress | None = None
+) -> Replay:
+    """Run a run's scenario again, in a temporary directory, and compare log and tables.
+
+    A run that is not complete is compared up to the last report in its log.
+
+    Parameters
+    ----------
+    path : path
+        The run directory; nothing in it is changed.
+    threads : int, optional
+        In place of the scenario's ``executor.threads``; results do not depend on it.
+    progress : Progress, optional
+        Is told what happens.
+
+    Raises
+    ------
+    LogError
+        If the run is still going on, or has nothing that could be compared.
+    GossipRecError
+        As in :func:`gossiprec.simulate`.
+    """
+    run = open_run(path)
+    reports = run.events("evaluate")["time"]
+    if run.status == "running" or not len(reports):
+        reason = "is still running" if len(reports) else "has no report in its log"
+        raise LogError(
+            f"{run.path} {reason}, so there is nothing to confirm yet; replay it when it has ended"
+        )
+    scenario = load_scenario(run.path / layout.SCENARIO).with_(checkpoint=Checkpoint(minutes=None))
+    if threads is not None:
+        scenario = scenario.with_(executor=scenario.executor.model_copy(update={"threads": threads}))
+    upto, whole = float(reports.max()), run.status == "complete"
+    stop = _Until(progress or Silent(), np.inf if whole else upto)
+    with tempfile.TemporaryDirectory(prefix="gossiprec-replay-") as folder:
+        again = simulate(scenario, out=Path(folder) / "run", progress=stop)
+        difference = _log_difference(run, again, whole) or _table_difference(run, again, whole)
+        return Replay(run.path, again.log.digest, difference, _elsewhere(run), upto)
+
+
+class _Until:
+    """Passes on what a run says, and stops the run, as Ctrl-C would, at its report at a virtual time."""
+
+    def __init__(self, say: Progress, end: float) -> None:
+        self._say = say
+        self._end = end
+        self.phase = say.phase
+        self.note = say.note
+
+    def tick(self, status: Status) -> None:
+        """Pass it on, or stop."""
+        self._say.tick(status)
+        if status.time >= self._end:
+            raise KeyboardInterrupt
+
+
+def _log_difference(run: Run, again: Run, whole: bool) -> str | None:
+    """Return the earliest event that is not the same in both logs; a run that is not whole may hold more of them."""
+    if run.log.damage:
+        return (
+            f"the run's log is damaged ({run.log.damage}): `gossiprec log verify` says what remains readable"
+        )
+    recorded = run.manifest.get("log_digest")
+    if recorded is not None and recorded != run.log.digest:
+        return f"the run's log has digest {run.log.digest}, its manifest records {recorded}"
+    if run.log.digest == again.log.digest:
+        return None
+    found = []
+    for kind in again.log.kinds:
+        here = run.events(kind) if kind in run.log.kinds else {}
+        there = again.events(kind)
+        if not len(there["time"]) and not len(here.get("time", ())):
+            continue
+        row = _first_difference(here, there, whole)
+        if row is not None:
+            time = min(float(c["time"][row]) for c in (here, there) if "time" in c and row < len(c["time"]))
+            found.append(
+                (time, f"{kind} row {row} (time {time:g}): {_shown(here, row)}, again {_shown(there, row)}")
+            )
+    if found:
+        return f"the first event that differs is {min(found)[1]}"
+    return f"the run's log has digest {run.log.digest}, again {again.log.digest}" if whole else None
+
+
+def _first_difference(here: Columns, there: Columns, whole: bool) -> int | None:
+    """Return the first row in which columns differ, also by being absent from one side."""
+    if list(here) != list(there):
+        return 0
+    lengths = [len(columns["time"]) for columns in (here, there)]
+    both = min(lengths)
+    unlike = np.zeros(both, np.bool_)
+    for name in here:
+        one, other = here[name][:both], there[name][:both]
+        if one.dtype != other.dtype or one.shape != other.shape:
+            return 0
+        if both:
+            bits = [values.reshape(both, -1).view(np.uint8) for values in (one, other)]
+            unlike |= (bits[0] != bits[1]).any(axis=1)
+    if unlike.any():
+        return int(np.argmax(unlike))
+    return both if lengths[0] < lengths[1] or (whole and lengths[0] > lengths[1]) else None
+
+
+def _shown(columns: Columns, row: int) -> str:
+    if not columns or row >= len(columns["time"]):
+        return "nothing"
+    return ", ".join(f"{name} {values[row].tolist()!r}" for name, values in columns.items())
+
+
+def _table_difference(run: Run, again: Run, whole: bool) -> str | None:
+    """Return the first line of a table that is not the same in both runs."""
+    for name in TABLES:
+        here, there = (_lines(one.path / name) for one in (run, again))
+        for number, (line, other) in enumerate(zip(here, there, strict=False), 1):
+            if line != other:
+                return f"{name}, line {number}: {line}, again {other}"
+        if whole and len(here) != len(there):
+            return f"{name} has {len(here)} lines, again {len(there)}"
+    return None
+
+
+def _lines(path: Path) -> list[str]:
+    """Return the whole lines of a table; one without its end was being written when the run was killed."""
+    text = path.read_text()
+    return text[: text.rfind("\n") + 1].splitlines()
+
+
+def _elsewhere(run: Run) -> tuple[str, ...]:
+    """Return what decides a run's numbers and is not as it was when the run began."""
+    then, now = run.manifest, new_manifest(0)
+    packages = sorted({*then.get("packages", {}), *now["packages"]})
+    pairs = [(name, then.get(name), now[name]) for name in ("code", "platform", "python")]
+    pairs += [(name, then.get("packages", {}).get(name), now["packages"].get(name)) for name in packages]
+    return tuple(f"{name} was {before}, is {after}" for name, before, after in pairs if before != after)

@@ -1,0 +1,162 @@
+"""Going on with a run that ended early, to the same bytes as if it had not."""
+
+from __future__ import annotations
+
+import os
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from gossiprec.emulation.assembly.memory import available_bytes
+from gossiprec.emulation.assembly.prepare import Prepared, prepare
+from gossiprec.emulation.run.progress import Progress, Silent
+from gossiprec.emulation.run.running import Running, carried_out
+from gossiprec.emulation.run.simulate import simulate
+from gossiprec.errors import LogError
+from gossiprec.eventlog import Run, RunDirectory, layout, open_run
+from gossiprec.eventlog.checkpoint_folder import CheckpointFolder
+from gossiprec.eventlog.checkpoints import Stamp, read_checkpoint, read_stamp
+from gossiprec.eventlog.lock import RunLock
+from gossiprec.eventlog.rundir import scenario_hash
+from gossiprec.scenario import Scenario, load_scenario
+from gossiprec.version import code_version
+
+
+def resume(
+    path: str | os.PathLike[str],
+    *,
+    threads: int | None = None,
+    force: bool = False,
+    from_start: bool = False,
+    progress: Progress | None = None,
+) -> Run:
+    """Go on with a run that was interrupted, failed or was killed, from its latest checkpoint.
+
+    Parameters
+    ----------
+    path : path
+        The run directory.
+    threads : int, optional
+        In place of the scenario's ``executor.threads``; results do not depend on it.
+    force : bool
+        Take a checkpoint of another version of the code; the result may then be neither version's.
+    from_start : bool
+        Run the scenario again in this directory if there is no checkpoint that can be read.
+    progress : Progress, optional
+        Is told what happens.
+
+    Returns
+    -------
+    Run
+        A run that is complete already is returned as it is.
+
+    Raises
+    ------
+    LogError
+        If there is no checkpoint to go on from, it is of another version of the code or of another scenario, or the run
+        is being written by a living process.
+    GossipRecError
+        As in :func:`gossiprec.simulate`.
+    """
+    say, begin = progress or Silent(), time.perf_counter()
+    run = open_run(path)
+    if run.manifest["status"] == "complete":
+        return run
+    folder = CheckpointFolder(run.path)
+    lock = RunLock(run.path / layout.EVENTS)
+    found: _Reopened | None = None
+    try:
+        scenario = load_scenario(run.path / layout.SCENARIO)
+        if threads is not None:
+            scenario = scenario.with_(executor=scenario.executor.model_copy(update={"threads": threads}))
+        found = _reopened(folder, scenario, say, force=force, lock=lock) if folder.newest_first() else None
+    except NoCheckpointError:
+        if not from_start:
+            raise
+    finally:
+        if found is None:
+            lock.close()
+    if found is not None:
+        return carried_out(lambda: found.running(begin), found.directory, after=found.stamp.tick)
+    if not from_start:
+        raise NoCheckpointError(
+            f"{run.path} has no checkpoint: it ended before the first was due (scenario key checkpoint). Run it again "
+            f"from the start with: gossiprec resume {run.path} --from-start"
+        )
+    return simulate(scenario, out=run.path, overwrite=True, progress=progress)
+
+
+class NoCheckpointError(LogError):
+    """There is nothing to go on from."""
+
+
+@dataclass(frozen=True)
+class _Reopened:
+    """A run directory as it stood when a checkpoint was taken, and all that is needed to go on from there."""
+
+    prepared: Prepared
+    directory: RunDirectory
+    stamp: Stamp
+    state: dict[str, Any]
+    say: Progress
+
+    def running(self, begin: float) -> Running:
+        """Return the run in the state of the checkpoint."""
+        run = Running(self.prepared, self.directory, self.say, begin)
+        run.restore(self.state)
+        self.state.clear()  # its arrays are in the run now, or copied
+        return run
+
+
+def _reopened(
+    folder: CheckpointFolder, scenario: Scenario, say: Progress, *, force: bool, lock: RunLock
+) -> _Reopened:
+    """Go back to the latest checkpoint that is whole and whose log is, and say which were passed over.
+
+    Raises
+    ------
+    NoCheckpointError
+        If there is none.
+    """
+    run, damage = folder.path.parent, []
+    prepared: Prepared | None = None
+    for checkpoint in folder.newest_first():
+        try:
+            _check_stamp(read_stamp(checkpoint), run, force=force)
+            prepared = prepared or prepare(scenario, say)
+            say.phase(f"reading checkpoint {checkpoint.name}")
+            stamp, state = read_checkpoint(checkpoint, limit_bytes=available_bytes())
+            directory = RunDirectory.reopened(run, stamp, lock)
+        except OtherRunError:
+            raise
+        except LogError as error:
+            damage.append(str(error))
+            say.note(f"{error}; the checkpoint before is tried")
+            continue
+        directory.notes += damage
+        return _Reopened(prepared, directory, stamp, state, say)
+    raise NoCheckpointError(
+        "no checkpoint of this run can be used:\n"
+        + "".join(f"{line}\n" for line in damage)
+        + f"run it again from the start with: gossiprec resume {run} --from-start"
+    )
+
+
+class OtherRunError(NoCheckpointError):
+    """A checkpoint is not of this scenario, or not of this code."""
+
+
+def _check_stamp(stamp: Stamp, run: Path, *, force: bool) -> None:
+    again = f"run it again from the start with: gossiprec resume {run} --from-start"
+    if stamp.scenario != scenario_hash(run):
+        raise OtherRunError(
+            f"{run / layout.SCENARIO} has been changed since the run began, so its checkpoints do not fit; undo the "
+            f"change, or, as it is now, {again}"
+        )
+    if stamp.code != code_version() and not force:
+        raise OtherRunError(
+            f"the checkpoint is of code version {stamp.code}, this is {code_version()}: the result might be neither's; "
+            "resume with the gossiprec that began the run, give --force to go on all the same, or "
+            f"{again}"
+        )

@@ -1,0 +1,283 @@
+"""A run under way: what it keeps in step, its reports, its state, and its end."""
+
+from __future__ import annotations
+
+import functools
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+
+from gossiprec.emulation.assembly.memory import peak_rss_mib
+from gossiprec.emulation.assembly.prepare import Prepared
+from gossiprec.emulation.run.checkpointing import Checkpoints
+from gossiprec.emulation.run.metering import seconds_by_label
+from gossiprec.emulation.run.progress import Progress, Status, Stopwatch
+from gossiprec.emulation.run.recording import Recording
+from gossiprec.emulation.scoring.accuracy import AttackRecord
+from gossiprec.emulation.scoring.membership import metric_rows
+from gossiprec.emulation.scoring.positions import write_positions
+from gossiprec.emulation.scoring.privacy import Ledger
+from gossiprec.emulation.scoring.utility import Utility
+from gossiprec.eventlog import Run, RunDirectory, open_run
+
+
+class _Stateful(Protocol):
+    """What can be noted in a checkpoint and taken up again."""
+
+    def state(self) -> dict[str, Any]: ...
+
+    def restore(self, state: Mapping[str, Any]) -> None: ...
+
+
+@dataclass(frozen=True)
+class _Earlier:
+    """Rounds done, and what they have taken: seconds of wall time, in all and by part, and memory."""
+
+    rounds: int = 0
+    simulating: float = 0.0
+    wall: float = 0.0
+    peak_rss_mib: float = 0.0
+    seconds: dict[str, float] = field(default_factory=dict)
+    attack_seconds: dict[str, float] = field(default_factory=dict)
+
+
+def _added(one: Mapping[str, float], other: Mapping[str, float]) -> dict[str, float]:
+    """Return the sum of times by part, in the order of the later process."""
+    return {part: one.get(part, 0.0) + other.get(part, 0.0) for part in (*other, *one)}
+
+
+def carried_out(make: Callable[[], Running], directory: RunDirectory, *, after: int = 0) -> Run:
+    """Carry out a run, or the rest of it after so many reports, and end it in its directory, however it ends.
+
+    Returns
+    -------
+    Run
+        Complete, or interrupted by Ctrl-C.
+    """
+    try:
+        run = make()
+        try:
+            run.execute(after)
+            status = "complete"
+        except KeyboardInterrupt:
+            status = "interrupted"
+        run.close(status)
+    except BaseException:
+        directory.finish("failed")
+        raise
+    return open_run(directory.path)
+
+
+class Running:
+    """A run under way: its records and its times.
+
+    Parameters
+    ----------
+    prepared : Prepared
+    directory : RunDirectory
+    say : Progress
+    begin : float
+        When the work on it began (:func:`time.perf_counter`).
+    """
+
+    def __init__(self, prepared: Prepared, directory: RunDirectory, say: Progress, begin: float) -> None:
+        self._prepared = prepared
+        self._directory = directory
+        self._say = say
+        self._begin = begin
+        self._simulating = 0.0
+        self._earlier = _Earlier()
+        self._timed = Stopwatch()
+        self._timed.seconds.update(prepared.seconds)
+        self._done = 0
+        self._reached, self._rounds = 0.0, 0
+        scenario, split = prepared.scenario, prepared.split
+        sizes = [size for attack in prepared.attacks for r in attack.rankings() for size in r.community_sizes]
+        defended = np.zeros(split.n_users, np.bool_)
+        for policy in prepared.policies:
+            defended[policy.nodes] = True
+        self._record = AttackRecord(split, max(sizes, default=0), defended)
+        self._utility = Utility(split, scenario.evaluate.metrics, prepared.executor, scenario.seed)
+        self._utility_now: dict[str, float] = {}
+        self._ledger = Ledger(prepared.policies, prepared.protocol.n_nodes)
+        self._membership_now: list[dict[str, Any]] = []
+        self._recording = self._new_recording()
+        self._tape_runner = prepared.tape_runner(self._timed)
+
+    def _new_recording(self) -> Recording:
+        prepared = self._prepared
+        work = prepared.executor.work
+        node_settings, load = work.node_settings, prepared.load
+        return Recording(
+            self._directory.log,
+            behaviours=prepared.protocol.behaviours,
+            roles=prepared.protocol.roles,
+            samples=load.samples,
+            epochs=work.training.local_epochs,
+            message_bytes=load.message_bytes,
+            most_updates=node_settings.most_updates,
+            view_size=prepared.protocol.view_size,
+            inline=prepared.schedule.inline,
+            availability=prepared.protocol.availability,
+        )
+
+    def state(self, now: float) -> dict[str, Any]:
+        """Return all that the rest of the run depends on at a report at virtual time `now`, for a checkpoint.
+
+        Raises
+        ------
+        NotImplementedError
+            If an attack does not say what it has learnt.
+        """
+        prepared = self._prepared
+        return {
+            **{name: part.state() for name, part in self._parts().items()},
+            "arena": prepared.executor.work.arena.state(prepared.planner.needed_rows),
+            "attacks": [attack.state(now) for attack in prepared.attacks],
+            "done": self._done,
+            "reached": self._reached,
+            "utility": self._utility_now,
+            "membership": self._membership_now,
+            "times": vars(self._times()),
+        }
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Take over what :meth:`state` gave."""
+        for name, part in self._parts().items():
+            part.restore(state[name])
+        work = self._prepared.executor.work
+        work.arena.grow(self._prepared.planner.capacity)
+        work.arena.restore(state["arena"])
+        for attack, kept in zip(self._prepared.attacks, state["attacks"], strict=True):
+            attack.restore(kept)
+        self._done, self._reached = state["done"], state["reached"]
+        self._utility_now, self._membership_now = state["utility"], state["membership"]
+        self._earlier = _Earlier(**state["times"])
+
+    def _parts(self) -> dict[str, _Stateful]:
+        return {
+            "planner": self._prepared.planner,
+            "carrier": self._tape_runner,
+            "record": self._record,
+            "ledger": self._ledger,
+            "recording": self._recording,
+        }
+
+    def execute(self, after: int = 0) -> None:
+        """Carry out the tape, stretch by stretch; go on after that many reports, if the state was restored."""
+        prepared, tape_runner = self._prepared, self._tape_runner
+        checkpoints = Checkpoints(
+            self._directory, prepared.scenario.checkpoint, self._say, done=self._earlier.rounds
+        )
+        self._say.phase("simulating" if after == 0 else f"going on from time {self._reached:g}")
+        self._simulating, complete = time.perf_counter(), False
+        try:
+            for number, tick in enumerate(
+                prepared.schedule.play(tape_runner.carry_out, after=after, recall=tape_runner.recall),
+                after + 1,
+            ):
+                with self._timed("log"):
+                    self._recording.write(*tape_runner.taken(), until=tick.time, last=tick.last)
+                updates = int(prepared.planner.updates.sum()) - tape_runner.n_refused
+                self._done = updates * prepared.executor.work.training.local_epochs
+                self._reached, self._rounds = tick.time, tick.round
+                self._report(tick.time, tick.round, self._times().simulating)
+                with self._timed("checkpoints"):
+                    checkpoints.at_report(tick, number, functools.partial(self.state, tick.time))
+            complete = True
+        finally:
+            self._timed.seconds["bookkeeping"] = tape_runner.bookkeeping_seconds
+            checkpoints.finish(wanted=not complete)
+
+    def _times(self) -> _Earlier:
+        """Return what this process and those before it have taken."""
+        now, before = time.perf_counter(), self._earlier
+        seconds = {**self._timed.seconds, "bookkeeping": self._tape_runner.bookkeeping_seconds}
+        return _Earlier(
+            rounds=self._rounds,
+            simulating=before.simulating + now - self._simulating,
+            wall=before.wall + now - self._begin,
+            peak_rss_mib=max(before.peak_rss_mib, peak_rss_mib()),
+            seconds=_added(before.seconds, seconds),
+            attack_seconds=_added(before.attack_seconds, seconds_by_label(self._prepared.meters)),
+        )
+
+    def _report(self, at: float, round_: int, seconds: float) -> None:
+        """Score the models and the attacks, and write what was found."""
+        prepared = self._prepared
+        with self._timed("utility"):
+            self._utility_now = self._utility.measure(prepared.planner.current)
+        with self._timed("attacks"):
+            rankings = [r for meter in prepared.meters for r in meter.call(meter.attack.rankings)]
+            rows = self._record.score(rankings, time=at, round=round_)
+            guesses = (guess for attack in prepared.attacks for guess in attack.guesses())
+            self._membership_now = self._record.judge(guesses, round=round_)
+        with self._timed("log"):
+            self._recording.spend(*self._ledger.changes(prepared.planner.updates), time=at)
+            self._recording.mark("round", time=at, round=round_)
+            self._recording.mark("evaluate", time=at, round=round_)
+            self._directory.metrics.append(
+                {"time": at, "round": round_, "metric": name, "value": value}
+                for name, value in self._metrics(round_)
+            )
+            self._directory.attacks.append(rows)
+        headline = {f"AAC {row['observer']}": row["aac"] for row in rows[:1]}
+        headline.update(list(self._utility_now.items())[:1])
+        self._say.tick(
+            Status(
+                time=at,
+                round=round_,
+                updates=self._done,
+                total_updates=prepared.epochs,
+                seconds=seconds,
+                headline=headline,
+            )
+        )
+
+    def _traffic(self) -> dict[str, Any]:
+        """Return what became of messages, where that is no matter of course."""
+        if self._prepared.uneventful:
+            return {}
+        online = self._prepared.protocol.availability.mean_online(self._reached)
+        return {"network": self._recording.traffic.summary(online), "messages": self._recording.traffic.sent}
+
+    def _metrics(self, round_: int) -> Iterator[tuple[str, float]]:
+        yield from self._utility_now.items()
+        met = self._prepared.protocol.predicted_fraction_met(round_)
+        if met is not None:
+            yield "predicted_fraction_met", met
+        yield from metric_rows(self._membership_now)
+
+    def close(self, status: str) -> None:
+        """Write what is known at the end and end the run."""
+        prepared = self._prepared
+        with self._timed("positions"):
+            write_positions(self._directory, prepared.attacks, self._record, prepared.protocol.n_nodes)
+        times = self._times()
+        self._directory.write_adversaries(self._record.adversaries())
+        membership = self._record.membership()
+        self._directory.write_summary(
+            {
+                **self._prepared.sizes(),
+                "status": status,
+                "node_updates": self._done,
+                "virtual_time": self._reached,
+                "wall_seconds": times.wall,
+                "node_updates_per_second": self._done / times.wall,
+                "peak_rss_mib": times.peak_rss_mib,
+                "needed_mib": {name: size / 2**20 for name, size in self._prepared.needed.items()},
+                "seconds": times.seconds,
+                "utility": self._utility_now,
+                "attacks": self._record.summary(),
+                "privacy": self._ledger.summary(),
+                "attack_seconds": times.attack_seconds,
+                **({"membership": membership} if membership else {}),
+                **self._prepared.protocol.report(),
+                **self._traffic(),
+                **({"notes": self._directory.notes} if self._directory.notes else {}),
+            }
+        )
+        self._directory.finish(status)

@@ -1,0 +1,162 @@
+"""The course of a run: its events, stretch by stretch, with reports between."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Sequence
+
+import numpy as np
+
+from gossiprec.arrays import I64
+from gossiprec.attacks.base import Meetings
+from gossiprec.compute.plan.tape import Event, Op, Segment, Tape
+from gossiprec.emulation.assembly.conditions import Conditions, Load, make_conditions, refuse_short_traces
+from gossiprec.emulation.run.ahead import (
+    Returns,
+    Tick,
+    count_updates,
+    count_wakes,
+    make_engine,
+    meetings_in,
+    play_to_ticks,
+    run_ahead,
+)
+from gossiprec.protocols import Protocol
+from gossiprec.scenario import Scenario
+
+CarryOut = Callable[[Segment], None]
+
+
+class Schedule(ABC):
+    """What will happen, and as much of it as is known before the run.
+
+    Attributes
+    ----------
+    inline : bool
+        Deliveries are implied by the wakes.
+    n_wakes, n_messages : int
+    virtual_time : float
+    updates : ndarray of int64, shape (n_nodes,), or None
+        Local updates of every node; None where they depend on the models' values.
+    n_updates : int
+        Of all nodes together, at most.
+    meetings : Meetings
+    """
+
+    inline: bool
+    n_wakes: int
+    n_messages: int
+    virtual_time: float
+    updates: I64 | None
+    n_updates: int
+    meetings: Meetings
+
+    @abstractmethod
+    def play(self, carry_out: CarryOut, *, after: int = 0, recall: CarryOut | None = None) -> Iterator[Tick]:
+        """Hand every stretch of tape to `carry_out` in turn; yield at each report.
+
+        Parameters
+        ----------
+        carry_out : callable
+        after : int
+            Go on after that many reports, which an earlier process has written.
+        recall : callable, if `after` is not 0
+            Takes the place of `carry_out` for stretches before that; not every course needs them.
+        """
+
+
+class Foreseen(Schedule):
+    """No choice depends on a model's values, so that everything is known before the first local update."""
+
+    def __init__(self, scenario: Scenario, protocol: Protocol, load: Load, conditions: Conditions) -> None:
+        self.ticks, self.inline = run_ahead(scenario, protocol, conditions)
+        segments = [tick.segment for tick in self.ticks]
+        self.updates = np.sum([count_updates(s, protocol, self.inline) for s in segments], axis=0)
+        self.n_updates = int(self.updates.sum())
+        self.n_wakes = sum(int((s.kind == Event.WAKE).sum()) + len(s.misses.time) for s in segments)
+        self.n_messages = sum(len(s.receiver) for s in segments)
+        self.virtual_time = self.ticks[-1].time
+        sent = np.sum([np.bincount(s.sender, minlength=protocol.n_nodes) for s in segments], axis=0)
+        refuse_short_traces(scenario, messages=int(sent.max()), updates=int(self.updates.max()))
+        self.meetings = meetings_in(segments, self.inline)
+
+    def play(self, carry_out: CarryOut, *, after: int = 0, recall: CarryOut | None = None) -> Iterator[Tick]:
+        """Replay the tape."""
+        for tick in self.ticks[after:]:
+            carry_out(tick.segment)
+            yield tick
+
+
+class Unforeseen(Schedule):
+    """A wake's choice of peers depends on how well the received models do: events are played as they are computed.
+
+    A node that wakes needs to know only what its own latest receptions are worth. The tape is therefore carried out
+    (a *barrier*) when a node wakes that has been sent something since the last barrier; with 943 nodes that is after
+    some twenty wakes, wide enough to compute them side by side.
+    """
+
+    def __init__(self, scenario: Scenario, protocol: Protocol, load: Load, conditions: Conditions) -> None:
+        self._scenario = scenario
+        self._protocol = protocol
+        self._tape = Tape()
+        self._returns = Returns(protocol.availability, lost=scenario.churn.model == "reset")
+        self._waiting: set[int] = set()
+        self._carry_out: CarryOut | None = None
+        self._engine, self.inline = make_engine(conditions, protocol, control=self, tape=self._tape)
+        wakers = len(protocol.clock.node_ids)
+        self.n_wakes = wakers * protocol.wakes
+        assert protocol.messages_per_wake is not None
+        copies = 2 if scenario.network.duplication > 0.0 else 1
+        each = protocol.wakes * protocol.messages_per_wake * copies
+        self.n_messages = wakers * each
+        self.virtual_time = float(protocol.clock.intervals(0, protocol.wakes).sum(axis=1).max())
+        trains_on_wake = any(Op.TRAIN in behaviour.on_wake for behaviour in protocol.behaviours)
+        self.updates = self._wakes(scenario, load) if trains_on_wake else None
+        self.n_updates = self.n_messages if self.updates is None else int(self.updates.sum())
+        refuse_short_traces(
+            scenario,
+            messages=each,
+            updates=self.n_messages if self.updates is None else int(self.updates.max()),
+        )
+        none = np.zeros(0, np.int32)
+        self.meetings = Meetings(none, none, none, np.zeros(0), self.n_messages, complete=False)
+
+    def _wakes(self, scenario: Scenario, load: Load) -> I64:
+        """Return how often each node wakes."""
+        protocol = self._protocol
+        if protocol.availability.always and scenario.network.compute is None:
+            return np.full(protocol.n_nodes, protocol.wakes)
+        return count_wakes(protocol, make_conditions(scenario, protocol, load))
+
+    def play(self, carry_out: CarryOut, *, after: int = 0, recall: CarryOut | None = None) -> Iterator[Tick]:
+        """Play the events; wakes at which nobody waits for a value are computed together."""
+        ticks = play_to_ticks(self._engine, self._tape, self._scenario, self._protocol, self._returns)
+        self._carry_out = recall if after else carry_out
+        for number, tick in enumerate(ticks, 1):
+            assert self._carry_out is not None
+            self._carry_out(tick.segment)
+            self._waiting.clear()
+            if number == after:
+                self._carry_out = carry_out
+            elif number > after:
+                yield tick
+
+    def on_wake(self, node: int, now: float) -> Sequence[int]:
+        """Ask the protocol, after a barrier if the node has received what is not computed yet."""
+        if node in self._waiting:
+            assert self._carry_out is not None
+            self._carry_out(self._returns.into(self._tape.cut(), now))
+            self._waiting.clear()
+        receivers = self._protocol.on_wake(node, now)
+        if self.inline:
+            self._waiting.update(receivers)
+        return receivers
+
+    def on_receive(self, node: int, message: int, now: float) -> Sequence[int]:
+        """Note that the node has something to appraise."""
+        self._waiting.add(node)
+        return self._protocol.on_receive(node, message, now)
+
+    def on_missed_wake(self, node: int, now: float) -> None:
+        """Tell the protocol."""
+        self._protocol.on_missed_wake(node, now)

@@ -1,0 +1,131 @@
+"""Carrying out stretches of tape: plan, compute, and tell the protocol what it has to know."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+from gossiprec.arrays import I32, I64
+from gossiprec.attacks.base import Attack, Meetings
+from gossiprec.compute.executors import Executor
+from gossiprec.compute.plan.planner import Plan, Planner
+from gossiprec.compute.plan.tape import Event, Segment, joined
+from gossiprec.compute.waves import WaveRunner
+from gossiprec.emulation.run.barriers import BarrierRecord, Told
+from gossiprec.emulation.run.progress import Stopwatch
+from gossiprec.emulation.run.schedule import Schedule
+from gossiprec.protocols import Protocol
+
+
+class TapeRunner:
+    """Turns tape into trained models.
+
+    Attributes
+    ----------
+    n_refused : int
+        Messages so far after which a node did not train, because nothing was worth merging.
+    """
+
+    def __init__(
+        self,
+        *,
+        schedule: Schedule,
+        protocol: Protocol,
+        planner: Planner,
+        executor: Executor,
+        attacks: list[Attack],
+        runner: WaveRunner,
+        watch: Stopwatch,
+    ) -> None:
+        self._schedule = schedule
+        self._protocol = protocol
+        self._planner = planner
+        self._executor = executor
+        self._attacks = attacks
+        self._runner = runner
+        self._watch = watch
+        self._sender = np.zeros(0 if schedule.meetings.complete else schedule.n_messages, np.int32)
+        self._stretches: list[Segment] = []
+        self._refused: list[I64] = []
+        self._told = BarrierRecord()
+        self._known: Iterator[Told] = iter(())
+        self.n_refused = 0
+
+    def state(self) -> dict[str, Any]:
+        """Return who sent what, and all that the protocol has been told, for a checkpoint at a report."""
+        return {"sender": self._sender, "n_refused": self.n_refused, "lessons": self._told.state()}
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Take over what :meth:`state` gave."""
+        self._sender, self.n_refused = state["sender"], state["n_refused"]
+        self._told.restore(state["lessons"])
+        self._known = iter(self._told)
+
+    def recall(self, segment: Segment) -> None:
+        """Do as if a stretch of tape were carried out that was so before: tell the protocol what it was told then."""
+        if self._protocol.chooses_by_value:
+            self._teach(next(self._known))
+
+    @property
+    def bookkeeping_seconds(self) -> float:
+        """Time in which the calling thread neither computed nor waited for computations."""
+        return self._runner.bookkeeping_seconds
+
+    def carry_out(self, segment: Segment) -> None:
+        """Plan and compute a stretch of tape; afterwards every node's row is its current model."""
+        self._stretches.append(segment)
+        with self._watch("plan"):
+            if not self._schedule.meetings.complete:
+                self._announce(segment)
+            plan = self._planner.plan(segment)
+            self._executor.work.arena.grow(self._planner.capacity)
+        with self._watch("compute"):
+            self._runner.run(plan)
+        if self._protocol.chooses_by_value:
+            with self._watch("learn"):
+                self._learn(plan)
+
+    def _announce(self, segment: Segment) -> None:
+        """Tell the observers of deliveries that nobody could foresee."""
+        first = segment.first_message
+        self._sender[first : first + len(segment.sender)] = segment.sender
+        if self._schedule.inline:
+            message = np.arange(first, first + len(segment.sender), dtype=np.int32)
+            receiver, time = segment.receiver, segment.sent_at
+        else:
+            arrived = segment.kind == Event.DELIVER
+            message, receiver, time = segment.message[arrived], segment.node[arrived], segment.time[arrived]
+        meetings = Meetings(message, self._sender[message], receiver, time, len(self._sender), complete=False)
+        for attack in self._attacks:
+            attack.announce(meetings)
+
+    def _learn(self, plan: Plan) -> None:
+        program = plan.program
+        appraised = np.flatnonzero(~np.isnan(program.found))
+        receiver = np.repeat(program.node, np.diff(program.merge_offsets))[appraised]
+        sender = self._sender[program.merge_message[appraised]]
+        lesson = (receiver, sender, program.found[appraised])
+        self._told.add(lesson)
+        self._teach(lesson)
+        last = program.merge_offsets[1:][program.refused & (program.update >= 0)] - 1
+        self._refused.append(_wide(program.merge_message[last]))
+        self.n_refused += len(last)
+
+    def _teach(self, lesson: Told) -> None:
+        receiver, sender, found = lesson
+        self._protocol.learn(_wide(receiver), _wide(sender), found)
+
+    def taken(self) -> tuple[Segment, I64]:
+        """Return the tape carried out since this was last asked, and after which of its messages nobody trained."""
+        segment, refused = joined(self._stretches), np.concatenate([NONE, *self._refused])
+        self._stretches, self._refused = [], []
+        return segment, refused
+
+
+NONE = np.zeros(0, np.int64)
+
+
+def _wide(ids: I32) -> I64:
+    return ids.astype(np.int64)

@@ -1,0 +1,172 @@
+"""How right the attacks are: rankings joined with the truth, which no attack sees."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from gossiprec.arrays import F64, I64, Bools
+from gossiprec.attacks.base import Guesses, Ranking
+from gossiprec.data.split import Split
+from gossiprec.emulation.scoring.membership import MembershipRecord
+from gossiprec.errors import ScenarioError
+from gossiprec.eventlog.adversaries import attack_key
+from gossiprec.measures.attack import (
+    aac,
+    accuracy_of_hits,
+    best_decile,
+    found_by,
+    hits_of_scores,
+    random_bound,
+    upper_bound,
+)
+from gossiprec.measures.communities import jaccard_communities
+
+_NAMES = ("observer", "relevance", "momentum", "community_size")
+
+
+@dataclass
+class _Best:
+    """The best round of one attack so far."""
+
+    row: dict[str, Any]
+    nodes: I64
+    accuracies: F64
+    found: F64
+    last: dict[str, Any] = field(default_factory=dict)
+
+
+class AttackRecord:
+    """Accuracy of every attack over a run.
+
+    Parameters
+    ----------
+    split : Split
+        The truth: u's community is the K other users nearest to it by Jaccard similarity of training items.
+    largest : int
+        Largest community size asked for; 0: no attacks.
+    defended : ndarray of bool, shape (n_users,), optional
+        Users whose nodes use any policy; nobody if it is left out.
+    """
+
+    def __init__(self, split: Split, largest: int, defended: Bools | None = None) -> None:
+        self._n_users = split.n_users
+        self._defended = np.zeros(split.n_users, np.bool_) if defended is None else defended
+        self._best: dict[str, _Best] = {}
+        self._membership: dict[str, dict[str, Any]] = {}
+        if largest:
+            train = split.train
+            self._communities = jaccard_communities(
+                train.offsets, train.items, n_items=split.n_items, k=largest
+            )
+            self._truth = MembershipRecord(train, split.n_items)
+
+    def score(self, rankings: Sequence[Ranking], *, time: float, round: int) -> list[dict[str, Any]]:
+        """Return one row of ``attacks.csv`` per ranking and community size.
+
+        Raises
+        ------
+        ScenarioError
+            If two observers could not be told apart in the table.
+        """
+        rows: dict[str, dict[str, Any]] = {}
+        for ranking in rankings:
+            for size in ranking.community_sizes:
+                row = self._score(ranking, size, time=time, round=round)
+                if rows.setdefault(_key(row), row) is not row:
+                    raise ScenarioError(
+                        f"observers: two of them are called {_key(row)}; give one another fraction, number of "
+                        "members, momentum, relevance or community_size"
+                    )
+        return list(rows.values())
+
+    def judge(self, guesses: Iterable[Guesses], *, round: int) -> list[dict[str, Any]]:
+        """Return how right guesses at training items are; call it after :meth:`score` of the same report.
+
+        The summary keeps those of the report at which the ranking made of them was best.
+        """
+        rows = [row for guess in guesses for row in self._truth.score(guess)]
+        for row in rows:
+            about = {name: row[name] for name in ("observer", "relevance", "momentum")}
+            best = [best.row["round"] for best in self._best.values() if about.items() <= best.row.items()]
+            if best and best[0] == round:
+                kept = ("observer", "momentum", "threshold", "accuracy", "precision", "recall")
+                self._membership[str(about)] = {"round": round, **{name: row[name] for name in kept}}
+        return rows
+
+    def state(self) -> dict[str, Any]:
+        """Return the best rounds so far, for a checkpoint."""
+        return {"best": {key: vars(best) for key, best in self._best.items()}, "membership": self._membership}
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Take over what :meth:`state` gave."""
+        self._best = {key: _Best(**best) for key, best in state["best"].items()}
+        self._membership = state["membership"]
+
+    def membership(self) -> list[dict[str, Any]]:
+        """Return the membership part of the summary."""
+        return list(self._membership.values())
+
+    def _score(self, ranking: Ranking, size: int, *, time: float, round: int) -> dict[str, Any]:
+        community = self._communities[ranking.adversaries, :size]
+        hits = hits_of_scores(ranking.scores, community)
+        accuracies = accuracy_of_hits(hits)
+        low, mean = best_decile(accuracies)
+        row = {
+            "observer": ranking.observer,
+            "relevance": ranking.relevance,
+            "momentum": ranking.momentum,
+            "community_size": size,
+            "time": time,
+            "round": round,
+            "aac": aac(accuracies),
+            "best10_min": low,
+            "best10_mean": mean,
+            "upper_bound": upper_bound(~np.isnan(ranking.scores), community),
+            "random_bound": random_bound(size, self._n_users),
+        }
+        key = _key(row)
+        if key not in self._best or row["aac"] > self._best[key].row["aac"]:
+            found = found_by(hits, community, self._n_users)
+            self._best[key] = _Best(row, ranking.adversaries, accuracies, found)
+        self._best[key].last = row
+        return row
+
+    def adversaries(self) -> dict[str, tuple[I64, F64]]:
+        """Return each attack's adversaries and their accuracies at its best round."""
+        return {key: (best.nodes, best.accuracies) for key, best in self._best.items()}
+
+    def exposures(self) -> dict[str, F64]:
+        """Return for each attack, at its best round, how exposed every user is (:func:`found_by`)."""
+        return {key: best.found for key, best in self._best.items()}
+
+    def summary(self) -> list[dict[str, Any]]:
+        """Return the attacks' part of the summary: the best round, and the bounds at the end."""
+        return [
+            {
+                **{name: best.row[name] for name in _NAMES},
+                "max_aac": best.row["aac"],
+                "at_round": best.row["round"],
+                "last_aac": best.last["aac"],
+                "best10_min": best.row["best10_min"],
+                "best10_mean": best.row["best10_mean"],
+                "upper_bound": best.last["upper_bound"],
+                "random_bound": best.row["random_bound"],
+                "exposure_defended": _mean_known(best.found[self._defended]),
+                "exposure_undefended": _mean_known(best.found[~self._defended]),
+            }
+            for best in self._best.values()
+        ]
+
+
+def _mean_known(values: F64) -> float | None:
+    """Return the mean of the values that are known; None where none is."""
+    known = values[~np.isnan(values)]
+    return float(known.mean()) if len(known) else None
+
+
+def _key(row: dict[str, Any]) -> str:
+    return attack_key(**{name: row[name] for name in _NAMES})

@@ -1,0 +1,99 @@
+"""How right guesses at training items are: joined with the truth, which no attack sees."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from gossiprec.arrays import F64
+from gossiprec.attacks.base import Guesses
+from gossiprec.attacks.relevance import MEMBERS
+from gossiprec.compute.train.local_update import LocalData
+from gossiprec.data.split import ItemSets
+
+
+class MembershipRecord:
+    """Accuracy, precision and recall of guesses over a run.
+
+    A pair is a victim met and an item of an adversary other than the victim; the truth is whether the item
+    is among the victim's training items.
+
+    Parameters
+    ----------
+    train : ItemSets
+    n_items : int
+    """
+
+    def __init__(self, train: ItemSets, n_items: int) -> None:
+        bits = LocalData(train, n_items).member
+        self._is_member = np.unpackbits(bits, axis=1, bitorder="little")[:, :n_items].astype(np.bool_)
+        self._train = train
+
+    def score(self, guesses: Guesses) -> list[dict[str, Any]]:
+        """Return one row per threshold; a rate without cases is None."""
+        counts = self._of_sharing(guesses) + self._of_hidden(guesses)
+        return [
+            {
+                "observer": guesses.observer,
+                "momentum": guesses.momentum,
+                "threshold": threshold,
+                "relevance": f"{MEMBERS}{threshold:g}",
+                **_rates(*count),
+            }
+            for threshold, count in zip(guesses.thresholds, counts.tolist(), strict=True)
+        ]
+
+    def _of_sharing(self, guesses: Guesses) -> F64:
+        """Return counts (n_thresholds, 4) of hits, guesses, members and pairs.
+
+        Every adversary guesses alike here: a guess counts once for each adversary that asks about the item.
+        """
+        asked = np.bincount(guesses.items, minlength=self._is_member.shape[1])
+        truth = self._is_member[guesses.victims]
+        times = np.broadcast_to(asked, truth.shape).copy()
+        asks = np.isin(guesses.victims, guesses.adversaries)
+        times[asks] -= truth[
+            asks
+        ]  # a victim that is an adversary asks about its own items, but not at itself
+        members, pairs = times[truth].sum(), times.sum()
+        counts = np.zeros((len(guesses.thresholds), 4))
+        for t, rho in enumerate(guesses.thresholds):
+            guess = guesses.surprise < np.float32(rho)
+            counts[t] = times[guess & truth].sum(), times[guess].sum(), members, pairs
+        return counts
+
+    def _of_hidden(self, guesses: Guesses) -> F64:
+        """Return the same counts, adversary by adversary."""
+        total = np.zeros((len(guesses.thresholds), 4))
+        for a, adversary in enumerate(guesses.adversaries.tolist() if len(guesses.hidden) else []):
+            items = guesses.items[guesses.offsets[a] : guesses.offsets[a + 1]]
+            others = guesses.hidden != adversary
+            truth, surprise = (
+                self._is_member[np.ix_(guesses.hidden[others], items)],
+                guesses.surprise_apart(a),
+            )
+            for t, rho in enumerate(guesses.thresholds):
+                guess = surprise[others] < np.float32(rho)
+                found = [guess & truth, guess, truth]
+                total[t] += [*map(np.count_nonzero, found), truth.size]
+        return total
+
+
+def _rates(hits: float, guessed: float, members: float, pairs: float) -> dict[str, float | None]:
+    right = pairs - guessed - members + 2 * hits
+    return {
+        "accuracy": right / pairs if pairs else None,
+        "precision": hits / guessed if guessed else None,
+        "recall": hits / members if members else None,
+    }
+
+
+def metric_rows(rows: list[dict[str, Any]]) -> Iterator[tuple[str, float]]:
+    """Yield the rates as metrics, such as ``mia_precision[coordinator,b0.99,0.2]``."""
+    for row in rows:
+        about = f"{row['observer']},b{row['momentum']:g},{row['threshold']:g}"
+        for rate in ("accuracy", "precision", "recall"):
+            if row[rate] is not None:
+                yield f"mia_{rate}[{about}]", row[rate]

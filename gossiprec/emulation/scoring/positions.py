@@ -1,0 +1,151 @@
+"""Leakage by position: where each node sat among its contacts, what it found, and how often it was found.
+
+Contacts are those of the log: who received a message from whom. The truth comes in through the attack record only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from gossiprec.arrays import I64
+from gossiprec.attacks import Attack
+from gossiprec.emulation.scoring.accuracy import AttackRecord
+from gossiprec.eventlog import RunDirectory
+from gossiprec.eventlog.layout import log_path
+from gossiprec.eventlog.reader import EventLog, read_log
+
+Values = npt.NDArray[Any]
+
+DENSEST = 0.25
+"""Share of the possible contacts above which the graph says nothing: nearly all paths are of one hop or two."""
+
+FOLD_ROWS = 1 << 22
+"""Messages that are held until they are counted."""
+
+
+def write_positions(
+    directory: RunDirectory, attacks: Iterable[Attack], record: AttackRecord, n_nodes: int
+) -> None:
+    """Write ``positions.csv`` from a run's log and its attack record.
+
+    Parameters
+    ----------
+    directory : RunDirectory
+    attacks : iterable of Attack
+    record : AttackRecord
+    n_nodes : int
+        The coordinator included.
+    """
+    log = read_log(log_path(directory.path))
+    contacts = contacts_in(log, n_nodes)
+    measures = [*by_contacts(contacts, coalitions_of(attacks)), *by_attack(record)]
+    sent = sent_in(log, n_nodes)
+    if sent.any():
+        measures.insert(0, ("sent", np.arange(n_nodes), sent))
+    known = [(name, nodes[~np.isnan(values)], values[~np.isnan(values)]) for name, nodes, values in measures]
+    directory.write_positions(
+        {
+            "node": [node for _, nodes, _ in known for node in nodes.tolist()],
+            "measure": [name for name, nodes, _ in known for _ in range(len(nodes))],
+            "value": [float(value) for _, _, values in known for value in values.tolist()],
+        }
+    )
+
+
+def contacts_in(log: EventLog, n_nodes: int) -> Any:
+    """Return how often each node received a message from each other one.
+
+    Returns
+    -------
+    scipy.sparse.csr_array of int64, shape (n_nodes, n_nodes)
+        Entry (u, v): deliveries from u to v.
+    """
+    from scipy import sparse
+
+    total = sparse.csr_array((n_nodes, n_nodes), dtype=np.int64)
+    for parts in _folded(log.parts("message")):
+        ends = tuple(np.concatenate([part[end] for part in parts]) for end in ("sender", "receiver"))
+        total = total + sparse.csr_array((np.ones(len(ends[0]), np.int64), ends), shape=total.shape)
+    return total
+
+
+def _folded(parts: Iterable[Mapping[str, Values]]) -> Iterator[list[Mapping[str, Values]]]:
+    """Yield some parts at a time: adding up graphs costs as much as they have links."""
+    held: list[Mapping[str, Values]] = []
+    for part in parts:
+        held.append(part)
+        if sum(len(one["sender"]) for one in held) >= FOLD_ROWS:
+            yield held
+            held = []
+    if held:
+        yield held
+
+
+def sent_in(log: EventLog, n_nodes: int) -> I64:
+    """Return how many messages each node sent that arrived or were dropped, shape (n_nodes,)."""
+    sent = np.zeros(n_nodes, np.int64)
+    for kind in ("message", "drop"):
+        for part in log.parts(kind):
+            sent += np.bincount(part["sender"], minlength=n_nodes)
+    return sent
+
+
+def coalitions_of(attacks: Iterable[Attack]) -> dict[str, I64]:
+    """Return the members of every coalition by observer; of a name that two different ones bear, neither."""
+    found: dict[str, set[tuple[int, ...]]] = {}
+    for attack in attacks:
+        for name, members in attack.coalitions.items():
+            found.setdefault(name, set()).add(tuple(members.tolist()))
+    return {name: np.array(groups.pop()) for name, groups in found.items() if len(groups) == 1}
+
+
+def by_contacts(contacts: Any, coalitions: Mapping[str, I64]) -> list[tuple[str, I64, Values]]:
+    """Return measure, node ids and values of every node's place among its contacts.
+
+    Parameters
+    ----------
+    contacts : scipy.sparse.csr_array, shape (n_nodes, n_nodes)
+    coalitions : mapping of str to ndarray of int64
+        Members by observer.
+
+    Returns
+    -------
+    list of (str, ndarray of int64, ndarray)
+        Nothing where nobody has received anything; neither pagerank nor paths where contacts are denser than
+        :data:`DENSEST`.
+    """
+    n = contacts.shape[0]
+    if not contacts.nnz:
+        return []
+    nodes = np.arange(n)
+    found = {
+        "in_contacts": np.bincount(contacts.indices, minlength=n),
+        "out_contacts": np.diff(contacts.indptr),
+        "received": contacts.sum(axis=0),
+    }
+    if contacts.nnz <= DENSEST * n * (n - 1):
+        from gossiprec.graphs.centrality import (  # here: networkx takes a third of a second
+            betweenness,
+            hops_to,
+            pagerank,
+        )
+
+        found |= {"pagerank": pagerank(contacts), "betweenness": betweenness(contacts)}
+        for observer, members in coalitions.items():
+            hops = hops_to(contacts, members)
+            found[f"distance[{observer}]"] = np.where(np.isinf(hops), np.nan, hops)
+    return [(name, nodes, values) for name, values in found.items()]
+
+
+def by_attack(record: AttackRecord) -> list[tuple[str, I64, Values]]:
+    """Return measure, node ids and values of what each node found and by what share of the interested it was found."""
+    found: list[tuple[str, I64, Values]] = []
+    exposures = record.exposures()
+    for key, (nodes, accuracies) in record.adversaries().items():
+        found.append((f"accuracy[{key}]", nodes, accuracies))
+        found.append((f"found[{key}]", np.arange(len(exposures[key])), exposures[key]))
+    return found

@@ -1,0 +1,162 @@
+"""The rows of the curves figure: AAC, its upper bound, utility; what each shows and in which look."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from gossiprec.arrays import F64
+from gossiprec.figures import style
+from gossiprec.figures.series import AttackKey, Columns, Layout, arrange, grouped, title, told_fields
+
+Attacks = dict[AttackKey, Columns]
+Utility = dict[tuple[str, str], Columns]
+"""Columns time, round and value by run and metric."""
+
+UPPER_BOUND_DEPENDS_ON = ("run", "observer", "community_size")
+WHOLE = 102.0
+"""Top of a scale that shows all of 100 %."""
+
+_RANDOM = style.LineStyle(style.GREY, ":", "")
+_COMMON = style.LineStyle("black", "-", "")
+
+
+@dataclass(frozen=True)
+class Curve:
+    """One line: its name, look, and values (fractions) by round and by time."""
+
+    name: str
+    style: style.LineStyle
+    points: Columns
+    quantity: str
+
+    def drawn(self, clock: str) -> tuple[F64, F64]:
+        """Return the points in the order of a clock, values in percent, without those unknown."""
+        x = np.asarray(self.points[clock], dtype=np.float64)
+        y = 100 * np.asarray(self.points[self.quantity], dtype=np.float64)
+        order = np.argsort(x, kind="stable")
+        known = order[~np.isnan(y[order])]
+        return x[known], y[known]
+
+
+@dataclass(frozen=True)
+class Row:
+    """One quantity over both clocks; `faint` curves are cut where they leave its scale."""
+
+    title: str
+    label: str
+    curves: list[Curve]
+    faint: list[Curve] = field(default_factory=list)
+    top: float = WHOLE
+
+    @property
+    def highest(self) -> float:
+        """The largest value of its curves, percent."""
+        return max((float(y.max()) for _, y in self._drawn("time") if y.size), default=0.0)
+
+    @property
+    def heading(self) -> str:
+        """The title, and what the thin dots are where there are any inside the scale."""
+        lowest = [float(y.min()) for _, y in (curve.drawn("time") for curve in self.faint) if y.size]
+        return self.title + (" (thin dots: upper bound)" if min(lowest, default=WHOLE) < self.top else "")
+
+    def last(self, clock: str) -> float:
+        """The last round or time of its curves."""
+        return max((float(x[-1]) for x, _ in self._drawn(clock) if x.size), default=0.0)
+
+    def ends(self, clock: str) -> list[style.LineEnd]:
+        """Return where each curve ends, for its label."""
+        drawn = zip(self.curves, self._drawn(clock), strict=True)
+        return [style.LineEnd(float(x[-1]), float(y[-1]), c.name, c.style) for c, (x, y) in drawn if x.size]
+
+    def _drawn(self, clock: str) -> list[tuple[F64, F64]]:
+        return [curve.drawn(clock) for curve in self.curves]
+
+
+def curve_rows(attacks: Attacks, utility: Utility) -> list[Row]:
+    """Return the rows of the figure from top to bottom."""
+    layout = arrange(list(attacks), columns=False)
+    lines = list(dict.fromkeys(getattr(key, layout.line) for key in attacks))
+    return [
+        *_same_scale(_accuracy_rows(attacks, layout, lines)),
+        *_bound_rows(attacks, layout, lines),
+        *_same_scale(_utility_rows(utility, layout, lines)),
+    ]
+
+
+def _same_scale(rows: list[Row]) -> list[Row]:
+    """Give rows of one quantity the same scale, a little above the largest value."""
+    highest = max((row.highest for row in rows), default=0.0)
+    return [replace(row, top=min(1.08 * highest, WHOLE) or WHOLE) for row in rows]
+
+
+def _accuracy_rows(attacks: Attacks, layout: Layout, lines: list[object]) -> list[Row]:
+    rows = []
+    for keys in grouped(list(attacks), layout.down):
+        looks = [style.line_style(lines.index(getattr(key, layout.line))) for key in keys]
+        curves = [
+            Curve(_name(key, layout.line), look, attacks[key], "aac")
+            for key, look in zip(keys, looks, strict=True)
+        ]
+        faint = [Curve("", look, attacks[key], "upper_bound") for key, look in zip(keys, looks, strict=True)]
+        random = [
+            Curve("random", _RANDOM, attacks[key], "random_bound") for key in _one_per(keys, "community_size")
+        ]
+        heading = f"Average attack accuracy, {title(keys[0], told_fields(layout))}"
+        rows.append(Row(heading, "AAC", curves + random, faint))
+    return rows
+
+
+def _name(key: AttackKey, field: str) -> str:
+    return style.short_name(key.words(field))
+
+
+def _one_per(keys: Sequence[AttackKey], *names: str) -> list[AttackKey]:
+    return list({tuple(getattr(key, name) for name in names): key for key in reversed(keys)}.values())[::-1]
+
+
+def _bound_rows(attacks: Attacks, layout: Layout, lines: list[object]) -> list[Row]:
+    told = tuple(name for name in layout.down if name in UPPER_BOUND_DEPENDS_ON)
+    line_tells = layout.line in UPPER_BOUND_DEPENDS_ON
+    rows = []
+    for keys in grouped(list(attacks), told):
+        curves = [
+            Curve(
+                _name(key, layout.line if line_tells else "observer"),
+                style.line_style(lines.index(getattr(key, layout.line))) if line_tells else _COMMON,
+                attacks[key],
+                "upper_bound",
+            )
+            for key in _one_per(keys, *UPPER_BOUND_DEPENDS_ON)
+        ]
+        heading = ", ".join(
+            ["Upper bound: share of the community met", *(keys[0].words(name) for name in told)]
+        )
+        rows.append(Row(heading, "met", curves))
+    return rows
+
+
+def _utility_rows(utility: Utility, layout: Layout, lines: list[object]) -> list[Row]:
+    runs = list(dict.fromkeys([*(lines if layout.line == "run" else ()), *(run for run, _ in utility)]))
+    metrics = list(dict.fromkeys(metric for _, metric in utility))
+    if len(runs) < 2:
+        curves = [
+            Curve(metric.upper(), style.line_style(len(lines) + place), points, "value")
+            for place, ((_, metric), points) in enumerate(utility.items())
+        ]
+        return [Row("Utility of the recommendations", "utility", curves)] if curves else []
+    first = 0 if layout.line == "run" else len(lines)
+    return [
+        Row(
+            f"Utility of the recommendations, {metric.upper()}",
+            metric.upper(),
+            [
+                Curve(style.short_name(run), style.line_style(first + runs.index(run)), points, "value")
+                for (run, name), points in utility.items()
+                if name == metric
+            ],
+        )
+        for metric in metrics
+    ]

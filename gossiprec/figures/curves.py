@@ -1,0 +1,133 @@
+"""The attack and what it costs to learn, over rounds and over virtual time.
+
+One column for each clock. Rows: AAC (one row for each relevance rule, momentum, community size or run beyond
+the lines of a panel), the upper bound, and the utility of the recommendations. The upper bound, the share of
+the communities met so far, is drawn thin beside each AAC curve where the scale of AAC holds it, and whole in
+a row of its own: late in a run it is often several times larger.
+
+References
+----------
+arXiv:2306.08929: AAC by round, its random bound K/N and its upper bound.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
+
+from gossiprec.figures import style
+from gossiprec.figures.command import command_line
+from gossiprec.figures.curve_rows import Attacks, Row, Utility, curve_rows
+from gossiprec.figures.output import Cell, csv_bytes, save
+from gossiprec.figures.series import (
+    EVERYTHING,
+    FIELDS,
+    Columns,
+    Run,
+    Selection,
+    attack_curves,
+    chosen,
+    require_attacks,
+    run_names,
+)
+
+QUANTITIES = ("aac", "upper_bound", "random_bound")
+CLOCKS = {"round": "round", "time": "virtual time (mean wake periods)"}
+
+
+def draw(runs: Sequence[Run], out_stem: Path, *, selection: Selection = EVERYTHING) -> list[Path]:
+    """Draw AAC with its bounds, and utility, against both clocks.
+
+    Parameters
+    ----------
+    runs : sequence of Run
+    out_stem : Path
+        Files go to ``<out_stem>.csv``, ``.png`` and ``.svg``.
+    selection : Selection
+        The attacks to show.
+
+    Raises
+    ------
+    LogError
+        If the runs hold no attack, or none that was selected.
+    """
+    require_attacks(runs, file="attacks.csv")
+    names = run_names(runs)
+    attacks = {
+        key: c for run, name in zip(runs, names, strict=True) for key, c in attack_curves(run, name).items()
+    }
+    attacks = {key: attacks[key] for key in chosen(list(attacks), selection)}
+    utility = {
+        (name, metric): points
+        for run, name in zip(runs, names, strict=True)
+        for metric, points in ranking_metrics(run).items()
+    }
+    table = csv_bytes((*FIELDS, "quantity", "round", "time", "value"), _cells(attacks, utility))
+    with style.house_look():
+        return save(_figure(curve_rows(attacks, utility)), table, out_stem)
+
+
+def ranking_metrics(run: Run) -> dict[str, Columns]:
+    """Return the metrics of recommendation quality, those cut at a list length (``hr@20``), by name."""
+    columns = run.metrics
+    if not columns:
+        return {}
+    names = [str(name) for name in dict.fromkeys(columns["metric"].tolist()) if "@" in str(name)]
+    return {
+        name: {c: columns[c][columns["metric"] == name] for c in ("time", "round", "value")} for name in names
+    }
+
+
+def _cells(attacks: Attacks, utility: Utility) -> list[list[Cell]]:
+    rows: list[list[Cell]] = []
+    for key, points in attacks.items():
+        for quantity in QUANTITIES:
+            rows += [[*key.cells(), quantity, *point] for point in _points(points, quantity)]
+    for (run, metric), points in utility.items():
+        rows += [[run, "", "", "", "", metric, *point] for point in _points(points, "value")]
+    return rows
+
+
+def _points(points: Columns, quantity: str) -> list[list[Cell]]:
+    columns = (points[name].tolist() for name in ("round", "time", quantity))
+    return [list(point) for point in zip(*columns, strict=True)]
+
+
+def _figure(rows: Sequence[Row]) -> Figure:
+    longest = max(style.text_width_in(curve.name) for row in rows for curve in row.curves)
+    margins = style.Margins(top=0.25, right=0.3 + longest, between_rows=0.36)
+    figure, grid = style.panels(
+        len(rows), len(CLOCKS), width=style.PAGE_IN, panel_height=1.35, margins=margins
+    )
+    for row, panels in zip(rows, grid, strict=True):
+        for axes, clock in zip(panels, CLOCKS, strict=True):
+            _panel(axes, row, clock)
+            axes.set_xlim(0, max(row.last(clock) for row in rows) or 1)
+            axes.tick_params(labelbottom=panels is grid[-1], labelleft=axes is panels[0])
+        first, last = panels[0], panels[-1]
+        first.set_title(row.heading)
+        first.set_ylabel(f"{row.label} (%)")
+        first.yaxis.set_label_coords(-0.4 / (first.get_position().width * style.PAGE_IN), 0.5)
+        style.label_ends(figure, last, row.ends("time"))
+    for axes, words in zip(grid[-1], CLOCKS.values(), strict=True):
+        axes.set_xlabel(words)
+    return figure
+
+
+def _panel(axes: Axes, row: Row, clock: str) -> None:
+    for curve in row.faint:
+        axes.plot(*curve.drawn(clock), color=curve.style.color, linestyle=style.THIN_DOTS, linewidth=0.9)
+    for place, curve in enumerate(row.curves):
+        x, y = curve.drawn(clock)
+        step = max(1, x.size // 6)
+        axes.plot(x, y, markevery=(place * step // len(row.curves), step), **curve.style.kwargs())
+    axes.set_ylim(0, row.top)
+    axes.yaxis.set_major_locator(MaxNLocator(nbins=6, steps=[1, 2, 5, 10]))
+
+
+if __name__ == "__main__":
+    command_line(draw, __doc__)

@@ -1,0 +1,254 @@
+"""Leakage by position: what nodes find, and how often they are found, against their place among their contacts.
+
+Each dot is a node. Left: its accuracy as an adversary; right: as a victim, the share of those adversaries to whose
+community it belongs that found it; both at the best round of the attack. Lines join the means of groups of nodes with
+like values of the measure, with intervals of 1.96 standard errors. They describe one run, whose nodes depend on one
+another: they are no test. rho is Spearman's rank correlation over all nodes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
+from scipy.stats import spearmanr
+
+from gossiprec.arrays import F64, I64
+from gossiprec.errors import LogError
+from gossiprec.figures import style
+from gossiprec.figures.command import command_line
+from gossiprec.figures.output import Cell, csv_bytes, save
+from gossiprec.figures.series import EVERYTHING, FIELDS, AttackKey, Run, Selection, chosen, run_names
+
+ByNode = dict[int, float]
+
+QUANTITIES = {"accuracy": "attack accuracy of the node (%)", "found": "found by those interested (%)"}
+MEASURES = ("betweenness", "in_contacts")
+"""Those drawn if none is asked for: the first that a run has."""
+
+DISTANCE = "distance"
+"""Stands for ``distance[<observer>]`` of each attack's own observer."""
+
+GROUPS = 8
+HEADER = (*FIELDS, "measure", "quantity", "kind", "node", "position", "value", "low", "high", "nodes")
+
+
+@dataclass(frozen=True)
+class Relation:
+    """A quantity of the nodes against a measure of their position.
+
+    Attributes
+    ----------
+    key : AttackKey
+    measure, quantity : str
+    nodes : ndarray of int64, shape (n,)
+    position, value : ndarray of float64, shape (n,)
+    """
+
+    key: AttackKey
+    measure: str
+    quantity: str
+    nodes: I64
+    position: F64
+    value: F64
+
+    @property
+    def rho(self) -> float:
+        """Spearman's rank correlation; NaN where one side does not vary."""
+        if len(np.unique(self.position)) < 2 or len(np.unique(self.value)) < 2:
+            return float("nan")
+        return float(spearmanr(self.position, self.value).statistic)
+
+
+@dataclass(frozen=True)
+class Group:
+    """Nodes with like values of a measure: their mean position, and the mean of a quantity with its interval."""
+
+    position: float
+    mean: float
+    low: float
+    high: float
+    nodes: int
+
+
+def draw(
+    runs: Sequence[Run], out_stem: Path, *, measures: Sequence[str] = (), selection: Selection = EVERYTHING
+) -> list[Path]:
+    """Draw leakage by position, a row of panels for each attack and measure.
+
+    Parameters
+    ----------
+    runs : sequence of Run
+    out_stem : Path
+        Files go to ``<out_stem>.csv``, ``.png`` and ``.svg``.
+    measures : sequence of str
+        As in ``positions.csv``, or ``distance``; if none is given, betweenness, or in_contacts in runs without it.
+    selection : Selection
+        The attacks to show.
+
+    Raises
+    ------
+    LogError
+        If a run holds no positions, no such measure, or no attack that was selected.
+    """
+    tables = {name: _table(run) for run, name in zip(runs, run_names(runs), strict=True)}
+    attacks = [key for name, table in tables.items() for key in _attacks(name, table)]
+    if not attacks:
+        raise LogError(
+            f"no attack results in {', '.join(str(run.path) for run in runs)}; a run has them if its scenario lists "
+            "observers and it reached an evaluation"
+        )
+    keys = chosen(attacks, selection)
+    rows = [row for key in keys for row in _relations(key, tables[key.run], measures)]
+    if not rows:
+        raise LogError(f"none of the attacks shown has the measure {DISTANCE}: it belongs to coalitions")
+    table = csv_bytes(HEADER, [line for row in rows for relation in row for line in _lines(relation)])
+    with style.house_look():
+        return save(_figure(rows), table, out_stem)
+
+
+def groups(position: F64, value: F64, *, most: int = GROUPS) -> list[Group]:
+    """Return means of a quantity over nodes of like position, in ascending order.
+
+    Parameters
+    ----------
+    position, value : ndarray of float64, shape (n,)
+    most : int
+        Where positions have more different values than this, nodes are parted into so many groups of about equal
+        size; equal positions stay together.
+    """
+    levels, place = np.unique(position, return_inverse=True)
+    if len(levels) > most:
+        rank = np.searchsorted(np.sort(position), levels, side="left")
+        group = np.unique(rank * most // len(position), return_inverse=True)[1][place]
+    else:
+        group = place
+    found = []
+    for number in range(int(group.max()) + 1):
+        inside = value[group == number]
+        error = 1.96 * inside.std(ddof=1) / np.sqrt(len(inside)) if len(inside) > 1 else float("nan")
+        mean = float(inside.mean())
+        found.append(
+            Group(float(position[group == number].mean()), mean, mean - error, mean + error, len(inside))
+        )
+    return found
+
+
+def _table(run: Run) -> dict[str, ByNode]:
+    """Return values by node by measure."""
+    columns = run.positions
+    if not columns or not len(columns["node"]):
+        raise LogError(
+            f"no positions in {run.path} ({run.manifest.get('status', 'status unknown')}): a run writes positions.csv "
+            "at its end; run it again with this version of gossiprec"
+        )
+    found: dict[str, ByNode] = {}
+    rows = zip(*(columns[name].tolist() for name in ("measure", "node", "value")), strict=True)
+    for measure, node, value in rows:
+        found.setdefault(measure, {})[node] = value
+    return found
+
+
+def _attacks(name: str, table: dict[str, ByNode]) -> Iterator[AttackKey]:
+    for measure in table:
+        kind, _, label = measure.rstrip("]").partition("[")
+        if kind == "found":
+            observer, relevance, momentum, size = label.rsplit("/", 3)
+            yield AttackKey(name, observer, relevance, float(momentum[1:]), int(size[1:]))
+
+
+def _relations(key: AttackKey, table: dict[str, ByNode], measures: Sequence[str]) -> Iterator[list[Relation]]:
+    """Yield for each measure the relations of an attack's quantities to it, of distances that of the found."""
+    label = f"{key.observer}/{key.relevance}/b{key.momentum:g}/k{key.community_size}"
+    for measure in measures or _first_of(table):
+        name = f"{DISTANCE}[{key.observer}]" if measure == DISTANCE else measure
+        if name not in table:
+            if measure == DISTANCE:
+                continue
+            there = ", ".join(other for other in table if other.partition("[")[0] not in QUANTITIES)
+            raise LogError(f"found no measure {measure!r} in {key.run}; it has: {there}")
+        quantities = ["found"] if measure == DISTANCE else list(QUANTITIES)  # colluders are at no distance
+        row = [
+            _relation(key, name, quantity, table[name], table.get(f"{quantity}[{label}]", {}))
+            for quantity in quantities
+        ]
+        yield [relation for relation in row if len(relation.nodes)]
+
+
+def _first_of(table: dict[str, ByNode]) -> list[str]:
+    return [next((measure for measure in MEASURES if measure in table), MEASURES[-1])]
+
+
+def _relation(key: AttackKey, measure: str, quantity: str, position: ByNode, value: ByNode) -> Relation:
+    nodes = np.array(sorted(position.keys() & value.keys()), np.int64)
+    at = np.array([position[node] for node in nodes.tolist()])
+    return Relation(key, measure, quantity, nodes, at, np.array([value[node] for node in nodes.tolist()]))
+
+
+def _lines(relation: Relation) -> Iterator[list[Cell]]:
+    """Yield the rows of the table: nodes, groups, and the correlation."""
+    about, unknown = [*relation.key.cells(), relation.measure, relation.quantity], float("nan")
+    columns = (relation.nodes, relation.position, relation.value)
+    for node, position, value in zip(*(column.tolist() for column in columns), strict=True):
+        yield [*about, "node", node, position, value, unknown, unknown, 1]
+    for group in groups(relation.position, relation.value):
+        yield [*about, "mean", "", group.position, group.mean, group.low, group.high, group.nodes]
+    yield [*about, "rho", "", unknown, relation.rho, unknown, unknown, len(relation.nodes)]
+
+
+def _figure(rows: Sequence[Sequence[Relation]]) -> Figure:
+    several = len({relation.key.run for row in rows for relation in row}) > 1
+    quantities = [name for name in QUANTITIES if any(name == shown.quantity for row in rows for shown in row)]
+    width = style.PAGE_IN if len(quantities) > 1 else style.COLUMN_IN
+    margins = style.Margins(left=0.6, right=0.2, top=0.45, between_columns=0.6, between_rows=0.85)
+    figure, grid = style.panels(len(rows), len(quantities), width=width, panel_height=1.9, margins=margins)
+    for row, panels in zip(rows, grid, strict=True):
+        shown = {relation.quantity: relation for relation in row}
+        for quantity, axes in zip(quantities, panels, strict=True):
+            if quantity in shown:
+                _panel(axes, shown[quantity], several=several)
+            else:
+                axes.remove()
+    return figure
+
+
+def _panel(axes: Axes, relation: Relation, *, several: bool) -> None:
+    look = style.line_style(list(QUANTITIES).index(relation.quantity))
+    axes.scatter(
+        relation.position, 100 * relation.value, s=7, color="0.6", alpha=0.45, linewidths=0, rasterized=True
+    )
+    means = groups(relation.position, relation.value)
+    x, y = [group.position for group in means], [100 * group.mean for group in means]
+    errors = np.nan_to_num([100 * (group.mean - group.low) for group in means])
+    axes.errorbar(x, y, yerr=errors, capsize=2, elinewidth=1.0, **look.kwargs())
+    positive = relation.position.min() > 0
+    if positive and relation.position.max() > 30 * np.median(relation.position):
+        axes.set_xscale("log")
+    axes.set_ylim(min(-2.0, 1.05 * min(y)), None)
+    if (relation.position % 1 == 0).all():
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+    axes.set_xlabel(_words(relation.measure))
+    axes.set_ylabel(QUANTITIES[relation.quantity])
+    axes.set_title(_title(relation, several=several))
+
+
+def _words(measure: str) -> str:
+    kind, _, observer = measure.rstrip("]").partition("[")
+    return f"hops to {style.short_name(observer)}" if kind == DISTANCE else measure.replace("_", " ")
+
+
+def _title(relation: Relation, *, several: bool) -> str:
+    key = relation.key
+    rho = "not defined" if np.isnan(relation.rho) else f"{relation.rho:.2f}".replace("-", "−")
+    names = ("run", "observer") if several else ("observer",)
+    first = ", ".join(style.short_name(key.words(name)) for name in names)
+    return f"{first}, {key.relevance}\nrho {rho}, {len(relation.nodes)} nodes"
+
+
+if __name__ == "__main__":
+    command_line(draw, __doc__)

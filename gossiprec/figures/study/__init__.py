@@ -1,0 +1,1 @@
+"""Figures of a study: a table in, csv, png and svg out."""

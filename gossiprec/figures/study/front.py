@@ -1,0 +1,138 @@
+"""Utility against privacy: every combination of a study as a point, and those that no other one beats in both."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from gossiprec.errors import LogError
+from gossiprec.figures import style
+from gossiprec.figures.output import Cell
+from gossiprec.figures.study.numbers import Estimate, estimate, seeds_in_words, unbeaten
+from gossiprec.figures.study.panels import Choice, unit
+from gossiprec.figures.study.table import Label, Point, Quantity, StudyTable, label_cells, shown
+from gossiprec.measures.names import FILTERS
+
+MOST_COLOURS = 7
+MOST_NAMED = 14
+"""Points of the front that are named in the picture; the csv names all."""
+
+
+@dataclass(frozen=True)
+class Spot:
+    """One combination: where it stands, and whether another one beats it."""
+
+    point: Point
+    utility: Estimate
+    attack: Estimate
+    is_unbeaten: bool
+
+    def scaled(self, utility: float, attack: float) -> Spot:
+        """Return the same in the units of pictures."""
+        return Spot(self.point, self.utility.scaled(utility), self.attack.scaled(attack), self.is_unbeaten)
+
+
+def front(table: StudyTable, choice: Choice) -> tuple[Figure, list[str], list[list[Cell]]]:
+    """Return the figure, and the header and rows of its table."""
+    utility = _utility(table, choice.against)
+    attacks = table.quantities(choice.y or "max_aac")
+    shown_attacks = attacks[:4]
+    if len(attacks) > len(shown_attacks):
+        raise LogError(
+            f"{len(attacks)} attacks would make {len(attacks)} panels; choose with --y, such as "
+            f"--y '{attacks[0].measure}[{attacks[0].observer},{attacks[0].relevance}]'"
+        )
+    found = {attack: _spots(table, utility, attack) for attack in shown_attacks}
+    header = ["measure", *FILTERS, *table.axes, "utility", "n", "utility_mean", "utility_low", "utility_high"]
+    header += ["mean", "low", "high", "unbeaten"]
+    rows: list[list[Cell]] = []
+    for attack, spots in found.items():
+        for spot in spots:
+            u, a = spot.utility, spot.attack
+            about = [*attack.cells(), *label_cells(spot.point), utility.measure, a.n]
+            rows.append([*about, u.mean, u.low, u.high, a.mean, a.low, a.high, int(spot.is_unbeaten)])
+    by = choice.by if choice.by is not None else _telling(table)
+    return _figure(table, utility, found, by), header, rows
+
+
+def _telling(table: StudyTable) -> str | None:
+    """Return the axis that colours tell where none is asked for: the first with a handful of values."""
+    few = (name for name in table.axes if 1 < len(table.labels(name)) <= MOST_COLOURS)
+    return next(few, None)
+
+
+def _utility(table: StudyTable, asked: str | None) -> Quantity:
+    if asked is not None:
+        return table.quantities(asked)[0]
+    found = next((quantity for quantity in table.values if "@" in quantity.measure), None)
+    if found is None:
+        raise LogError(f"{table.path} has no metric of recommendation quality; name a measure with --against")
+    return found
+
+
+def _spots(table: StudyTable, utility: Quantity, attack: Quantity) -> list[Spot]:
+    """Return every combination that has both numbers, by ascending utility."""
+    both = [point for point in table.values[attack] if point in table.values[utility]]
+    if not both:
+        raise LogError(f"no combination has both {utility.words()} and {attack.words()}")
+    estimates = [
+        (estimate(table.values[utility][point].values()), estimate(table.values[attack][point].values()))
+        for point in both
+    ]
+    best = unbeaten([(u.mean, a.mean) for u, a in estimates])
+    spots = [Spot(point, u, a, is_best) for point, (u, a), is_best in zip(both, estimates, best, strict=True)]
+    return sorted(spots, key=lambda spot: (spot.utility.mean, spot.attack.mean))
+
+
+def _figure(
+    table: StudyTable, utility: Quantity, found: dict[Quantity, list[Spot]], by: str | None
+) -> Figure:
+    names = [_name(table, spot) for spots in found.values() for spot in spots if spot.is_unbeaten]
+    margins = style.Margins(top=0.42, right=0.35 + max(map(style.text_width_in, names)), between_rows=0.9)
+    figure, grid = style.panels(len(found), 1, width=style.PAGE_IN, panel_height=2.3, margins=margins)
+    for (attack, spots), (axes,) in zip(found.items(), grid, strict=True):
+        _panel(figure, axes, table, [spot.scaled(utility.factor, attack.factor) for spot in spots], by)
+        axes.set_xlabel(f"{unit(utility)}: better to the right")
+        axes.set_ylabel(f"{unit(attack)}: better below")
+        axes.set_title(f"{attack.words()}\nfilled: not beaten in both; {_bar_words(spots)}")
+    return figure
+
+
+def _bar_words(spots: Sequence[Spot]) -> str:
+    counts = [spot.attack.n for spot in spots]
+    if max(counts) < 2:
+        return "one seed: no intervals"
+    return f"bars: 95 % t-intervals over seeds, {seeds_in_words(counts)}"
+
+
+def _panel(figure: Figure, axes: Axes, table: StudyTable, spots: Sequence[Spot], by: str | None) -> None:
+    order: list[Label] = table.labels(by) if by else [None]
+    for spot in spots:
+        look = style.line_style(order.index(spot.point[table.axis(by)]) if by else 0)
+        u, a = spot.utility, spot.attack
+        axes.plot([u.low, u.high], [a.mean, a.mean], color=look.color, linewidth=0.7, alpha=0.6)
+        axes.plot([u.mean, u.mean], [a.low, a.high], color=look.color, linewidth=0.7, alpha=0.6)
+        face = look.color if spot.is_unbeaten else "white"
+        axes.plot(u.mean, a.mean, look.marker, color=look.color, markerfacecolor=face, markersize=5.0)
+    best = [spot for spot in spots if spot.is_unbeaten]
+    axes.step(
+        [s.utility.mean for s in best], [s.attack.mean for s in best],
+        where="post", color=style.GREY, linewidth=0.8, zorder=0,
+    )  # fmt: skip
+    axes.margins(0.08)
+    axes.set_xlim(*axes.get_xlim())
+    axes.set_ylim(*axes.get_ylim())
+    ends = []
+    for spot in best[-MOST_NAMED:]:
+        look = style.line_style(order.index(spot.point[table.axis(by)]) if by else 0)
+        ends.append(style.LineEnd(spot.utility.mean, spot.attack.mean, _name(table, spot), look))
+    style.label_ends(figure, axes, ends)
+
+
+def _name(table: StudyTable, spot: Spot) -> str:
+    vary = [name for name in table.axes if len(table.labels(name)) > 1]
+    told = (f"{name} {shown(spot.point[table.axis(name)])}" for name in vary)
+    return style.short_name(", ".join(told))

@@ -1,0 +1,86 @@
+"""A measure over two axes of a study, as a map of numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from gossiprec.figures import style
+from gossiprec.figures.output import Cell
+from gossiprec.figures.study.numbers import seeds_in_words
+from gossiprec.figures.study.panels import (
+    Choice,
+    Panel,
+    default_measure,
+    drawn_axes,
+    estimate_rows,
+    panels_of,
+)
+from gossiprec.figures.study.table import StudyTable, shown
+
+CELL_IN = 0.34
+DARK = 0.55
+"""Place on the colour scale from which numbers are written in black; the scale ends in a light yellow."""
+
+
+def heat(table: StudyTable, choice: Choice) -> tuple[Figure, list[str], list[list[Cell]]]:
+    """Return the figure, and the header and rows of its table."""
+    x, by = drawn_axes(table, choice, needs=2)[:2]
+    panels = panels_of(table, table.quantities(choice.y or default_measure(table)), [x, by])
+    return _figure(table, panels, x, by), *estimate_rows(table, panels)
+
+
+def _figure(table: StudyTable, panels: Sequence[Panel], x: str, by: str) -> Figure:
+    words = [style.short_name(shown(label)) for label in table.labels(by)]
+    margins = style.Margins(
+        left=0.45 + max(map(style.text_width_in, words)), right=0.25, top=0.42, between_rows=0.85
+    )
+    height = max(2, len(words)) * CELL_IN
+    titles = max(style.text_width_in(_title(panel)) for panel in panels)
+    width = margins.left + margins.right + max(2.6, 0.62 * len(table.labels(x)), titles)
+    figure, grid = style.panels(
+        len(panels), 1, width=min(width, style.PAGE_IN), panel_height=height, margins=margins
+    )
+    for panel, (axes,) in zip(panels, grid, strict=True):
+        _panel(axes, table, panel, x, by)
+    return figure
+
+
+def _panel(axes: Axes, table: StudyTable, panel: Panel, x: str, by: str) -> None:
+    columns, lines, estimates = table.labels(x), table.labels(by), panel.drawn()
+    means = np.full((len(lines), len(columns)), np.nan)
+    for point, found in estimates.items():
+        means[lines.index(point[table.axis(by)]), columns.index(point[table.axis(x)])] = found.mean
+    low, high = float(np.nanmin(means)), float(np.nanmax(means))
+    axes.imshow(
+        np.ma.masked_invalid(means), cmap="cividis", vmin=low, vmax=high, aspect="auto", origin="lower"
+    )
+    for (line, column), mean in np.ndenumerate(means):
+        bright = (mean - low) / ((high - low) or 1.0) > DARK
+        text = "–" if np.isnan(mean) else _number(mean, high)
+        axes.text(
+            column,
+            line,
+            text,
+            ha="center",
+            va="center",
+            color="black" if bright or np.isnan(mean) else "white",
+        )
+    axes.grid(False)
+    axes.set_xticks(range(len(columns)), [style.short_name(shown(label)) for label in columns])
+    axes.set_yticks(range(len(lines)), [style.short_name(shown(label)) for label in lines])
+    axes.set_xlabel(x)
+    axes.set_ylabel(by)
+    counts = seeds_in_words(e.n for e in estimates.values())
+    axes.set_title(f"{_title(panel)}\nmean over seeds, {counts}")
+
+
+def _title(panel: Panel) -> str:
+    return panel.title() + (" (%)" if panel.quantity.is_share else "")
+
+
+def _number(value: float, highest: float) -> str:
+    return f"{value:,.0f}" if highest >= 1000 else f"{value:.1f}" if highest >= 10 else f"{value:.3g}"

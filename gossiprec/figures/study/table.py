@@ -1,0 +1,203 @@
+"""The table of a study as figures need it: values by quantity, by combination of the axes, and by seed."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from gossiprec.errors import LogError, suggestion
+from gossiprec.measures.names import FILTERS, OF_ATTACKS, Measure, read_measure
+
+Label = Any
+"""What the table says of an axis: text, a number, true or false, or None."""
+Point = tuple[Label, ...]
+"""A combination: one label for each axis, in their order."""
+PerSeed = dict[int, float]
+
+
+@dataclass(frozen=True)
+class Quantity:
+    """A measure, of one attack where it is one of attacks."""
+
+    measure: str
+    observer: str | None = None
+    relevance: str | None = None
+    momentum: float | None = None
+    community_size: int | None = None
+
+    def words(self) -> str:
+        """Return what a label says of it."""
+        parts = [self.observer, self.relevance]
+        parts += [f"β {self.momentum:g}" if self.momentum is not None else None]
+        parts += [f"K {self.community_size}" if self.community_size is not None else None]
+        told = ", ".join(part for part in parts if part)
+        return f"{self.measure} ({told})" if told else self.measure
+
+    @property
+    def is_share(self) -> bool:
+        """Whether it is a fraction that pictures show in percent."""
+        return (self.measure in OF_ATTACKS and self.measure != "at_round") or "@" in self.measure
+
+    @property
+    def factor(self) -> float:
+        """What its values are multiplied by in pictures; tables keep them as they are."""
+        return 100.0 if self.is_share else 1.0
+
+    def cells(self) -> list[Any]:
+        """Return it as the first cells of a csv row."""
+        return [
+            self.measure,
+            *("" if getattr(self, name) is None else getattr(self, name) for name in FILTERS),
+        ]
+
+
+@dataclass(frozen=True)
+class StudyTable:
+    """What a study has found so far.
+
+    Attributes
+    ----------
+    path : Path
+    axes : tuple of str
+    baseline : dict of str to Label
+    values : dict
+        By quantity, point and seed; NaN and missing values are left out.
+    """
+
+    path: Path
+    axes: tuple[str, ...]
+    baseline: dict[str, Label]
+    values: dict[Quantity, dict[Point, PerSeed]]
+
+    def quantities(self, text: str) -> list[Quantity]:
+        """Return the quantities that a measure such as ``max_aac[single]`` names.
+
+        Raises
+        ------
+        LogError
+            If the table has none.
+        """
+        try:
+            measure = read_measure(text)
+        except ValueError as error:
+            raise LogError(str(error)) from None
+        found = [quantity for quantity in self.values if _takes(measure, quantity)]
+        if not found:
+            names = list(dict.fromkeys(quantity.measure for quantity in self.values))
+            raise LogError(
+                f"{self.path} has no measure {text!r}; it has "
+                f"{', '.join(dict.fromkeys(q.words() for q in self.values)) or 'none yet'}"
+                f"{suggestion(measure.name, names)}"
+            )
+        return found
+
+    def axis(self, name: str) -> int:
+        """Return the place of an axis.
+
+        Raises
+        ------
+        LogError
+            If there is none of that name.
+        """
+        if name not in self.axes:
+            known = ", ".join(self.axes) or "none"
+            raise LogError(
+                f"{self.path} has no axis {name!r} (its axes are: {known}){suggestion(name, self.axes)}"
+            )
+        return self.axes.index(name)
+
+    def labels(self, name: str) -> list[Label]:
+        """Return the values of an axis: numbers ascending, others in the order of the study."""
+        place = self.axis(name)
+        found = list(dict.fromkeys(point[place] for points in self.values.values() for point in points))
+        return sorted(found) if is_numeric(found) else found
+
+    def where(self, chosen: Mapping[str, str]) -> StudyTable:
+        """Return the part of the table in which axes have these values, given as text.
+
+        Raises
+        ------
+        LogError
+            If an axis has no such value.
+        """
+        places = {self.axis(name): text for name, text in chosen.items()}
+        for place, text in places.items():
+            there = [shown(label) for label in self.labels(self.axes[place])]
+            if text not in there:
+                raise LogError(
+                    f"the axis {self.axes[place]} has no value {text!r}; it has {', '.join(there)}"
+                )
+        values = {
+            quantity: {
+                point: seeds
+                for point, seeds in points.items()
+                if all(shown(point[place]) == text for place, text in places.items())
+            }
+            for quantity, points in self.values.items()
+        }
+        values = {quantity: points for quantity, points in values.items() if points}
+        return StudyTable(self.path, self.axes, self.baseline, values)
+
+
+def read_study(folder: Path) -> StudyTable:
+    """Read the table of a study.
+
+    Raises
+    ------
+    LogError
+        If the folder is not of a study, or no run of it is finished.
+    """
+    for name in ("study.json", "table.parquet"):
+        if not (folder / name).is_file():
+            raise LogError(
+                f"{folder} is not the folder of a study: it has no {name}; see `gossiprec study --help`"
+            )
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        mark = json.loads((folder / "study.json").read_bytes())
+        rows = pq.read_table(folder / "table.parquet").to_pylist()
+        axes, baseline = tuple(mark["axes"]), dict(mark["baseline"])
+    except (OSError, ValueError, KeyError, TypeError, pa.ArrowException) as error:
+        raise LogError(f"cannot read the study in {folder}: {error}") from error
+    values = _gathered(rows, axes)
+    if not values:
+        raise LogError(f"no run of the study in {folder} is finished: there is nothing to draw yet")
+    return StudyTable(folder, axes, baseline, values)
+
+
+def shown(label: Label) -> str:
+    """Return what a picture says of a label."""
+    if isinstance(label, bool):
+        return str(label).lower()
+    return f"{label:g}" if isinstance(label, float) else str(label)
+
+
+def label_cells(point: Point) -> list[str]:
+    """Return the labels of a point as cells of a csv row."""
+    return ["" if label is None else shown(label) for label in point]
+
+
+def is_numeric(labels: Sequence[Label]) -> bool:
+    """Say whether labels can be places on a scale."""
+    return all(isinstance(label, int | float) and not isinstance(label, bool) for label in labels)
+
+
+def _gathered(rows: Iterable[Mapping[str, Any]], axes: Sequence[str]) -> dict[Quantity, dict[Point, PerSeed]]:
+    values: dict[Quantity, dict[Point, PerSeed]] = {}
+    for row in rows:
+        if row["value"] is None:
+            continue
+        quantity = Quantity(row["measure"], *(row[name] for name in FILTERS))
+        point = tuple(row[name] for name in axes)
+        values.setdefault(quantity, {}).setdefault(point, {})[row["seed"]] = row["value"]
+    return values
+
+
+def _takes(measure: Measure, quantity: Quantity) -> bool:
+    key = [getattr(quantity, name) for name in FILTERS]
+    return measure.name == quantity.measure and measure.takes(key)

@@ -1,0 +1,179 @@
+"""Graphs drawn: nodes, links, and in vermilion colluders who see every link.
+
+The colluders are few, not always the fewest there can be (:func:`gossiprec.graphs.cover.colluder_cover`). Places of
+nodes come from springs between linked nodes, or lie on a circle in the order of ids; the same graph gives the
+same picture.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import networkx as nx
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.collections import LineCollection
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+
+from gossiprec.arrays import F64, Bools
+from gossiprec.figures import style
+from gossiprec.figures.output import Cell, csv_bytes, save
+from gossiprec.graphs.cover import colluder_cover, edge_cover_bound
+from gossiprec.graphs.edge_lists import ordered_links
+
+Layout = Literal["spring", "circular"]
+
+MOST_LINKS = 20_000
+"""Above it a picture is a blot."""
+DISTANT_UP_TO = 150
+"""Nodes up to which places are fitted to all distances; above it, springs pull linked nodes together from a circle."""
+NODE_PT = (2.5, 13.0)
+"""Least and largest width of a node in points; the largest holds an id of two digits."""
+HEADER = ("graph", "node", "x", "y", "degree", "colluder")
+COLLUDER, OTHER = style.line_style(1).color, style.line_style(0).color
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """A graph, where its nodes are drawn, and who colludes.
+
+    Attributes
+    ----------
+    places : ndarray of float64, shape (n, 2)
+        Within a square from -1 to 1.
+    colluders : ndarray of bool, shape (n,)
+    """
+
+    name: str
+    graph: nx.Graph
+    places: F64
+    colluders: Bools
+
+    @property
+    def degrees(self) -> list[int]:
+        """Links of every node, in and out."""
+        return [int(self.graph.degree(node)) for node in range(len(self.graph))]
+
+
+def draw(graphs: Sequence[tuple[str, nx.Graph]], out_stem: Path, *, layout: Layout = "spring") -> list[Path]:
+    """Draw graphs, a panel for each.
+
+    Parameters
+    ----------
+    graphs : sequence of (name, networkx.Graph)
+        Over nodes 0 .. n - 1.
+    out_stem : Path
+        Files go to ``<out_stem>.csv``, ``.png`` and ``.svg``.
+    layout : {'spring', 'circular'}
+
+    Raises
+    ------
+    ValueError
+        If a graph has more links than can be told apart.
+    """
+    for name, graph in graphs:
+        if graph.number_of_edges() > MOST_LINKS:
+            raise ValueError(
+                f"found {graph.number_of_edges():,} links in {name}; a picture shows at most {MOST_LINKS:,}: "
+                "draw a smaller or sparser graph"
+            )
+    shown = [placed(name, graph, layout) for name, graph in graphs]
+    table = csv_bytes(HEADER, [row for one in shown for row in _rows(one)])
+    with style.house_look():
+        return save(_figure(shown), table, out_stem)
+
+
+def placed(name: str, graph: nx.Graph, layout: Layout) -> Drawn:
+    """Return a graph with its colluders and the places of its nodes."""
+    colluders = np.zeros(len(graph), bool)
+    colluders[colluder_cover(graph)] = True
+    if layout == "circular":
+        angle = np.pi / 2 - 2 * np.pi * np.arange(len(graph)) / len(graph)  # clockwise from the top
+        return Drawn(name, graph, np.stack([np.cos(angle), np.sin(angle)], axis=1), colluders)
+    links = graph.to_undirected()
+    if len(links) <= DISTANT_UP_TO and nx.is_connected(links):
+        found = nx.kamada_kawai_layout(links)
+    else:
+        found = nx.spring_layout(links, pos=nx.circular_layout(links), seed=0, iterations=100)
+    places = np.array([found[node] for node in range(len(graph))])
+    places -= (places.max(axis=0) + places.min(axis=0)) / 2
+    return Drawn(name, graph, places / max(np.abs(places).max(), 1e-12), colluders)
+
+
+def _rows(drawn: Drawn) -> list[Sequence[Cell]]:
+    return [
+        (drawn.name, node, float(x), float(y), degree, int(colludes))
+        for node, ((x, y), degree, colludes) in enumerate(
+            zip(drawn.places, drawn.degrees, drawn.colluders, strict=True)
+        )
+    ]
+
+
+def _figure(shown: Sequence[Drawn]) -> Figure:
+    n_columns = min(len(shown), 3)
+    n_rows = math.ceil(len(shown) / n_columns)
+    width = style.COLUMN_IN if n_columns == 1 else style.PAGE_IN
+    m = style.Margins(left=0.1, right=0.1, top=0.62, bottom=0.35, between_columns=0.2, between_rows=0.7)
+    side = (width - m.left - m.right - (n_columns - 1) * m.between_columns) / n_columns
+    figure, rows = style.panels(n_rows, n_columns, width=width, panel_height=side, margins=m)
+    panels = [axes for row in rows for axes in row]
+    for axes, one in zip(panels, shown, strict=False):
+        _panel(axes, one, side_pt=side / style.POINT_IN)
+    for axes in panels[len(shown) :]:
+        axes.remove()
+    _explain(figure)
+    return figure
+
+
+def _explain(figure: Figure) -> None:
+    look: dict[str, Any] = {"linestyle": "", "markeredgecolor": "white", "markersize": 6}
+    key = [
+        Line2D([], [], marker="s", color=COLLUDER, label="colluders who see every link", **look),
+        Line2D([], [], marker="o", color=OTHER, label="other nodes", **look),
+    ]
+    figure.legend(
+        handles=key, loc="lower center", ncols=2, borderaxespad=0.3, handletextpad=0.2, columnspacing=1
+    )
+
+
+def _panel(axes: Axes, one: Drawn, *, side_pt: float) -> None:
+    n, n_links = len(one.graph), one.graph.number_of_edges()
+    axes.set_axis_off()
+    axes.set_aspect("equal")
+    axes.set_xlim(-1.1, 1.1)
+    axes.set_ylim(-1.1, 1.1)
+    bound = edge_cover_bound(n, 2 * one.graph.to_undirected().number_of_edges() / n)
+    lines = (
+        style.short_name(one.name),
+        f"{n:,} nodes, {n_links:,} links",
+        f"{int(one.colluders.sum()):,} colluders (bound {bound:,.0f})",
+    )
+    axes.set_title("\n".join(lines), linespacing=1.15)
+    _draw_links(axes, one)
+    _draw_nodes(axes, one, width_pt=float(np.clip(0.5 * side_pt / math.sqrt(n), *NODE_PT)))
+
+
+def _draw_links(axes: Axes, one: Drawn) -> None:
+    links = np.array(ordered_links(one.graph))
+    strength = min(0.7, max(0.08, 5 / math.sqrt(len(links))))
+    axes.add_collection(
+        LineCollection(
+            one.places[links].tolist(), colors=style.GREY, alpha=strength, linewidths=0.6, zorder=1
+        )
+    )
+
+
+def _draw_nodes(axes: Axes, one: Drawn, *, width_pt: float) -> None:
+    look: dict[str, Any] = {"edgecolors": "white", "linewidths": 0.4, "zorder": 2}
+    others, colluders = one.places[~one.colluders], one.places[one.colluders]
+    square = math.pi / 4 * width_pt**2  # as large as a disc
+    axes.scatter(others[:, 0], others[:, 1], s=width_pt**2, marker="o", c=OTHER, **look)
+    axes.scatter(colluders[:, 0], colluders[:, 1], s=square, marker="s", c=COLLUDER, **look)
+    if width_pt == NODE_PT[1]:
+        for node, (x, y) in enumerate(one.places):
+            axes.text(x, y, str(node), ha="center", va="center_baseline", color="white", zorder=3)

@@ -1,0 +1,40 @@
+"""Graphs that grow by preferential attachment."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from gossiprec.graphs.registry import Option, family
+
+if TYPE_CHECKING:
+    import networkx as nx
+
+
+@family("barabasi-albert", m=Option(int, "links that each new node brings", 2, least=1))
+def barabasi_albert(n: int, m: int, seed: int) -> nx.Graph:
+    """Return a graph grown node by node: each newcomer links to `m` others, in proportion to their degrees.
+
+    Parameters
+    ----------
+    n : int
+        Number of nodes.
+    m : int
+        1 <= m < n. The graph starts as a star of m + 1 nodes and has m (n - m) links: a few hubs, many leaves.
+    seed : int
+
+    Raises
+    ------
+    ValueError
+        If there are too few nodes for it.
+
+    References
+    ----------
+    A.-L. Barabási, R. Albert, "Emergence of scaling in random networks", Science 286 (1999).
+    """
+    import networkx as nx
+
+    if not 1 <= m < n:
+        raise ValueError(f"found m = {m}, must be from 1 to {n - 1}, the possible neighbours of a node")
+    return nx.barabasi_albert_graph(n, m, seed=np.random.default_rng(seed))

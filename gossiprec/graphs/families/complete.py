@@ -1,0 +1,26 @@
+"""The complete graph."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from gossiprec.graphs.checks import check_size
+from gossiprec.graphs.registry import family
+
+if TYPE_CHECKING:
+    import networkx as nx
+
+
+@family("complete")
+def complete(n: int) -> nx.Graph:
+    """Return the graph in which every two of `n` nodes are linked.
+
+    Raises
+    ------
+    ValueError
+        If n < 2: a node would have nobody to talk to.
+    """
+    import networkx as nx
+
+    check_size(n)
+    return nx.complete_graph(n)

@@ -1,0 +1,36 @@
+"""Neighbours in space."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from gossiprec.graphs.likeness import check_connected, nearest_neighbors, place_likeness
+from gossiprec.graphs.registry import Option, family
+
+if TYPE_CHECKING:
+    import networkx as nx
+
+
+@family("nearest-by-place", k=Option(int, "nearest others that a node is linked to", 5, least=1))
+def nearest_by_place(places: npt.ArrayLike, k: int) -> nx.Graph:
+    """Return the graph that links every node to the `k` that are nearest on the globe.
+
+    Parameters
+    ----------
+    places : array-like, shape (n, 2)
+        Latitude and longitude of each node in degrees. Ties go to the lower id.
+    k : int
+        1 <= k < n. A link leads both ways, so that a node may have more than `k` neighbours.
+
+    Raises
+    ------
+    ValueError
+        If `k` is out of range, a place is off the globe, or the graph is not connected.
+    """
+    return check_connected(
+        nearest_neighbors(partial(place_likeness, places), len(np.asarray(places)), k), "raise k"
+    )

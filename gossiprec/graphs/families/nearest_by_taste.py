@@ -1,0 +1,32 @@
+"""Neighbours of the same taste."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import TYPE_CHECKING
+
+from gossiprec.graphs.likeness import check_connected, nearest_neighbors, taste_likeness
+from gossiprec.graphs.registry import Option, family
+
+if TYPE_CHECKING:
+    import networkx as nx
+
+
+@family("nearest-by-taste", k=Option(int, "likest others that a node is linked to", 5, least=1))
+def nearest_by_taste(items: Sequence[Sequence[int]], k: int) -> nx.Graph:
+    """Return the graph that links every node to the `k` whose users' items are most like its own.
+
+    Parameters
+    ----------
+    items : sequence of sequence of int
+        Item ids of each node's user. Likeness is the Jaccard similarity; ties go to the lower id.
+    k : int
+        1 <= k < n. A link leads both ways, so that a node of common taste has more than `k` neighbours.
+
+    Raises
+    ------
+    ValueError
+        If `k` is out of range, or the graph is not connected.
+    """
+    return check_connected(nearest_neighbors(partial(taste_likeness, items), len(items), k), "raise k")

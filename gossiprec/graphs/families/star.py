@@ -1,0 +1,26 @@
+"""The star."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from gossiprec.graphs.checks import check_size
+from gossiprec.graphs.registry import family
+
+if TYPE_CHECKING:
+    import networkx as nx
+
+
+@family("star")
+def star(n: int) -> nx.Graph:
+    """Return the graph in which node 0, the centre, is linked to each of the n - 1 others, and these to nobody else.
+
+    Raises
+    ------
+    ValueError
+        If n < 2: a node would have nobody to talk to.
+    """
+    import networkx as nx
+
+    check_size(n)
+    return nx.star_graph(n - 1)

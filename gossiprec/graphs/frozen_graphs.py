@@ -1,0 +1,46 @@
+"""Graphs that come with the package, by name: files in ``topologies/frozen`` that never change."""
+
+from __future__ import annotations
+
+import functools
+from importlib import resources
+from typing import TYPE_CHECKING
+
+from gossiprec.graphs.edge_lists import read_edge_list
+from gossiprec.graphs.files import graph_from
+
+if TYPE_CHECKING:
+    import networkx as nx
+
+_FOLDER = resources.files("topologies") / "frozen"
+_SUFFIX = ".edges"
+
+
+@functools.cache
+def frozen_names() -> tuple[str, ...]:
+    """Return the names, in alphabetical order."""
+    files = (file.name for file in _FOLDER.iterdir())
+    return tuple(sorted(name.removesuffix(_SUFFIX) for name in files if name.endswith(_SUFFIX)))
+
+
+def frozen_graph(name: str) -> nx.Graph:
+    """Return a graph that comes with the package.
+
+    Raises
+    ------
+    ValueError
+        If there is none of that name.
+    """
+    return graph_from(*read_edge_list(frozen_text(name)), directed=None)
+
+
+def frozen_summary(name: str) -> str:
+    """Return what a frozen graph is: the second line of its file."""
+    return frozen_text(name).splitlines()[1].lstrip("# ")
+
+
+def frozen_text(name: str) -> str:
+    """Return the file of a frozen graph."""
+    if name not in frozen_names():
+        raise ValueError(f"unknown frozen graph {name!r}, must be one of {', '.join(frozen_names())}")
+    return (_FOLDER / f"{name}{_SUFFIX}").read_text(encoding="utf-8")

@@ -1,0 +1,273 @@
+"""Numbers that describe a graph: degrees, distances, clustering, spectral gap, and how soon nodes meet.
+
+Graphs are networkx graphs over nodes 0 .. n - 1, undirected or directed; weights are ignored. A link u -> v of a
+directed graph means that u sends to v.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any, TypeAlias
+
+import networkx as nx
+import numpy as np
+import numpy.typing as npt
+from scipy import optimize, sparse
+
+from gossiprec.arrays import F64
+
+Matrix: TypeAlias = Any
+"""A scipy sparse array."""
+
+DENSE_UP_TO = 2000
+"""Nodes up to which eigenvalues are found by dense algebra."""
+
+_BLOCK = 256
+
+
+def adjacency(graph: nx.Graph) -> Matrix:
+    """Return a graph's links as a sparse array of ones, entry (u, v) for u -> v, shape (n, n).
+
+    Raises
+    ------
+    ValueError
+        If the nodes are not 0 .. n - 1, there are fewer than two, or a node is linked to itself.
+    """
+    n = len(graph)
+    if n < 2 or set(graph) != set(range(n)):
+        raise ValueError(f"found {n} nodes, must be at least 2 and numbered from 0 to n - 1; relabel them")
+    if any(graph.has_edge(node, node) for node in graph):
+        raise ValueError("found a node linked to itself; a node does not send to itself")
+    links = sparse.csr_array(nx.to_scipy_sparse_array(graph, nodelist=range(n), weight=None, format="csr"))
+    links.data = np.ones(links.nnz)  # of parallel links one counts
+    return links
+
+
+def degree_summary(graph: nx.Graph) -> dict[str, float]:
+    """Return minimum, mean, maximum and standard deviation of the degrees.
+
+    Returns
+    -------
+    dict of str to float
+        ``min, mean, max, deviation`` of the out-degrees and ``in_min, in_max, in_deviation`` of the in-degrees, which
+        have the same mean. In an undirected graph both are the degree.
+    """
+    links = adjacency(graph)
+    out, into = links.sum(axis=1), links.sum(axis=0)
+    return {
+        "min": float(out.min()),
+        "mean": float(out.mean()),
+        "max": float(out.max()),
+        "deviation": float(out.std()),
+        "in_min": float(into.min()),
+        "in_max": float(into.max()),
+        "in_deviation": float(into.std()),
+    }
+
+
+def diameter(graph: nx.Graph) -> int | None:
+    """Return the largest number of hops between two nodes; None if one cannot reach the other."""
+    largest = max(float(hops.max()) for hops in _hops(adjacency(graph)))
+    return int(largest) if math.isfinite(largest) else None
+
+
+def average_distance(graph: nx.Graph) -> float | None:
+    """Return the mean number of hops over all ordered pairs of nodes; None if one cannot reach the other."""
+    links = adjacency(graph)
+    n = links.shape[0]
+    total = sum(float(hops.sum()) for hops in _hops(links))
+    return total / (n * (n - 1)) if math.isfinite(total) else None
+
+
+def _hops(links: Matrix) -> Iterator[F64]:
+    """Yield distances in hops from some nodes to all, block by block: all at once take n * n numbers."""
+    from scipy.sparse.csgraph import shortest_path
+
+    n = links.shape[0]
+    for low in range(0, n, _BLOCK):
+        yield shortest_path(links, method="D", unweighted=True, indices=np.arange(low, min(low + _BLOCK, n)))
+
+
+def clustering(graph: nx.Graph) -> float:
+    """Return the mean over nodes of the share of linked pairs among a node's neighbours; 0 for fewer than two.
+
+    References
+    ----------
+    D. J. Watts, S. H. Strogatz, "Collective dynamics of 'small-world' networks", Nature 393 (1998); directed:
+    G. Fagiolo, "Clustering in complex directed networks", Physical Review E 76 (2007), eq. 8.
+    """
+    links = adjacency(graph)
+    both = links + links.T
+    triangles = (both @ both * both).sum(axis=1)
+    total = links.sum(axis=0) + links.sum(axis=1)
+    possible = 2 * (total * (total - 1) - 2 * (links * links.T).sum(axis=1))
+    return float(np.divide(triangles, possible, out=np.zeros(len(total)), where=possible > 0).mean())
+
+
+def spectral_gap(graph: nx.Graph, *, lazy: bool = False) -> float:
+    """Return 1 - |lambda_2| of the random walk that leaves a node by each of its links with the same probability.
+
+    lambda_2 is the eigenvalue second in modulus. The larger the gap, the sooner what one node knows has reached all
+    alike. It is 0 for a graph that is not connected, and for a bipartite one, on which the walk never forgets which
+    side it is on; the lazy walk does.
+
+    Parameters
+    ----------
+    graph : networkx.Graph or networkx.DiGraph
+    lazy : bool
+        The walk stays where it is with probability 1/2: eigenvalues become (1 + lambda) / 2.
+
+    Raises
+    ------
+    ValueError
+        If a node has no link to leave by.
+
+    References
+    ----------
+    D. Levin, Y. Peres, "Markov Chains and Mixing Times", 2nd edition (2017), chapter 12.
+
+    Notes
+    -----
+    Up to 2,000 nodes by dense algebra, above it by the Lanczos or the Arnoldi method from a fixed first vector.
+    """
+    links = adjacency(graph)
+    degree = links.sum(axis=1)
+    if not degree.all():
+        raise ValueError(f"found node {int(np.argmin(degree))} without a link to leave by; a walk ends there")
+    if graph.is_directed():
+        walk = sparse.diags_array(1.0 / degree) @ links
+        return _gap(_largest_directed(_lazy(walk) if lazy else walk))
+    # Similar to the walk's matrix and symmetric: the same eigenvalues, all real.
+    halves = sparse.diags_array(1.0 / np.sqrt(degree))
+    walk = sparse.csr_array(halves @ links @ halves)
+    return _gap(_largest_symmetric(_lazy(walk) if lazy else walk))
+
+
+def _lazy(walk: Matrix) -> Matrix:
+    return sparse.csr_array((walk + sparse.eye_array(walk.shape[0])) / 2)
+
+
+def _gap(eigenvalues: npt.NDArray[Any]) -> float:
+    """Return the gap, free of rounding below zero."""
+    return max(0.0, 1.0 - float(np.sort(np.abs(eigenvalues))[-2]))
+
+
+def _largest_directed(walk: Matrix) -> npt.NDArray[Any]:
+    n = walk.shape[0]
+    if n <= DENSE_UP_TO:
+        return np.asarray(np.linalg.eigvals(walk.toarray()))
+    from scipy.sparse.linalg import ArpackNoConvergence, eigs
+
+    try:
+        return np.asarray(eigs(walk, k=2, which="LM", ncv=64, v0=_first_vector(n), return_eigenvectors=False))
+    except ArpackNoConvergence as error:
+        raise ValueError(
+            f"found no second eigenvalue of a directed graph of {n} nodes: it lies too close to others; "
+            f"measure a graph of at most {DENSE_UP_TO} nodes"
+        ) from error
+
+
+def _largest_symmetric(walk: Matrix) -> F64:
+    n = walk.shape[0]
+    if n <= DENSE_UP_TO:
+        return np.asarray(np.linalg.eigvalsh(walk.toarray()))
+    from scipy.sparse.linalg import ArpackNoConvergence, eigsh
+
+    first = _first_vector(n)
+    try:
+        return np.asarray(
+            eigsh(walk, k=2, which="LM", ncv=64, maxiter=300, v0=first, return_eigenvectors=False)
+        )
+    except ArpackNoConvergence:  # a long thin graph: many eigenvalues near 1, which inverting pulls apart
+        near = {"which": "LM", "v0": first, "return_eigenvectors": False}
+        top = eigsh(walk.tocsc(), k=2, sigma=1.0 + 1e-7, **near)
+        bottom = eigsh(walk.tocsc(), k=1, sigma=-1.0 - 1e-7, **near)
+        return np.concatenate([top, bottom])
+
+
+def _first_vector(n: int) -> F64:
+    """Return the vector that iterations start from: always the same, or the last digits would change."""
+    return np.random.default_rng(n).standard_normal(n)
+
+
+def wakes_to_meet(fraction: float, n: int, peers_per_wake: float) -> float:
+    """Return the expected time until a node has heard from this share of the others, by fresh random views.
+
+    Every node wakes on an exponential clock and sends to P uniformly drawn others. Each other node then reaches this
+    one for the first time after an exponential time of rate ``P / (N - 1)``, independently, and the k-th of N - 1
+    such times is ``(N - 1) / P * (1 / (N - 1) + ... + 1 / (N - k))`` on average.
+
+    Parameters
+    ----------
+    fraction : float
+        p, from 0 to 1; k is the least whole number that makes up this share.
+    n : int
+        N, at least 2.
+    peers_per_wake : float
+        P, above 0 and at most N - 1.
+
+    Returns
+    -------
+    float
+        In mean wake periods. Near ``-(N - 1) / P * ln(1 - p)``, the inverse of ``1 - exp(-P V / (N - 1))``.
+
+    References
+    ----------
+    A. Rényi, "On the theory of order statistics", Acta Mathematica Hungarica 4 (1953).
+    """
+    _check_fraction(fraction)
+    if not 0 < peers_per_wake <= n - 1:
+        raise ValueError(f"found {peers_per_wake} peers per wake, must be above 0 and at most {n - 1}")
+    others = n - 1
+    k = math.ceil(fraction * others - 1e-9)
+    return float(others / peers_per_wake * (1.0 / np.arange(others - k + 1, others + 1)).sum())
+
+
+def most_met(graph: nx.Graph) -> float:
+    """Return the share of the others that a node can ever hear from in a fixed graph, as a mean over nodes."""
+    links = adjacency(graph)
+    n = links.shape[0]
+    return float(links.nnz / (n * (n - 1)))
+
+
+def static_wakes_to_meet(fraction: float, graph: nx.Graph, fanout: int) -> float | None:
+    """Return when the nodes of a fixed graph have heard from this share of the others, on average.
+
+    A node that wakes sends to `fanout` of its out-neighbours, drawn anew, or to all if it has no more; a neighbour of
+    out-degree d is heard from at rate ``min(1, fanout / d)``.
+
+    Parameters
+    ----------
+    fraction : float
+    graph : networkx.Graph or networkx.DiGraph
+    fanout : int
+
+    Returns
+    -------
+    float or None
+        Mean wake periods until the mean over nodes of the expected share is `fraction`; None if the graph has not so
+        many links (see :func:`most_met`), or just as many: then no time is long enough on average.
+    """
+    _check_fraction(fraction)
+    if fanout < 1:
+        raise ValueError(f"found fanout {fanout}, must be at least 1")
+    links = adjacency(graph)
+    n, degree = links.shape[0], links.sum(axis=1)
+    rates, weights = np.unique(np.minimum(1.0, fanout / np.maximum(degree, 1)), return_inverse=True)
+    links_at = np.bincount(weights, weights=degree) / (n * (n - 1))
+
+    def missing(time: float) -> float:
+        return fraction + float((links_at * np.expm1(-rates * time)).sum())
+
+    if fraction >= most_met(graph) - 1e-12:
+        return None
+    latest = 1.0
+    while missing(latest) > 0:
+        latest *= 2
+    return float(optimize.brentq(missing, 0.0, latest))
+
+
+def _check_fraction(fraction: float) -> None:
+    if not 0 <= fraction <= 1:
+        raise ValueError(f"found fraction {fraction}, must be from 0 to 1")

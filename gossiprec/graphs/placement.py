@@ -1,0 +1,148 @@
+"""Where colluders sit: chosen by their place in a graph of contacts.
+
+Contacts are a sparse array, entry (u, v) for how often u sent to v (:func:`gossiprec.graphs.measures.adjacency` makes
+one of a graph, each link once). Every choice is a function of its arguments; ties go to the lower id. A larger group
+placed in the same way contains the smaller one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import numpy.typing as npt
+from scipy import sparse
+
+from gossiprec.arrays import I64
+from gossiprec.graphs.centrality import betweenness, hops_to
+from gossiprec.graphs.measures import Matrix
+
+
+def place(contacts: Matrix, size: int, how: str, *, seed: int = 0, victim: int | None = None) -> I64:
+    """Choose colluders.
+
+    Parameters
+    ----------
+    contacts : sparse array, shape (n, n)
+    size : int
+        Number of colluders, from 1 to n; to n - 1 around a victim.
+    how : str
+        ``random``; ``degree``, those who receive from most different nodes, then most often; ``betweenness``, those on
+        most shortest paths; ``clustered``, a ball around a node drawn from the seed; ``greedy-cover``, one after
+        another whoever adds most different senders; ``eclipse``, those who receive most from the victim, then those
+        who send most to it, then those next to it.
+    seed : int
+        For ``random`` and ``clustered``; also says which paths ``betweenness`` samples in large graphs.
+    victim : int, optional
+        For ``eclipse``; never among the colluders.
+
+    Returns
+    -------
+    ndarray of int64, shape (size,)
+        Node ids in ascending order.
+
+    Raises
+    ------
+    ValueError
+        If there is no such way, a size that cannot be, or a victim is missing, unknown or of no use.
+    """
+    n = contacts.shape[0]
+    if how not in PLACEMENTS:
+        raise ValueError(f"found placement {how!r}, must be one of {', '.join(PLACEMENTS)}")
+    if (victim is not None) != (how == "eclipse"):
+        raise ValueError(
+            f"found victim {victim} with placement {how}; eclipse needs one, and no other takes one"
+        )
+    if victim is not None and not 0 <= victim < n:
+        raise ValueError(f"found victim {victim}, must be from 0 to {n - 1}")
+    if not 1 <= size <= n - (victim is not None):
+        raise ValueError(f"found {size} colluders, must be from 1 to {n - (victim is not None)}")
+    order = by_eclipse(contacts, victim) if victim is not None else _ORDERS[how](contacts, seed)
+    return np.sort(order[:size])
+
+
+def senders_reached(contacts: Matrix, members: npt.NDArray[np.integer]) -> int:
+    """Return how many different nodes send to at least one of the members."""
+    into = sparse.csc_array(contacts)[:, np.asarray(members)]
+    return int(np.count_nonzero(into.sum(axis=1)))
+
+
+def by_chance(contacts: Matrix, seed: int) -> I64:
+    """Return all nodes in random order."""
+    return np.random.default_rng(seed).permutation(contacts.shape[0])
+
+
+def by_degree(contacts: Matrix, seed: int = 0) -> I64:
+    """Return all nodes, those first who receive from most different nodes, of equals those who receive most."""
+    return _sorted(-_senders(contacts), -contacts.sum(axis=0))
+
+
+def by_betweenness(contacts: Matrix, seed: int) -> I64:
+    """Return all nodes, those first through which most of the shortest paths lead."""
+    # Rounded: sums of shares in another order must not part nodes that are alike.
+    return _sorted(-np.round(betweenness(sparse.csr_array(contacts), seed=seed), 12))
+
+
+def by_ball(contacts: Matrix, seed: int) -> I64:
+    """Return all nodes by their hops from a random centre, whichever way links lead; of equals those it meets most."""
+    both = sparse.csr_array(contacts + contacts.T)
+    centre = int(np.random.default_rng(seed).integers(both.shape[0]))
+    return _sorted(hops_to(both, np.array([centre])), -both[[centre]].toarray()[0])
+
+
+def by_greedy_cover(contacts: Matrix, seed: int = 0) -> I64:
+    """Return all nodes, each the one that hears from most nodes from which none before it hears.
+
+    When nobody adds anything, the cover begins anew with those who are left: every sender is then reached a second
+    time, and so on.
+
+    References
+    ----------
+    G. Nemhauser, L. Wolsey, M. Fisher, "An analysis of approximations for maximizing submodular set functions",
+    Mathematical Programming 14 (1978): the first cover reaches at least 1 - 1/e of what as many nodes could.
+    """
+    n = contacts.shape[0]
+    to, by = sparse.csr_array(contacts), sparse.csc_array(contacts)
+    all_gains = _senders(contacts)
+    gains, covered, left = all_gains.copy(), np.zeros(n, np.bool_), np.ones(n, np.bool_)
+    order = np.empty(n, np.int64)
+    for place_ in range(n):
+        if not gains[left].any():
+            gains, covered = all_gains.copy(), np.zeros(n, np.bool_)
+        best = int(np.argmax(np.where(left, gains, -1)))
+        order[place_], left[best] = best, False
+        senders = by.indices[by.indptr[best] : by.indptr[best + 1]]
+        new = senders[~covered[senders]]
+        covered[new] = True
+        gains -= np.bincount(to[new].indices, minlength=n)  # who hears from these adds less
+    return order
+
+
+def by_eclipse(contacts: Matrix, victim: int) -> I64:
+    """Return all nodes but the victim, those first who receive most from it, then those who send most to it."""
+    both = sparse.csr_array(contacts + contacts.T)
+    heard = sparse.csr_array(contacts)[[victim]].toarray()[0]
+    told = sparse.csc_array(contacts)[:, [victim]].toarray()[:, 0]
+    order = _sorted(-heard, -told, hops_to(both, np.array([victim])))
+    return np.asarray(order[order != victim])
+
+
+_ORDERS: dict[str, Callable[[Matrix, int], I64]] = {
+    "random": by_chance,
+    "degree": by_degree,
+    "betweenness": by_betweenness,
+    "clustered": by_ball,
+    "greedy-cover": by_greedy_cover,
+}
+PLACEMENTS = (*_ORDERS, "eclipse")
+"""The ways of placing colluders."""
+
+
+def _senders(contacts: Matrix) -> I64:
+    """Return from how many different nodes each node receives, shape (n,)."""
+    return np.asarray(np.bincount(sparse.csr_array(contacts).indices, minlength=contacts.shape[0]))
+
+
+def _sorted(*keys: npt.NDArray[np.number]) -> I64:
+    """Return places by the first key, then the second, ..., then the lower id."""
+    return np.asarray(np.lexsort(keys[::-1]))

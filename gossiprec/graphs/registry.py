@@ -1,0 +1,127 @@
+"""The families of graphs by name: a new file in ``topologies/families`` adds one.
+
+A family is a function. What it asks for is read from its signature: `n` (number of nodes), `seed`, `items` (of every
+node's user) and `places` are given by whoever draws a graph; every other argument is an option, and the decorator says
+what it means.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import inspect
+import pkgutil
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeVar
+
+if TYPE_CHECKING:
+    import networkx as nx
+
+GIVEN = ("n", "seed", "items", "places")
+"""Arguments of a family that are no options."""
+
+REQUIRED: Any = inspect.Parameter.empty
+"""The default of an option that must be stated."""
+
+Draw = TypeVar("Draw", bound=Callable[..., Any])
+
+
+@dataclass(frozen=True)
+class Option:
+    """An argument that a user chooses.
+
+    Attributes
+    ----------
+    kind : type
+        Any annotation, such as ``int``, ``float | None`` or ``tuple[int, ...]``.
+    meaning : str
+        In one line.
+    default : object
+    least, most : float, optional
+        Bounds that hold for any number of nodes, both allowed.
+    """
+
+    kind: Any
+    meaning: str
+    default: Any = REQUIRED
+    least: float | None = None
+    most: float | None = None
+
+
+@dataclass(frozen=True)
+class Family:
+    """A family of graphs.
+
+    Attributes
+    ----------
+    name : str
+        As a scenario writes it.
+    draw : callable
+        The function itself: given what it asks for and its options, a graph over nodes 0 .. n - 1.
+    options : mapping of str to Option
+    asks : frozenset of str
+        Which of :data:`GIVEN` the function takes.
+    """
+
+    name: str
+    draw: Callable[..., nx.Graph]
+    options: Mapping[str, Option]
+    asks: frozenset[str]
+
+    @property
+    def summary(self) -> str:
+        """What its graphs look like, in one line."""
+        return (inspect.getdoc(self.draw) or "").partition("\n")[0]
+
+    def graph(self, given: Mapping[str, Any], options: Mapping[str, Any]) -> nx.Graph:
+        """Return a graph of the family.
+
+        Parameters
+        ----------
+        given : mapping
+            Values for :data:`GIVEN`; what the family does not ask for is left aside.
+        options : mapping
+            Values for the options; those left out take their defaults.
+
+        Raises
+        ------
+        ValueError
+            If there is no such graph; the message says what was found and what is allowed.
+        """
+        defaults = {name: option.default for name, option in self.options.items()}
+        asked = {name: given[name] for name in GIVEN if name in self.asks}
+        return self.draw(**asked, **{**defaults, **options})
+
+
+_FAMILIES: dict[str, Family] = {}
+
+
+def family(name: str, **options: Option) -> Callable[[Draw], Draw]:
+    """Return a decorator that files a function under `name`.
+
+    Raises
+    ------
+    ValueError
+        If the name is taken, or `options` are not the function's arguments.
+    """
+
+    def file_under(draw: Draw) -> Draw:
+        arguments = list(inspect.signature(draw).parameters)
+        if sorted(options) != sorted(set(arguments) - set(GIVEN)):
+            raise ValueError(f"family {name!r} has arguments {arguments}, but options {list(options)}")
+        if name in _FAMILIES:
+            raise ValueError(f"two families are registered as {name!r}")
+        _FAMILIES[name] = Family(name, draw, options, frozenset(arguments) & frozenset(GIVEN))
+        return draw
+
+    return file_under
+
+
+@functools.cache
+def families() -> dict[str, Family]:
+    """Return all families by name, in alphabetical order."""
+    package = importlib.import_module("gossiprec.graphs.families")
+    for module in sorted(module.name for module in pkgutil.iter_modules(package.__path__)):
+        importlib.import_module(f"gossiprec.graphs.families.{module}")
+    return dict(sorted(_FAMILIES.items()))

@@ -1,0 +1,151 @@
+"""Success of the community detection attack, and what bounds it.
+
+Arrays of communities hold user ids, one row for each adversary; a found community may be short and is then
+filled with -1. The denominator is always the community size, even where fewer users were met.
+
+References
+----------
+arXiv:2306.08929, section 5: attack accuracy, average attack accuracy (AAC), best 10 % AAC, both bounds.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import numpy.typing as npt
+
+from gossiprec.arrays import F64, I64, Bools
+from gossiprec.measures.top_k import in_top_k, top_k
+
+NOBODY = -1
+
+
+def top_k_found(scores: npt.NDArray[np.floating], k: int) -> I64:
+    """Return the `k` victims that each adversary scores highest, best first, ties by lower id.
+
+    Parameters
+    ----------
+    scores : ndarray, shape (n_adversaries, n_victims)
+        Relevance of each victim; NaN where the adversary has met no model of it (always so for itself).
+    k : int
+        Community size.
+
+    Returns
+    -------
+    ndarray of int64, shape (n_adversaries, k)
+        -1 where fewer than `k` were met.
+    """
+    n_adversaries, n_victims = scores.shape
+    best = top_k(_ranked(scores), min(k, n_victims))
+    found = np.full((n_adversaries, k), NOBODY, dtype=np.int64)
+    unmet = np.take_along_axis(np.isnan(scores), best, axis=1)
+    found[:, : best.shape[1]] = np.where(unmet, NOBODY, best)
+    return found
+
+
+def hits_of_scores(scores: npt.NDArray[np.floating], community: npt.NDArray[np.integer]) -> Bools:
+    """Return which members of each community are among the K victims that its adversary scores highest.
+
+    Parameters
+    ----------
+    scores : ndarray, shape (n_adversaries, n_victims)
+        As in :func:`top_k_found`, whose order is not needed here.
+    community : ndarray of int, shape (n_adversaries, K)
+        As in :func:`attack_accuracy`.
+
+    Returns
+    -------
+    ndarray of bool, shape (n_adversaries, K)
+    """
+    found = in_top_k(_ranked(scores), community.shape[1]) & ~np.isnan(scores)
+    return np.asarray(np.take_along_axis(found, community, axis=1))
+
+
+def accuracy_of_hits(hits: Bools) -> F64:
+    """Return the share of each community that was found, shape (n_adversaries,)."""
+    return np.asarray(hits.sum(axis=1) / hits.shape[1], np.float64)
+
+
+def found_by(hits: Bools, community: npt.NDArray[np.integer], n_victims: int) -> F64:
+    """Return how exposed each victim is: the share found it of those adversaries to whose community it belongs.
+
+    Parameters
+    ----------
+    hits : ndarray of bool, shape (n_adversaries, K)
+        From :func:`hits_of_scores`.
+    community : ndarray of int, shape (n_adversaries, K)
+    n_victims : int
+
+    Returns
+    -------
+    ndarray of float64, shape (n_victims,)
+        NaN for those who belong to no adversary's community.
+    """
+    asked = np.bincount(community.ravel(), minlength=n_victims)
+    found = np.bincount(community[hits], minlength=n_victims)
+    return np.asarray(np.divide(found, asked, out=np.full(n_victims, np.nan), where=asked > 0))
+
+
+def _ranked(scores: npt.NDArray[np.floating]) -> npt.NDArray[np.floating]:
+    """Return the scores with those never met last: even a met victim at -inf comes before them."""
+    return np.where(np.isnan(scores), -np.inf, np.maximum(scores, np.finfo(scores.dtype).min))
+
+
+def attack_accuracy(found: npt.NDArray[np.integer], community: npt.NDArray[np.integer]) -> F64:
+    """Return the share of each community that was found, ``|C ∩ Ĉ| / K``.
+
+    Parameters
+    ----------
+    found : ndarray of int, shape (n_adversaries, n_found)
+        Distinct ids in each row; -1 for nobody.
+    community : ndarray of int, shape (n_adversaries, K)
+        Distinct ids in each row, the truth.
+
+    Returns
+    -------
+    ndarray of float64, shape (n_adversaries,)
+    """
+    n_adversaries, size = community.shape
+    stride = max(found.max(initial=0), community.max(initial=0)) + 1
+    rows = np.arange(n_adversaries)[:, None] * stride
+    hits = np.isin(rows + found, rows + community) & (found != NOBODY)
+    return np.asarray(np.count_nonzero(hits, axis=1) / size, dtype=np.float64)
+
+
+def aac(accuracies: F64) -> float:
+    """Return the average attack accuracy over all adversaries."""
+    return float(np.mean(accuracies))
+
+
+def best_decile(accuracies: F64) -> tuple[float, float]:
+    """Return the minimum and the mean accuracy of the best tenth, ``ceil(n / 10)`` adversaries.
+
+    Notes
+    -----
+    The paper defines "best 10 % AAC" as the minimum, which is a multiple of 1/K; some of its printed values
+    are not, so both are given.
+    """
+    best = np.sort(accuracies)[-math.ceil(accuracies.size / 10) :]
+    return float(best[0]), float(best.mean())
+
+
+def upper_bound(met: Bools, community: npt.NDArray[np.integer]) -> float:
+    """Return the mean share of the communities that was met: no ranking of the met can find more.
+
+    Parameters
+    ----------
+    met : ndarray of bool, shape (n_adversaries, n_victims)
+    community : ndarray of int, shape (n_adversaries, K)
+    """
+    return float(np.take_along_axis(met, community, axis=1).mean())
+
+
+def random_bound(k: int, n: int) -> float:
+    """Return the accuracy of guessing a community of `k` among `n` users, ``k / n``.
+
+    Notes
+    -----
+    The paper's K/N; a guesser who leaves itself out reaches K/(N - 1).
+    """
+    return k / n

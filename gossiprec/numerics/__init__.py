@@ -1,0 +1,1 @@
+"""Arithmetic that models share: keyed draws, rounding, noise; compiled, optimizers and merges too."""

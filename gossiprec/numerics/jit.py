@@ -1,0 +1,101 @@
+"""How kernels are compiled: one place for the flags."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import platform
+from pathlib import Path
+from typing import Any
+
+import numba
+import numpy as np
+from llvmlite import ir
+from numba.core import cgutils, types
+from numba.extending import intrinsic
+
+# Rows are short (d = 8 is one vector register), so the vectoriser for straight-line code matters; numba leaves it off.
+numba.config.SLP_VECTORIZE = 1  # type: ignore[attr-defined]
+
+
+def _cache_folder() -> str:
+    """Name the folder of the machine code after the sources.
+
+    Numba looks at the date of the calling file alone; a change in a file whose functions are inlined would go unseen.
+    """
+    package = Path(__file__).parents[1]
+    files = [
+        path
+        for part in ("numerics", "models", "compute", "attacks")
+        for path in package.glob(f"{part}/**/*.py")
+    ]
+    sources = hashlib.sha256(b"".join(path.read_bytes() for path in sorted(files)))
+    home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    return str(home / "gossiprec" / f"kernels-{sources.hexdigest()[:16]}")
+
+
+if not os.environ.get("NUMBA_CACHE_DIR"):
+    numba.config.CACHE_DIR = _cache_folder()  # type: ignore[attr-defined]
+
+# Reordering within a sum and fused multiply-add are allowed; NaN and infinity keep their meaning.
+_FLAGS: dict[str, Any] = {
+    "fastmath": {"contract", "reassoc", "arcp", "nsz"},
+    "nogil": True,
+    "error_model": "numpy",
+}
+
+kernel = numba.njit(cache=True, **_FLAGS)
+"""A function called from Python; releases the GIL; its machine code is kept on disk."""
+
+inline = numba.njit(forceinline=True, **_FLAGS)
+"""A function called from kernels only; inlined, so that constants such as the embedding size reach its loops."""
+
+outline = numba.njit(**_FLAGS)
+"""A function called from kernels on rare paths: kept out of the loops that matter."""
+
+
+@intrinsic
+def copy_floats(typing, target, target_at, source, source_at, count):
+    """Copy `count` numbers between contiguous float32 arrays that do not overlap.
+
+    With `count` known after inlining this is a vector load and store; a loop would stay scalar, because the compiler
+    cannot know that the arrays are distinct.
+    """
+    signature = types.void(target, types.int64, source, types.int64, types.int64)
+
+    def generate(context, builder, signature, args):
+        into, origin = (context.make_array(signature.args[k])(context, builder, args[k]).data for k in (0, 2))
+        cgutils.raw_memcpy(builder, builder.gep(into, [args[1]]), builder.gep(origin, [args[3]]), args[4], 4)
+        return ir.Constant(ir.IntType(8).as_pointer(), None)
+
+    return signature, generate
+
+
+ON_X86 = platform.machine().lower() in ("x86_64", "amd64")
+NO_DENORMALS = np.uint32(0x9FC0)
+"""The x86 control register MXCSR at its default, but numbers too small for full precision count as zero."""
+
+
+@intrinsic
+def swap_float_mode(typing, mode):
+    """Set this thread's floating-point control register and return what it was; does nothing on other processors.
+
+    Late in a run squares of vanishing gradients fall below 1e-38, where the processor is slow (75 us a local epoch
+    against 54). Kernels set the register when they start and put back what was there.
+    """
+
+    def generate(context, builder, signature, args):
+        if not ON_X86:
+            return args[0]
+        place = cgutils.alloca_once(builder, ir.IntType(32))
+        byte = builder.bitcast(place, ir.IntType(8).as_pointer())
+        kind = ir.FunctionType(ir.VoidType(), [ir.IntType(8).as_pointer()])
+        for name in ("llvm.x86.sse.stmxcsr", "llvm.x86.sse.ldmxcsr"):
+            function = cgutils.get_or_insert_function(builder.module, kind, name)
+            if name.endswith("ldmxcsr"):
+                before = builder.load(place)
+                builder.store(args[0], place)
+            builder.call(function, [byte])
+        return before
+
+    return types.uint32(types.uint32), generate

@@ -1,0 +1,30 @@
+"""Merging delivered versions into a row, compiled."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from gossiprec.numerics.jit import copy_floats, inline
+
+BLOCK = 2048
+"""Numbers merged at a time: a block of the row stays in the first-level cache while every version is merged into it."""
+
+
+@inline
+def merge_into(rows, source, target, begin, end, merge_row, merge_keep, first, last):
+    """Write into row `target` row `source` with entries first .. last merged in turn, on columns begin .. end."""
+    for low in range(begin, end, BLOCK):
+        high = min(low + BLOCK, end)
+        out = rows[target, low:high]
+        if target != source:
+            copy_floats(rows, target * rows.shape[1] + low, rows, source * rows.shape[1] + low, high - low)
+        for entry in range(first, last):
+            received = rows[merge_row[entry], low:high]
+            keep = merge_keep[entry]
+            give = np.float32(1.0) - keep
+            if keep == np.float32(0.0):
+                for k in range(len(out)):
+                    out[k] = received[k]
+            else:
+                for k in range(len(out)):
+                    out[k] = keep * out[k] + give * received[k]

@@ -1,0 +1,47 @@
+"""Rounding to float16 up or down at random, so that what is too small to show in one row still counts in many.
+
+Half of float16's unit in the last place is up to 5e-4 of a number, more than many differences between neighbours'
+models. Rounded to the nearest, such differences vanish in a merge and what few nodes know never spreads; rounded at
+random with the right probabilities, the mean over nodes is kept (docs/models.md has what that is worth).
+
+The random bits are a hash of a number's column and a key; the key is a Philox word of the event that made the row, so
+bytes depend on neither threads nor waves.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from gossiprec.arrays import F16, F32, U32
+from gossiprec.rng import purpose_id
+
+MERGED = purpose_id("rounding-merged")
+TRAINED = purpose_id("rounding-trained")
+
+FACTORS = (0x9E3779B1, 0x85EBCA77)
+"""Odd numbers without structure, from the xxHash function."""
+
+
+def noise(keys: U32, columns: U32) -> U32:
+    """Return 13 random bits for each key and column, broadcast against one another."""
+    word = (columns + keys) * np.uint32(FACTORS[0])
+    word = (word ^ (word >> np.uint32(15))) * np.uint32(FACTORS[1])
+    return np.asarray(word >> np.uint32(19), np.uint32)
+
+
+def to_half(values: F32, keys: U32) -> F16:
+    """Round rows to float16, up or down at random.
+
+    Parameters
+    ----------
+    values : ndarray of float32, shape (n_rows, n_columns)
+    keys : ndarray of uint32, shape (n_rows,)
+
+    Notes
+    -----
+    13 random bits are added below float16's last place before it is cut off there. Numbers below 6e-5 have fewer bits
+    in float16; what is left of them is rounded to the nearest.
+    """
+    columns = np.arange(values.shape[1], dtype=np.uint32)
+    bits = np.ascontiguousarray(values).view(np.uint32) + noise(keys[:, None], columns)
+    return np.asarray((bits & np.uint32(0xFFFFE000)).view(np.float32).astype(np.float16))

@@ -1,0 +1,172 @@
+"""Carrying out a study: what is finished stays, the rest is run, and the table grows as runs end."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Generator
+from typing import Any, Literal, Protocol
+
+from gossiprec.errors import LogError
+from gossiprec.scenario.model import Scenario
+from gossiprec.study.deduplication import Simulation
+from gossiprec.study.folder import StudyFolder
+from gossiprec.study.identity import hash_of
+from gossiprec.study.plan import Plan
+from gossiprec.study.record import Outcome, Record
+from gossiprec.study.task import Done, Task
+from gossiprec.version import code_version
+
+OtherCode = Literal["refuse", "again", "keep"]
+"""What to do about finished runs of another code version: stop, run them again, or use them."""
+Start = Callable[[list[Task]], Generator[Done, None, None]]
+"""Carries out tasks in any order; closing the generator ends what is under way."""
+
+
+class Watching(Protocol):
+    """Is told how a study goes."""
+
+    def begin(self, *, total: int, kept: int) -> None:
+        """The study begins; some of its simulations were finished before."""
+
+    def split(self, hash_: str, number: int, kept: int) -> None:
+        """A simulation is to be replaced by several, some of them finished before."""
+
+    def ended(self, done: Done, label: str, headline: str) -> None:
+        """A simulation has ended: what it was, and its first measure."""
+
+
+class StudyRunner:
+    """A study under way in its folder.
+
+    Parameters
+    ----------
+    plan : Plan
+    folder : StudyFolder
+        Locked.
+
+    Attributes
+    ----------
+    record : Record
+    """
+
+    def __init__(self, plan: Plan, folder: StudyFolder) -> None:
+        self.plan = plan
+        self.folder = folder
+        self.record = Record(plan, folder)
+        self._by_hash = {simulation.hash: simulation for simulation in plan.simulations}
+
+    @property
+    def outcome(self) -> Outcome:
+        """How the study went so far."""
+        return self.record.outcome
+
+    def take_stock(self, *, other_code: OtherCode) -> list[Simulation]:
+        """Find out what is finished; return what is to be run.
+
+        Raises
+        ------
+        LogError
+            If there are runs of another code version and nothing is said about them.
+        """
+        found = {s.hash: self.folder.finished(s) for s in self.plan.simulations}
+        others = {hash_: code for hash_, code in found.items() if code not in (None, code_version())}
+        if others and other_code == "refuse":
+            versions = ", ".join(sorted({str(code) for code in others.values()}))
+            raise LogError(
+                f"{self.folder.path} holds {len(others)} of {len(found)} runs made by the code version {versions}, and "
+                f"this is {code_version()}; give --again to run them again, --keep to use them as they are "
+                "(the column code of the table tells which), or another --out"
+            )
+        for hash_, code in found.items():
+            if code is not None and not (hash_ in others and other_code == "again"):
+                self.record.finish(hash_, code)
+        self.outcome.kept = len(self.record.codes)
+        return [s for s in self.plan.simulations if s.hash not in self.record.codes]
+
+    def carry_out(self, todo: list[Simulation], start: Start, watching: Watching) -> Outcome:
+        """Run simulations; the table is written now and then, and at the end, however it comes.
+
+        A simulation that several variants share and that fails is run once more for each of them: one variant's
+        bad observer must not cost the others their results.
+
+        Raises
+        ------
+        KeyboardInterrupt
+            After Ctrl-C, when what was under way has been ended and the table written.
+        """
+        begin = time.monotonic()
+        self.outcome.left = len(todo)
+        self.folder.write_spec(self.plan.study.told())
+        self.record.write("running")
+        watching.begin(total=self.record.n_simulations, kept=self.outcome.kept)
+        status = "interrupted"
+        try:
+            while todo:
+                todo = self._round(todo, start, watching)
+            status = "failed" if self.outcome.failed else "complete"
+        finally:
+            self.outcome.seconds = time.monotonic() - begin
+            self.record.write(status)
+        return self.outcome
+
+    def _round(self, todo: list[Simulation], start: Start, watching: Watching) -> list[Simulation]:
+        """Run simulations; return those that take the place of shared ones that failed."""
+        instead: list[Simulation] = []
+        ends = start([self.task_of(simulation) for simulation in todo])
+        try:
+            for done in ends:
+                instead += self._note(done, watching)
+                self.record.write("running", if_due=True)
+        finally:
+            ends.close()
+        return instead
+
+    def task_of(self, simulation: Simulation) -> Task:
+        """Return what a worker is given."""
+        return Task(
+            hash=simulation.hash,
+            scenario=simulation.scenario.resolved(),
+            path=str(self.folder.run(simulation).absolute()),
+            signature=signature(simulation.scenario),
+            code=code_version(),
+        )
+
+    def _note(self, done: Done, watching: Watching) -> list[Simulation]:
+        """Take down the end of a simulation; return what is to be run in its place."""
+        simulation = self._by_hash[done.hash]
+        if done.problem and len(simulation.serves) > 1:
+            return self._apart(simulation, watching)
+        self.outcome.left -= 1
+        if done.problem:
+            self.outcome.failed[done.hash] = done
+        else:
+            self.outcome.made += 1
+            self.record.finish(done.hash, code_version())
+        watching.ended(done, self.record.labels(done.hash)[0], self.record.headline(done.hash))
+        return []
+
+    def _apart(self, shared: Simulation, watching: Watching) -> list[Simulation]:
+        """Return a simulation for each variant of a shared one, without those that are finished."""
+        parts = shared.apart({variant.hash: variant.scenario for variant in self.plan.variants})
+        self._by_hash |= {part.hash: part for part in parts}
+        self.record.serve_apart(parts)
+        todo = []
+        for part in parts:
+            if self.folder.finished(part) == code_version():
+                self.record.finish(part.hash, code_version())
+                self.outcome.kept += 1
+            else:
+                todo.append(part)
+        watching.split(shared.hash, len(parts), len(parts) - len(todo))
+        self.outcome.left += len(todo) - 1
+        return todo
+
+
+def signature(scenario: Scenario) -> str:
+    """Return what decides which kernels a scenario needs, as far as can be told without compiling."""
+    told: dict[str, Any] = scenario.resolved()
+    training = {key: told["training"][key] for key in ("optimizer", "batch_size")}
+    observers = [{key: entry.get(key) for key in ("name", "who", "relevance")} for entry in told["observers"]]
+    policies = [entry["name"] for entry in told["policies"]]
+    executor = {key: told["executor"][key] for key in ("name", "storage")}
+    return hash_of([told["model"], training, told["protocol"]["name"], observers, policies, executor])

@@ -1,0 +1,82 @@
+"""The figure of AAC, its bounds, and utility over both clocks."""
+
+import pytest
+from small_runs import lines, write_run
+
+from gossiprec.errors import LogError
+from gossiprec.figures import curves
+from gossiprec.figures.curve_rows import curve_rows
+from gossiprec.figures.series import attack_curves
+
+
+def rows_of(runs):
+    attacks = {key: c for run in runs for key, c in attack_curves(run, run.path.name).items()}
+    utility = {
+        (run.path.name, metric): points
+        for run in runs
+        for metric, points in curves.ranking_metrics(run).items()
+    }
+    return curve_rows(attacks, utility)
+
+
+def test_the_table_holds_the_numbers_of_the_run(tmp_path):
+    curves.draw([write_run(tmp_path / "run")], tmp_path / "curves")
+    assert lines(tmp_path / "curves.csv") == [
+        "run,observer,relevance,momentum,community_size,quantity,round,time,value",
+        "run,single,ndcg,0.9,4,aac,0,0.0,0.1",
+        "run,single,ndcg,0.9,4,aac,1,1.5,0.25",
+        "run,single,ndcg,0.9,4,upper_bound,0,0.0,0.5",
+        "run,single,ndcg,0.9,4,upper_bound,1,1.5,0.5",
+        "run,single,ndcg,0.9,4,random_bound,0,0.0,0.4",
+        "run,single,ndcg,0.9,4,random_bound,1,1.5,0.4",
+        "run,,,,,hr@20,0,0.0,0.2",
+        "run,,,,,hr@20,1,1.5,0.7",
+    ]
+
+
+def test_an_interrupted_run_is_drawn_as_far_as_it_got(tmp_path):
+    run = write_run(tmp_path / "run", status="interrupted")
+    assert [path.name for path in curves.draw([run], tmp_path / "c")] == ["c.csv", "c.png", "c.svg"]
+
+
+def test_a_run_without_attacks_is_refused(tmp_path):
+    with pytest.raises(LogError, match=r"no attack results: attacks\.csv"):
+        curves.draw([write_run(tmp_path / "run", observers=())], tmp_path / "curves")
+
+
+def test_rules_and_momenta_have_rows_and_observers_have_lines(tmp_path):
+    run = write_run(
+        tmp_path / "run",
+        observers=("single", "coalition-5%"),
+        relevances=("ndcg", "standardized"),
+        momenta=(0, 0.9),
+    )
+    accuracy, utility = rows_of([run])[:4], rows_of([run])[-1]
+    assert [row.title for row in accuracy] == [
+        "Average attack accuracy, relevance ndcg, momentum 0",
+        "Average attack accuracy, relevance ndcg, momentum 0.9",
+        "Average attack accuracy, relevance standardized, momentum 0",
+        "Average attack accuracy, relevance standardized, momentum 0.9",
+    ]
+    assert [curve.name for curve in accuracy[0].curves] == ["single", "coalition-5%", "random"]
+    assert [curve.name for curve in utility.curves] == ["HR@20"]
+
+
+def test_the_upper_bound_is_drawn_once_for_all_rules(tmp_path):
+    rows = rows_of([write_run(tmp_path / "run", relevances=("ndcg", "standardized"))])
+    bounds = [row for row in rows if row.label == "met"]
+    assert [curve.name for row in bounds for curve in row.curves] == ["single"]
+
+
+def test_a_run_keeps_its_look_in_every_row(tmp_path):
+    rows = rows_of([write_run(tmp_path / name) for name in ("plain", "defended")])
+    looks = {(c.name, c.style.color) for row in rows for c in row.curves if c.name != "random"}
+    assert len(looks) == 2
+
+
+def test_the_heading_names_the_thin_dots_only_where_there_are_any(tmp_path):
+    (accuracy, *_) = rows_of([write_run(tmp_path / "run")])
+    assert accuracy.top == pytest.approx(
+        1.08 * 40
+    )  # the random bound; the upper bound, 50 %, is off the scale
+    assert "dots" not in accuracy.heading

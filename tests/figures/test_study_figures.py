@@ -1,0 +1,174 @@
+"""``gossiprec plot study``."""
+
+from __future__ import annotations
+
+import csv
+import json
+import math
+
+import pytest
+from click.testing import CliRunner
+
+from gossiprec.cli.plot import plot
+from gossiprec.errors import LogError
+from gossiprec.figures.study import panels
+from gossiprec.study.table import write_table
+
+KINDS = ("lines", "heat", "front", "paired")
+ATTACKS = ("single", "coalition-10%")
+NONE = dict.fromkeys(("observer", "relevance", "momentum", "community_size"))
+
+
+def write_study(folder, *, seeds=(1, 2, 3), baseline=None, graphs=("ring", "random"), fanouts=(1, 2, 5)):
+    """Write a study in which attack accuracy is 0.1 f + 0.01 s (twice that for coalitions), utility 0.2 f + 0.01 s."""
+    rows = []
+    for fanout in fanouts:
+        for graph in graphs:
+            for seed in seeds:
+                about = {
+                    "fanout": fanout,
+                    "graph": graph,
+                    "seed": seed,
+                    "run": "r",
+                    "status": "complete",
+                    "code": "c",
+                }
+                value = 0.01 * seed + (0.001 if graph == "random" else 0)
+                rows.append({**about, **NONE, "measure": "hr@20", "value": 0.2 * fanout - value})
+                for times, observer in enumerate(ATTACKS, 1):
+                    attack = {"observer": observer, "relevance": "ndcg", "momentum": 0.9, "community_size": 5}
+                    rows.append(
+                        {**about, **attack, "measure": "max_aac", "value": times * (0.1 * fanout + value)}
+                    )
+    folder.mkdir(exist_ok=True)
+    write_table(folder, rows, {"fanout": "int64", "graph": "string"})
+    told = {
+        "study": "s",
+        "gossiprec": "0",
+        "axes": ["fanout", "graph"],
+        "baseline": baseline or {"fanout": 2},
+    }
+    (folder / "study.json").write_text(json.dumps(told))
+    return folder
+
+
+def invoke(*arguments):
+    return CliRunner().invoke(plot, ["study", *map(str, arguments)])
+
+
+def drawn(folder, kind, *options):
+    result = invoke(folder, "--kind", kind, *options)
+    assert result.exit_code == 0, result.exception
+    with (folder / f"{kind}.csv").open() as file:
+        return list(csv.DictReader(file))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_files_go_into_the_folder_and_equal_tables_give_equal_bytes(tmp_path, kind):
+    one, other = write_study(tmp_path / "one"), write_study(tmp_path / "other")
+    for folder in (one, other):
+        result = invoke(folder, "--kind", kind)
+        assert result.output.split() == [str(folder / f"{kind}.{end}") for end in ("csv", "png", "svg")]
+    for end in ("csv", "png", "svg"):
+        assert (one / f"{kind}.{end}").read_bytes() == (other / f"{kind}.{end}").read_bytes()
+
+
+def test_lines_are_means_over_seeds_as_fractions(tmp_path):
+    rows = drawn(write_study(tmp_path / "s"), "lines")
+    assert len(rows) == 2 * 3 * 2
+    row = next(r for r in rows if (r["observer"], r["fanout"], r["graph"]) == ("coalition-10%", "5", "ring"))
+    assert float(row["mean"]) == pytest.approx(2 * (0.5 + 0.02))
+    # s = 0.02 of three seeds: half width 4.3027 * 0.02 / sqrt(3)
+    assert float(row["high"]) - float(row["mean"]) == pytest.approx(4.3027 * 0.02 / math.sqrt(3), rel=1e-4)
+    assert row["n"] == "3"
+
+
+def test_one_attack_can_be_chosen_and_one_value_of_an_axis(tmp_path):
+    rows = drawn(write_study(tmp_path / "s"), "heat", "--y", "max_aac[single]")
+    assert {row["observer"] for row in rows} == {"single"}
+    rows = drawn(tmp_path / "s", "lines", "--y", "max_aac[single]", "--where", "graph=ring")
+    assert {row["graph"] for row in rows} == {"ring"}
+
+
+def test_the_front_marks_what_is_not_beaten(tmp_path):
+    rows = drawn(write_study(tmp_path / "s"), "front", "--y", "max_aac[single]")
+    # a ring has a little more utility than the random graph and a little less accuracy of the attack
+    assert {(row["fanout"], row["graph"]) for row in rows if row["unbeaten"] == "1"} == {
+        (fanout, "ring") for fanout in ("1", "2", "5")
+    }
+
+
+def test_differences_are_to_the_baseline_of_the_same_graph_and_seed(tmp_path):
+    rows = drawn(write_study(tmp_path / "s"), "paired", "--y", "max_aac[single]")
+    assert {(row["fanout"], row["graph"]) for row in rows} == {
+        (f, g) for f in "15" for g in ("ring", "random")
+    }
+    for row in rows:
+        wanted = 0.1 * (int(row["fanout"]) - 2)
+        assert [float(row[key]) for key in ("difference", "low", "high")] == pytest.approx([wanted] * 3)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_one_seed_is_drawn_without_intervals(tmp_path, kind):
+    rows = drawn(write_study(tmp_path / "s", seeds=(4,)), kind)
+    assert {row["low"] for row in rows} == {""}
+
+
+def test_seeds_that_failed_are_left_out(tmp_path):
+    folder = write_study(tmp_path / "s", seeds=(1, 2))
+    import pyarrow.parquet as pq
+
+    rows = pq.read_table(folder / "table.parquet").to_pylist()
+    for row in rows:
+        if row["seed"] == 2 and row["fanout"] == 5:
+            row.update(measure=None, value=None, status="failed")
+    write_table(folder, rows, {"fanout": "int64", "graph": "string"})
+    counts = {(row["fanout"], row["n"]) for row in drawn(folder, "lines")}
+    assert counts == {("1", "2"), ("2", "2"), ("5", "1")}
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (("--x", "fanuot"), "did you mean 'fanout'"),
+        (("--x", "fanout", "--by", "fanout"), "are both fanout"),
+        (("--y", "max_acc"), "did you mean 'max_aac'"),
+        (("--y", "max_aac[coordinator]"), "it has hr@20"),
+        (("--y", "max_aac[single,ndcg,high]"), "must be a number"),
+        (("--where", "graph=torus"), "it has ring, random"),
+        (("--kind", "front", "--against", "messages"), "has no measure 'messages'"),
+        (("--kind", "heat", "--where", "graph=ring"), "needs 2 axes that vary"),
+        (("--kind", "paired", "--where", "fanout=1"), "no finished run"),
+    ],
+)
+def test_what_is_not_there_is_answered_with_what_is(tmp_path, options, words):
+    result = invoke(write_study(tmp_path / "s"), *options)
+    assert isinstance(result.exception, LogError)
+    assert words in str(result.exception)
+
+
+def test_too_many_panels_are_refused_with_a_way_out(tmp_path, monkeypatch):
+    monkeypatch.setattr(panels, "MOST_PANELS", 1)
+    result = invoke(write_study(tmp_path / "s"))
+    assert (
+        "makes 2 panels, at most 1 fit; choose an attack with --y, such as --y 'max_aac[single,ndcg,0.9,5]'"
+        in (str(result.exception))
+    )
+    assert drawn(tmp_path / "s", "lines", "--y", "max_aac[single,ndcg,0.9,5]")
+
+
+def test_a_study_without_a_baseline_says_how_to_give_it_one(tmp_path):
+    folder = write_study(tmp_path / "s")
+    told = json.loads((folder / "study.json").read_text())
+    (folder / "study.json").write_text(json.dumps({**told, "baseline": {}}))
+    assert "names no baseline; write `baseline" in str(invoke(folder, "--kind", "paired").exception)
+
+
+def test_a_folder_of_something_else_is_refused(tmp_path):
+    result = invoke(tmp_path)
+    assert "is not the folder of a study" in str(result.exception)
+
+
+def test_a_study_without_a_finished_run_is_refused(tmp_path):
+    write_study(tmp_path / "s", seeds=())
+    assert "is finished: there is nothing to draw yet" in str(invoke(tmp_path / "s").exception)
