@@ -18,7 +18,7 @@ momentum: a gradient is of one round.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
@@ -26,12 +26,11 @@ from pydantic import Field
 
 from gossiprec.arrays import F32, I64
 from gossiprec.attacks import ATTACKS
-from gossiprec.attacks.base import Attack, Meetings, Ranking, World
+from gossiprec.attacks.base import Attack, Ranking, World
 from gossiprec.attacks.naming import TableKey, listed
-from gossiprec.attacks.scoring import Ids, Size, Sizes, refuse_moves
+from gossiprec.attacks.observations import Observations
+from gossiprec.attacks.scoring import Ids, Size, Sizes
 from gossiprec.attacks.shadows import classifier, confidence, network_of, shadow_features, unit_rows
-from gossiprec.compute.plan.planner import Sightings
-from gossiprec.compute.plan.program import Program
 from gossiprec.errors import ScenarioError
 from gossiprec.options import LARGEST, Options
 from gossiprec.rng import generator
@@ -74,14 +73,15 @@ class AIA(Attack):
 
     def __init__(self, options: AIAOptions, world: World) -> None:
         super().__init__(options, world)
-        refuse_moves("aia", world)
+        world.need_items_alone("aia")
         if world.coordinator is None:
             raise ScenarioError("observers: aia needs a protocol with a coordinator, such as fedavg")
         self._adversaries = self._chosen()
+        self._feed = world.data_of(self._adversaries)
         self._check_targets()
         self._sent: F32 | None = None
         self._networks: list[torch.nn.Module] = []
-        layout = world.executor.work.layout
+        layout = world.scorer.layout
         self._seen = np.zeros(world.n_users, np.bool_)
         self._changed = np.zeros(world.n_users, np.bool_)
         self._features = np.zeros((world.n_users, layout.n_items * layout.item_width), np.float32)
@@ -110,9 +110,9 @@ class AIA(Attack):
         return np.sort(order[:chosen])
 
     def _check_targets(self) -> None:
-        n_items = self.world.executor.work.layout.n_items
+        n_items = self.world.scorer.layout.n_items
         for user in self._adversaries.tolist():
-            n = len(self.world.targets[user])
+            n = len(self._feed.positives[user])
             if not 1 < n < n_items - 1:
                 raise ScenarioError(
                     f"observers: aia: user {user} has {n} of {n_items} items; models need at least two items of its "
@@ -125,14 +125,9 @@ class AIA(Attack):
         return "aia-coordinator"
 
     @property
-    def pools(self) -> Sequence[I64]:
-        """None: the coordinator sees what it merges."""
-        return []
-
-    def foresee(self, meetings: Meetings, first_pool: int) -> None:
-        """Note who sends what."""
-        self._sender_of = np.zeros(meetings.n_messages, np.int32)
-        self._sender_of[meetings.message] = meetings.sender
+    def nodes(self) -> I64:
+        """The coordinator, which sees what it merges."""
+        return np.array([self.world.coordinator])
 
     def state(self, now: float) -> dict[str, Any]:
         """Return the latest gradients and scores, the model sent, and the classifiers' weights."""
@@ -156,39 +151,35 @@ class AIA(Attack):
         network = 4 * 256 * self._features.shape[1]
         return self._features.nbytes + self._latest.nbytes + 4 * network * len(self._adversaries)
 
-    def observe(self, rows: F32, program: Program, tasks: I64) -> None:
+    def observe(self, seen: Observations) -> None:
         """See the clients' answers, and before the first of a round the model that was sent."""
-        items = self.world.executor.work.layout.items
-        for task in tasks[program.node[tasks] == self.world.coordinator].tolist():
-            for merge in range(program.merge_offsets[task], program.merge_offsets[task + 1]):
-                if program.merge_keep[merge] == 0:
-                    self._begin_round(rows[program.source[task]])
-                victim = self._sender_of[program.merge_message[merge]]
-                if victim == self.world.coordinator:
-                    continue  # the version pushed last, of which the new one keeps a share
-                if self._sent is None:
-                    continue  # a client without data, before all others: it weighs nothing and begins no round
-                self._features[victim] = rows[program.merge_row[merge], items] - self._sent
-                self._seen[victim] = self._changed[victim] = True
+        items, senders, keeps = self.world.scorer.layout.items, seen.senders, seen.keeps
+        for k in range(len(seen)):
+            if keeps[k] == 0:
+                self._begin_round(seen.own_model(k))
+            if senders[k] == self.world.coordinator:
+                continue  # the version pushed last, of which the new one keeps a share
+            if self._sent is None:
+                continue  # a client without data, before all others: it weighs nothing and begins no round
+            answer = seen.models(slice(k, k + 1))[0]
+            self._features[senders[k]] = answer[items] - self._sent
+            self._seen[senders[k]] = self._changed[senders[k]] = True
 
     def _begin_round(self, sent: F32) -> None:
-        layout, first = self.world.executor.work.layout, self._sent is None
+        scorer, first = self.world.scorer, self._sent is None
+        layout = scorer.layout
         self._sent = sent[layout.items].copy()
         if not first:
             return
-        work, kind, options = self.world.executor.work, type(self.world.executor), self.options
-        common = sent[layout.items.start : layout.size]
+        common = sent[layout.items.start : layout.shared.stop]
         for node in self._adversaries.tolist():
-            own = self.world.targets[node]
+            own = self._feed.positives[node]
             others = np.setdiff1d(np.arange(layout.n_items, dtype=np.int32), own, assume_unique=True)
             draw = generator(self.world.seed, "aia", node)
             features, labels = shadow_features(
-                work, kind, common, own, others, models=options.models, draw=draw
+                scorer, self._feed, common, own, others, models=self.options.models, draw=draw
             )
-            self._networks.append(classifier(features, labels, epochs=options.epochs, draw=draw))
-
-    def sight(self, rows: F32, sightings: Sightings, first: int, last: int) -> None:
-        """See nothing: there are no pools."""
+            self._networks.append(classifier(features, labels, epochs=self.options.epochs, draw=draw))
 
     def rankings(self) -> list[Ranking]:
         """Rank the clients by the latest gradient of each."""

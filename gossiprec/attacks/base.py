@@ -10,78 +10,51 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from gossiprec.arrays import F32, F64, I32, I64, Bools
+from gossiprec.arrays import F32, I32, I64, Bools
 from gossiprec.attacks.naming import TableKey
-from gossiprec.compute.executors.base import Executor
-from gossiprec.compute.plan.planner import Sightings
-from gossiprec.compute.plan.program import Program
+from gossiprec.attacks.observations import Meetings, Observations
+from gossiprec.compute.scorer import Scorer
 from gossiprec.compute.thread_pool import ThreadPool
-from gossiprec.compute.train.local_update import Moves
-from gossiprec.compute.waves import Watcher
-from gossiprec.data.split import ItemSets
+from gossiprec.errors import ScenarioError
+from gossiprec.feeds.base import Feed
 from gossiprec.options import Options
 
 
 @dataclass(frozen=True)
-class Meetings:
-    """Deliveries in order of arrival.
-
-    Attributes
-    ----------
-    message, sender, receiver : ndarray of int32, shape (n_deliveries,)
-    time : ndarray of float64, shape (n_deliveries,)
-        When it arrived, in mean wake periods.
-    n_messages : int
-        Message ids are below this.
-    complete : bool
-        These are all deliveries of the run; else more are announced as they come to be known.
-    """
-
-    message: I32
-    sender: I32
-    receiver: I32
-    time: F64
-    n_messages: int
-    complete: bool = True
-
-
-@dataclass(frozen=True)
 class World:
-    """What an attack may know when it is set up.
+    """What an attack may know when it is set up: how models work, and what its own nodes know.
 
     Attributes
     ----------
-    executor : Executor
-        Scores items with a model version.
+    scorer : Scorer
+        Scores rows, and trains models of one's own; holds nobody's data.
     n_users : int
         Nodes 0 .. n_users - 1 hold a user; they are the possible victims.
     coordinator : int or None
-    targets : ItemSets
-        Training items of every user; an adversary uses its own.
     seed : int
-    crew : Crew
-        Threads for compiled kernels.
-    compiled : bool
-        Use compiled kernels: there are some for GMF and some for models of moves (PRME-G).
+    threads : ThreadPool
+        For compiled kernels.
     hides_user : ndarray of bool, shape (n_nodes,)
         Nodes whose messages carry no user row: every receiver can tell.
     meetings : Meetings
         Deliveries as far as they are known before the run: where colluders are placed by them, and nothing else.
-    own_rows : callable
-        Returns the arena row of every node's present model, shape (n_nodes,). An observer reads those of its own
-        nodes, and only in :meth:`Attack.rankings`.
+    data_of : callable
+        Node ids -> the feed with the data of these nodes alone. An attack asks for its own nodes; for the coordinator's
+        accomplices, each of whom uses its own.
+    own_models : callable
+        Node ids -> present models of these nodes, shape (n, row_size): copies. An attack asks for its own nodes, in
+        :meth:`Attack.rankings` alone.
     """
 
-    executor: Executor
+    scorer: Scorer
     n_users: int
     coordinator: int | None
-    targets: ItemSets
     seed: int
     threads: ThreadPool
-    compiled: bool
     hides_user: Bools
     meetings: Meetings
-    own_rows: Callable[[], I64]
+    data_of: Callable[[I64], Feed]
+    own_models: Callable[[I64], F32]
 
     def contacts(self, until: float = math.inf) -> Any:
         """Return how often each user sends to each other one, as far as known before the run.
@@ -103,11 +76,31 @@ class World:
         ends = (met.sender[known], met.receiver[known])
         return sparse.csr_array((np.ones(len(ends[0]), np.int64), ends), shape=(n, n))
 
-    @property
-    def moves(self) -> Moves | None:
-        """Every user's training moves, for models that train on moves; an adversary uses its own."""
-        work = self.executor.work
-        return work.data.moves if work.model.trains_on_moves else None
+    def need_probabilities(self, name: str) -> None:
+        """Refuse an attack that asks how likely a model finds an item, where the model says no probabilities.
+
+        Raises
+        ------
+        ScenarioError
+        """
+        if not self.scorer.model.predicts_probabilities:
+            raise ScenarioError(
+                f"observers: {name} asks how likely a model finds an item, but {type(self.scorer.model).__name__} "
+                "predicts no probabilities; use name: cda, or a model that does, such as gmf"
+            )
+
+    def need_items_alone(self, name: str) -> None:
+        """Refuse an attack that trains models on sets of items, where models learn from more than these.
+
+        Raises
+        ------
+        ScenarioError
+        """
+        if self.scorer.model.feed.context_columns:
+            raise ScenarioError(
+                f"observers: {name} trains models on sets of items, but {type(self.scorer.model).__name__} learns from "
+                f"{', '.join(self.scorer.model.feed.context_columns)} too; use name: cda, or another model"
+            )
 
 
 @dataclass(frozen=True)
@@ -168,7 +161,7 @@ class Guesses:
     surprise_apart: Callable[[int], F32]
 
 
-class Attack(Watcher, ABC):
+class Attack(ABC):
     """An attack on one run; one object serves all combinations of its listed options.
 
     Parameters
@@ -195,31 +188,32 @@ class Attack(Watcher, ABC):
         return type(self).__name__
 
     @property
-    @abstractmethod
+    def nodes(self) -> I64:
+        """Nodes that observe on their own: they see what they are about to merge."""
+        return np.zeros(0, np.int64)
+
+    @property
     def pools(self) -> Sequence[I64]:
-        """Groups of nodes that share what they receive; sightings for them are planned in the order of delivery."""
+        """Groups of nodes that share what they receive: they see it in the order of delivery, a copy once."""
+        return ()
 
     @property
     def coalitions(self) -> Mapping[str, I64]:
         """Members of the groups of users that share what they receive, by observer."""
         return {}
 
-    @abstractmethod
-    def foresee(self, meetings: Meetings, first_pool: int) -> None:
-        """Take the memory needed; called before the first observation.
+    def foresee(self, meetings: Meetings) -> None:  # noqa: B027 (many keep nothing)
+        """Take the memory needed, for the deliveries to the attack's own nodes; called before the first observation."""
 
-        `first_pool` is the number under which the first of :attr:`pools` appears in sightings.
-        """
-
-    def announce(self, meetings: Meetings) -> None:
+    def announce(self, meetings: Meetings) -> None:  # noqa: B027
         """Learn of deliveries that will be observed next, where :meth:`foresee` was not told all of them."""
 
-    def warm_up(self) -> None:
+    def warm_up(self) -> None:  # noqa: B027
         """Do with nothing what will be done with much: compiled attacks compile. Called before :meth:`foresee`."""
-        rows, none = self.world.executor.work.arena.rows, np.zeros(0, np.int32)
-        self.foresee(Meetings(none, none, none, np.zeros(0), 0), 0)
-        self.observe(rows, Program.empty(), np.zeros(0, np.int64))
-        self.sight(rows, Sightings(none, none, none, none), 0, 0)
+
+    @abstractmethod
+    def observe(self, seen: Observations) -> None:
+        """See what nodes of :attr:`nodes`, or groups of :attr:`pools`, have received. Called from several threads."""
 
     def state(self, now: float) -> Mapping[str, Any]:
         """Return what the attack has learnt by the report at time `now`, for a checkpoint.
@@ -239,13 +233,13 @@ class Attack(Watcher, ABC):
         raise NotImplementedError(f"the attack {type(self).__name__} has no state() and restore()")
 
     @property
-    @abstractmethod
     def state_bytes(self) -> int:
-        """Memory of the kept rows."""
+        """Memory of what it keeps."""
+        return 0
 
-    @abstractmethod
-    def rankings(self) -> list[Ranking]:
-        """Return one ranking per observer, relevance and momentum."""
+    def rankings(self) -> Sequence[Ranking]:
+        """Return how its adversaries rank the victims now, one ranking per observer, relevance and momentum."""
+        return ()
 
     def guesses(self) -> Iterable[Guesses]:
         """Return guesses at single training items, one for each observer and momentum, if the attack makes any."""

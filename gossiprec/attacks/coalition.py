@@ -8,12 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from gossiprec.arrays import F32, I32, I64, U32
-from gossiprec.attacks.base import Meetings, World
+from gossiprec.arrays import F32, I64, Bools
+from gossiprec.attacks.base import World
 from gossiprec.attacks.fictive import FictiveUsers
-from gossiprec.attacks.relevance import RELEVANCE, entropy, rule_code, rule_named
+from gossiprec.attacks.observations import Meetings, Observations, Seen
+from gossiprec.attacks.relevance import RELEVANCE, entropy, rule_codes, rule_named
 from gossiprec.attacks.targets import TargetItems
-from gossiprec.compute.plan.planner import Sightings
+from gossiprec.models.kernels import Asked, Victims, flat
 from gossiprec.numerics.rounding import to_half
 from gossiprec.rng import philox_words, purpose_id
 
@@ -44,8 +45,9 @@ class CoalitionObservers:
     A victim's score changes only when one of its models was seen, so a ranking scores the victims seen since the last;
     and, after a change of the fictive users, all those that hide their user row.
 
-    Models of moves are large. Without momentum, and if nobody hides its user row, the compiled form scores them when
-    they are seen and keeps none. With momentum they are kept as the run keeps its own: in float16 rounded at random.
+    Models whose kernels rank every victim are large. Without momentum, and if nobody hides its user row, they are
+    scored when they are seen, and none is kept. Kept ones are stored as the run stores its own: in float16 rounded at
+    random.
     """
 
     def __init__(
@@ -57,53 +59,56 @@ class CoalitionObservers:
         fictive: Sequence[FictiveUsers],
         hosts: Sequence[I64],
     ) -> None:
-        self._world = world
+        self._world, self._scorer = world, world.scorer
         self.targets = targets
         self._momenta = momenta
         self._rules = rules
         self.fictive = fictive
         self._hosts = hosts
-        self._shared_of = [np.zeros((0, world.executor.work.layout.n_shared), np.float32) for _ in targets]
-        self._moves = world.moves is not None
-        on_sight = self._moves and world.compiled and not world.hides_user.any()
+        layout, kernels = self._scorer.layout, self._scorer.kernels
+        self._shared_of = [np.zeros((0, layout.n_shared), np.float32) for _ in targets]
+        self._ranks_open = kernels is not None and kernels.ranks_open
+        on_sight = self._ranks_open and not world.hides_user.any()
         self._scored_on_sight = on_sight & (momenta == 0)
         self._place_of = np.cumsum(~self._scored_on_sight) - 1
         self._latest = [
             np.full((len(momenta), len(rules), len(t.adversaries), world.n_users), np.nan, np.float32)
             for t in targets
         ]
-        self._weights: list[F32] = []
-        if self._moves and world.compiled:
-            model = world.executor.work.model
-            assert model.places is not None
-            self._weights = [t.weights(model.places, model.options.alpha) for t in targets]
+        self._probabilities = self._scorer.model.predicts_probabilities
+        self._codes = rule_codes(rules, probabilities=self._probabilities)
+        self._asked = [] if kernels is None else [self._asked_of(t) for t in targets]
 
-    def foresee(self, meetings: Meetings, first_pool: int) -> None:
+    def _asked_of(self, targets: TargetItems) -> Asked:
+        kernels = self._scorer.kernels
+        assert kernels is not None
+        weights = kernels.query_weights(targets.items, targets.context)
+        return Asked(
+            targets.offsets, targets.items, targets.context, targets.n_targets, weights, *self._codes
+        )
+
+    def foresee(self, meetings: Meetings) -> None:
         """Take the memory: a row per momentum, pool and victim."""
-        row_size = self._world.executor.work.layout.row_size
-        self._first_pool = first_pool
         shape = (int((~self._scored_on_sight).sum()), len(self.targets), self._world.n_users)
-        kind = self._world.executor.work.arena.rows.dtype if self._moves else np.float32
-        self._memory = np.zeros((*shape, row_size), kind)
+        kind = self._scorer.storage
+        self._memory = np.zeros((*shape, self._scorer.layout.row_size), kind)
         self._met = np.zeros(shape[1:], np.bool_)
         self._changed = np.zeros(shape[1:], np.bool_)
         self._seen_at = np.full(shape[1:], -np.inf)
-        self._time_of = np.zeros(meetings.n_messages)
-        self._time_of[meetings.message] = meetings.time
-
-    def announce(self, meetings: Meetings) -> None:
-        """Learn when the next deliveries arrive."""
-        self._time_of[meetings.message] = meetings.time
 
     def warm_up(self) -> None:
-        """Rank nobody once."""
+        """See and rank nobody once, with the loops that are compiled."""
+        none = np.zeros(0, np.int32)
+        self.foresee(Meetings(none, none, none, np.zeros(0), 0))
+        if self._scorer.plain:
+            return
         nobody = np.zeros(0, np.int64)
+        rows = np.zeros((1, self._scorer.layout.row_size), self._scorer.storage)
+        self._blend(rows, none, none, nobody, nobody)
         for b in np.flatnonzero(~self._scored_on_sight)[:1].tolist():
             self._rank(0, b, nobody)
             self._rank_apart(0, b, nobody)
-        some_rows = np.zeros(len(self._hosts[0]), np.int64)
-        rows = self._world.executor.work.arena.rows
-        self.fictive[0].fit_due(rows, some_rows, np.nan)  # none is due at no time
+        self.fictive[0].warm_up(rows)
 
     def state(self) -> dict[str, Any]:
         """Return momentum models and scores, for a checkpoint."""
@@ -119,66 +124,49 @@ class CoalitionObservers:
         """Memory of the kept rows and the latest scores."""
         return self._memory.nbytes + sum(latest.nbytes for latest in self._latest)
 
-    def sight(self, rows: F32, sightings: Sightings, first: int, last: int) -> None:
-        """See sightings number first .. last - 1, of which those of other attacks' pools are left out."""
-        pool = sightings.pool[first:last] - self._first_pool
-        mine = (pool >= 0) & (pool < len(self.targets)) & (sightings.victim[first:last] < self._world.n_users)
-        pool, victim, row = pool[mine], sightings.victim[first:last][mine], sightings.row[first:last][mine]
+    def observe(self, seen: Observations) -> None:
+        """See what the pools receive."""
+        of_users = np.flatnonzero(seen.senders < self._world.n_users)
+        pool, victim = seen.groups[of_users], seen.senders[of_users].astype(np.int64)
         self._changed[pool, victim] = True
-        self._seen_at[pool, victim] = self._time_of[sightings.message[first:last][mine]]
-        layout, hides = self._world.executor.work.layout, self._world.hides_user
-        begin, end = layout.items.start, layout.size
-        if self._moves:
-            message = sightings.message[first:last][mine]
-            keys = philox_words(self._world.seed, 0, message, victim, ROUNDING)[:, 0]
-            return self._sight_moves(rows, pool, victim, row, keys)
-        if self._world.compiled:
-            from gossiprec.attacks import cda_kernels
-
-            cda_kernels.blend_rows(
-                rows, row, pool, victim, hides, begin, self._memory, self._momenta, self._met, end
-            )
-            return None
-        for p, v, r in zip(pool, victim, row, strict=True):
-            self._blend(p, v, rows[r])
-        return None
-
-    def _blend(self, p: int, v: int, row: F32, key: U32 | None = None) -> None:
-        """Blend a version into a victim's models, for any model: the plain form of the compiled loops."""
-        layout, met = self._world.executor.work.layout, self._met[p, v]
-        seen = slice(layout.items.start if self._world.hides_user[v] else 0, layout.size)
-        for b, momentum in enumerate(self._momenta if met else np.zeros_like(self._momenta)):
-            held = self._memory[b, p, v].astype(np.float32)
-            held[seen] *= momentum
-            held[seen] += (np.float32(1.0) - momentum) * row[seen]
-            self._memory[b, p, v] = held if key is None else to_half(held[None], key[None])[0]
-        self._met[p, v] = True
-
-    def _sight_moves(self, rows: F32, pool: I32, victim: I32, row: I32, keys: U32) -> None:
-        if not self._world.compiled:
-            is_half = self._memory.dtype == np.float16
-            for p, v, r, key in zip(pool, victim, row, keys, strict=True):
-                self._blend(p, v, rows[r], key if is_half else None)
-            return
-        from gossiprec.attacks import moves_kernels
-        from gossiprec.compute.executors.prme_calls import flat
-
-        layout = self._world.executor.work.layout
+        self._seen_at[pool, victim] = seen.times[of_users]
+        row, message = seen.rows[of_users], seen.messages[of_users]
+        assert isinstance(seen.raw, Seen)
         for b in np.flatnonzero(self._scored_on_sight).tolist():
             for p in range(len(self.targets)):
                 mine = pool == p
-                self._rank_moves_compiled(
-                    rows, row[mine].astype(np.int64), p, b, victim[mine].astype(np.int64)
+                self._rank_compiled(seen.raw.rows, row[mine].astype(np.int64), p, b, victim[mine])
+        self._blend(seen.raw.rows, pool, row, victim, message)
+
+    def _blend(self, rows: F32, pool: Any, row: Any, victim: I64, message: Any) -> None:
+        """Blend versions into the victims' models; of those who hide it, the user part is not read."""
+        layout, hides = self._scorer.layout, self._world.hides_user
+        keys = philox_words(self._world.seed, 0, message, victim, ROUNDING)[:, 0]
+        begin, end = layout.items.start, layout.shared.stop
+        if not self._scorer.plain:
+            from gossiprec.attacks.ranking_kernels import blend_rows
+
+            blend_rows(
+                flat(rows), layout.row_size, row, pool, victim, keys, hides, begin, flat(self._memory),
+                self._momenta[~self._scored_on_sight], self._met, end,
+            )  # fmt: skip
+            return
+        for p, v, r, key in zip(pool, victim, row, keys, strict=True):
+            seen = slice(begin if hides[v] else 0, end)
+            met = self._met[p, v]
+            for b, momentum in enumerate(self._momenta if met else np.zeros_like(self._momenta)):
+                held = self._memory[b, p, v].astype(np.float32)
+                held[seen] *= momentum
+                held[seen] += (np.float32(1.0) - momentum) * rows[r, seen]
+                self._memory[b, p, v] = (
+                    to_half(held[None], key[None])[0] if self._memory.dtype == np.float16 else held
                 )
-        moves_kernels.blend_rows(
-            flat(rows), layout.row_size, row, pool, victim, keys, self._world.hides_user, layout.items.start,
-            flat(self._memory), self._momenta[~self._scored_on_sight], self._met, layout.size,
-        )  # fmt: skip
+            self._met[p, v] = True
 
     def rankings(self) -> Iterator[tuple[int, str, np.float32, I64, F32]]:
         """Yield (pool, rule, momentum, adversaries, scores)."""
         for p, targets in enumerate(self.targets):
-            changed = self._changed[p] | (self._met[p] & self._world.hides_user[: self._world.n_users])
+            changed = self._changed[p] | (self._met[p] & self._hides)
             if not self._refresh(p):
                 changed = self._changed[p]
             for b, momentum in enumerate(self._momenta):
@@ -190,29 +178,30 @@ class CoalitionObservers:
                     yield p, rule, momentum, targets.adversaries, self._latest[p][b, r]
             self._changed[p] = False
 
+    @property
+    def _hides(self) -> Bools:
+        return self._world.hides_user[: self._world.n_users]
+
     def _refresh(self, p: int) -> bool:
         """Bring the fictive users up to date if there is anyone to look at with them; say if any changed."""
-        hidden = self.hidden_met(p)
-        fictive, rows = self.fictive[p], self._world.executor.work.arena.rows
-        if not len(hidden):
+        if not len(self.hidden_met(p)):
             return False
-        row_of = self._world.own_rows()[self._hosts[p]]
+        fictive, hosts, layout = self.fictive[p], self._hosts[p], self._scorer.layout
         if not fictive.own:
-            return fictive.fit_due(rows, row_of, float(self._seen_at[p].max()))
-        layout = self._world.executor.work.layout
-        index = layout.user_index(self._hosts[p])
-        users = rows[row_of, layout.users].reshape(len(row_of), layout.n_users, -1)
-        fictive.users[:] = users[np.arange(len(row_of)), index]
-        self._shared_of[p] = np.ascontiguousarray(rows[row_of, layout.shared])
+            return fictive.fit_due(hosts, self._world.own_models, float(self._seen_at[p].max()))
+        models = self._world.own_models(hosts).astype(np.float32)
+        users = models[:, layout.users].reshape(len(hosts), layout.n_users, -1)
+        fictive.users[:] = users[np.arange(len(hosts)), layout.user_index(hosts)]
+        self._shared_of[p] = np.ascontiguousarray(models[:, layout.shared])
         return True
 
     def open_met(self, p: int) -> I64:
         """Return the victims that a pool has met and that share their user row."""
-        return np.flatnonzero(self._met[p] & ~self._world.hides_user[: self._world.n_users])
+        return np.flatnonzero(self._met[p] & ~self._hides)
 
     def hidden_met(self, p: int) -> I64:
         """Return the victims that a pool has met and that hide their user row."""
-        return np.flatnonzero(self._met[p] & self._world.hides_user[: self._world.n_users])
+        return np.flatnonzero(self._met[p] & self._hides)
 
     def _rank_share(self, p: int, b: int, victims: I64, part: int) -> None:
         hides = self._world.hides_user[victims]
@@ -223,129 +212,100 @@ class CoalitionObservers:
 
     def scores_of(self, p: int, b: int, victims: I64) -> F32:
         """Return the scores of all items by some victims' own models, shape (n_victims, n_items)."""
-        layout = self._world.executor.work.layout
-        return self._world.executor.scores(
+        layout = self._scorer.layout
+        return self._scorer.scores(
             layout, self._memory[b, p], victims, layout.user_index(victims),
             np.arange(len(victims) + 1, dtype=np.int64) * layout.n_items,
             np.tile(np.arange(layout.n_items, dtype=np.int32), len(victims)),
         ).reshape(len(victims), layout.n_items)  # fmt: skip
 
     def _rank(self, p: int, b: int, victims: I64) -> None:
-        """Score some victims anew for every target set of a pool."""
+        """Score some victims anew, who share their user row, for every target set of a pool."""
         targets, latest = self.targets[p], self._latest[p][b]
-        if self._moves:
-            return self._rank_moves(p, b, victims)
+        if targets.contexts or self._ranks_open:
+            return self._rank_apart(p, b, victims)
         scores = self.scores_of(p, b, victims)
-        if self._world.compiled:
-            self._rank_compiled(scores, victims, targets, latest)
+        if not self._scorer.plain:
+            self._rank_scores(scores, victims, targets, latest)
         else:
             for a in range(len(targets.adversaries)):
                 own, references = targets[a]
                 for r, rule in enumerate(self._rules):
-                    latest[r, a, victims] = rule_named(rule)(scores[:, own], scores[:, references])
-        latest[:, np.arange(len(targets.adversaries)), targets.adversaries] = np.nan
-        return None
+                    score = rule_named(rule, probabilities=self._probabilities)
+                    latest[r, a, victims] = score(scores[:, own], scores[:, references])
+        return self._forget_themselves(p, b)
 
-    def _rank_moves(self, p: int, b: int, victims: I64) -> None:
-        """Score some victims anew for every adversary's moves, whether or not they hide their user row."""
-        if self._world.compiled:
-            return self._rank_moves_compiled(self._memory[self._place_of[b], p], victims, p, b, victims)
+    def _forget_themselves(self, p: int, b: int) -> None:
+        """Nobody is a victim of its own."""
+        adversaries = self.targets[p].adversaries
+        self._latest[p][b][:, np.arange(len(adversaries)), adversaries] = np.nan
+
+    def _rank_scores(self, scores: F32, victims: I64, targets: TargetItems, latest: F32) -> None:
+        """Judge the scores of all items, compiled, whatever the model."""
+        from gossiprec.attacks import ranking_kernels
+
+        kept = (targets.offsets, targets.items, targets.n_targets)
+        if self._rules[0] not in RELEVANCE:
+            ranking_kernels.rank_by_members(scores, victims, *kept, self._codes[1], latest)
+            return
+        for r, rule in enumerate(self._rules):
+            if rule == "ndcg":
+                ranking_kernels.rank_by_gain(scores, victims, *kept, *targets.by_item, latest[r])
+            else:
+                certain = rule == "mean_score" and self._probabilities
+                ranking_kernels.rank_by_mean(
+                    scores, victims, *kept, rule == "standardized", certain, latest[r]
+                )
+
+    def _rank_apart(self, p: int, b: int, victims: I64) -> None:
+        """Score some victims anew one by one for every adversary, as each of them sees them."""
+        if self._scorer.kernels is not None:
+            self._rank_compiled(self._memory[self._place_of[b], p], victims, p, b, victims)
+            return
         targets, latest = self.targets[p], self._latest[p][b]
         for a in range(len(targets.adversaries)):
             n, scores = targets.n_targets[a], self.scores_apart(p, b, a, victims)
             for r, rule in enumerate(self._rules):
-                score = rule_named(rule, moves=True)
+                score = rule_named(rule, probabilities=self._probabilities)
                 latest[r, a, victims] = score(scores[:, :n], scores[:, n:])
-        latest[:, np.arange(len(targets.adversaries)), targets.adversaries] = np.nan
-        return None
+        self._forget_themselves(p, b)
 
-    def _rank_moves_compiled(self, rows: F32, row: I64, p: int, b: int, victims: I64) -> None:
-        """Score victims, whose models are some of `rows`, for every adversary's moves."""
-        from gossiprec.attacks import moves_kernels
-        from gossiprec.compute.executors.prme_calls import flat
+    def _rank_compiled(self, rows: F32, row: I64, p: int, b: int, victims: I64) -> None:
+        """Score victims, whose models are some of `rows`, by the model's own loops."""
+        assert self._scorer.kernels is not None
+        self._scorer.kernels.rank(self._victims(rows, row, p, victims), self._asked[p], self._latest[p][b])
+        self._forget_themselves(p, b)
 
-        layout, targets, latest = self._world.executor.work.layout, self.targets[p], self._latest[p][b]
-        rules = np.array([rule_code(rule)[0] for rule in self._rules])
-        moves_kernels.rank(
-            flat(rows), layout.row_size, row, victims, self._world.hides_user, self.fictive[p].users,
-            targets.offsets, targets.items, targets.contexts, targets.n_targets, self._weights[p], rules, latest,
-            layout.n_items, layout.n_users, (0,) * layout.user_width,
-        )  # fmt: skip
-        latest[:, np.arange(len(targets.adversaries)), targets.adversaries] = np.nan
-
-    def _rank_compiled(self, scores: F32, victims: I64, targets: TargetItems, latest: F32) -> None:
-        from gossiprec.attacks import cda_kernels, entropy_kernels
-
-        kept = (targets.offsets, targets.items, targets.n_targets)
-        if self._rules[0] not in RELEVANCE:
-            thresholds = np.array([rule_code(rule)[1] for rule in self._rules], np.float32)
-            entropy_kernels.rank_by_members(scores, victims, *kept, thresholds, latest)
-            return
-        for r, rule in enumerate(self._rules):
-            if rule == "ndcg":
-                cda_kernels.rank_by_gain(scores, victims, *kept, *targets.by_item, latest[r])
-            else:
-                cda_kernels.rank_by_mean(scores, victims, *kept, rule == "standardized", latest[r])
-
-    def _rank_apart(self, p: int, b: int, victims: I64) -> None:
-        """Score some victims anew that hide their user row: every adversary with a user of its own."""
-        targets, latest, layout = self.targets[p], self._latest[p][b], self._world.executor.work.layout
-        if self._moves:
-            return self._rank_moves(p, b, victims)
-        if self._world.compiled:
-            from gossiprec.attacks import fictive_kernels
-
-            codes, thresholds = zip(*map(rule_code, self._rules), strict=True)
-            fictive_kernels.rank_apart(
-                self._memory[b, p], victims, self.fictive[p].users, self._shared_of[p], targets.offsets, targets.items,
-                targets.n_targets, np.array(codes),
-                np.array(thresholds, np.float32), latest, layout.n_items, layout.n_users, (0,) * layout.user_width,
-            )  # fmt: skip
-        else:
-            for a in range(len(targets.adversaries)):
-                n, scores = targets.n_targets[a], self.scores_apart(p, b, a, victims)
-                for r, rule in enumerate(self._rules):
-                    latest[r, a, victims] = rule_named(rule)(scores[:, :n], scores[:, n:])
-        latest[:, np.arange(len(targets.adversaries)), targets.adversaries] = np.nan
-        return None
+    def _victims(self, rows: F32, row: I64, p: int, ids: I64) -> Victims:
+        return Victims(rows, row, ids, self._world.hides_user, self.fictive[p].users, self._shared_of[p])
 
     def scores_apart(self, p: int, b: int, a: int, victims: I64) -> F32:
         """Return adversary a's scores of all it asks about by some victims' models, shape (n_victims, n_asked).
 
         Those that hide their user row are seen with the adversary's fictive user.
         """
-        layout, targets = self._world.executor.work.layout, self.targets[p]
-        models, place = (
-            self._memory[self._place_of[b], p, victims].astype(np.float32),
-            np.arange(len(victims)),
-        )
+        layout, targets = self._scorer.layout, self.targets[p]
+        models = self._memory[self._place_of[b], p, victims].astype(np.float32)
+        place = np.arange(len(victims))
         hides = self._world.hides_user[victims]
         users = models[:, layout.users].reshape(len(victims), layout.n_users, layout.user_width)
         users[place[hides], layout.user_index(victims)[hides]] = self.fictive[p].users[a]
         models[:, layout.users] = users.reshape(len(victims), layout.n_users * layout.user_width)
         if len(self._shared_of[p]):
-            models[np.flatnonzero(hides)[:, None], np.arange(layout.size)[layout.shared]] = self._shared_of[
-                p
-            ][a]
+            columns = np.arange(layout.size)[layout.shared]
+            models[np.flatnonzero(hides)[:, None], columns] = self._shared_of[p][a]
         asked = slice(targets.offsets[a], targets.offsets[a + 1])
         kept = targets.items[asked]
-        contexts = None if targets.contexts is None else np.tile(targets.contexts[asked], len(victims))
-        return self._world.executor.scores(
+        return self._scorer.scores(
             layout, models, place, layout.user_index(victims),
-            np.arange(len(victims) + 1, dtype=np.int64) * len(kept), np.tile(kept, len(victims)), contexts,
+            np.arange(len(victims) + 1, dtype=np.int64) * len(kept), np.tile(kept, len(victims)),
+            {name: np.tile(column[asked], len(victims)) for name, column in targets.contexts.items()},
         ).reshape(len(victims), len(kept))  # fmt: skip
 
     def entropies_apart(self, p: int, b: int, victims: I64, a: int) -> F32:
         """Return the entropies of adversary a's kept items by some victims' items, shape (n_victims, n_kept)."""
-        if not self._world.compiled:
+        kernels, targets = self._scorer.kernels, self.targets[p]
+        if kernels is None:
             return entropy(self.scores_apart(p, b, a, victims)).astype(np.float32)
-        from gossiprec.attacks import fictive_kernels
-
-        layout, targets = self._world.executor.work.layout, self.targets[p]
         kept = targets.items[targets.offsets[a] : targets.offsets[a + 1]]
-        out = np.empty((len(victims), len(kept)), np.float32)
-        fictive_kernels.entropies_apart(
-            self._memory[b, p], victims, self.fictive[p].users[a], self._shared_of[p][a : a + 1], kept,
-            layout.n_items, layout.n_users, (0,) * layout.user_width, out,
-        )  # fmt: skip
-        return out
+        return kernels.entropies(self._victims(self._memory[b, p], victims, p, victims), a, kept)

@@ -27,7 +27,7 @@ from gossiprec.attacks import ATTACKS
 from gossiprec.attacks.base import Guesses, World
 from gossiprec.attacks.naming import exact, listed
 from gossiprec.attacks.relevance import MEMBERS, entropy
-from gossiprec.attacks.scoring import ObserverOptions, ScoringAttack, refuse_moves
+from gossiprec.attacks.scoring import ObserverOptions, ScoringAttack
 
 Threshold = Annotated[float, Field(gt=0, le=1e6)]
 Thresholds = Annotated[tuple[Threshold, ...], Field(min_length=1)]
@@ -50,7 +50,7 @@ class EntropyMIA(ScoringAttack):
     options: EntropyMIAOptions
 
     def __init__(self, options: EntropyMIAOptions, world: World) -> None:
-        refuse_moves(self.name, world)
+        world.need_probabilities(self.name)
         self._thresholds: list[float] = listed(options.threshold)
         super().__init__(options, world, rules=self.rules_of(options), n_references=0)
 
@@ -61,14 +61,14 @@ class EntropyMIA(ScoringAttack):
 
     def guesses(self) -> Iterator[Guesses]:
         """Yield what pools take for members; single adversaries keep too little of a model to tell at a report."""
-        if self._pooled is None:
+        if self._coalition is None:
             return
         for p, name in enumerate(self._names):
             targets, victims, hidden = (
-                self._pooled.targets[p], self._pooled.open_met(p), self._pooled.hidden_met(p)
+                self._coalition.targets[p], self._coalition.open_met(p), self._coalition.hidden_met(p)
             )  # fmt: skip
             for b, momentum in enumerate(listed(self.options.momentum)):
-                surprise = entropy(self._pooled.scores_of(p, b, victims)).astype(np.float32)
+                surprise = entropy(self._coalition.scores_of(p, b, victims)).astype(np.float32)
                 yield Guesses(
                     observer=name,
                     momentum=exact(np.float32(momentum)),
@@ -79,5 +79,5 @@ class EntropyMIA(ScoringAttack):
                     victims=victims,
                     surprise=surprise,
                     hidden=hidden,
-                    surprise_apart=functools.partial(self._pooled.entropies_apart, p, b, hidden),
+                    surprise_apart=functools.partial(self._coalition.entropies_apart, p, b, hidden),
                 )

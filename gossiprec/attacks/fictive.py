@@ -13,7 +13,7 @@ A row trained elsewhere does not fit the victims' item tables, whose axes mean s
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, Literal
 
@@ -21,15 +21,12 @@ import numpy as np
 
 from gossiprec.arrays import F32, I64
 from gossiprec.attacks.base import World
-from gossiprec.attacks.surrogate import surrogate_model
 from gossiprec.attacks.targets import TargetItems
-from gossiprec.compute.train.local_update import LocalData, Moves, draw_samples
+from gossiprec.models.kernels import FIT_NEGATIVES, FIT_RATE, FIT_STEPS, flat
 from gossiprec.rng import generator, purpose_id
 
 Kind = Literal["fitted", "own_embedding", "paper"]
 
-STEPS, RATE, NEGATIVES = 30, 0.01, 4
-"""Of a fit: Adam steps over all samples, the learning rate, and negatives per target item."""
 PAPER_EPOCHS = 30
 """Local updates of the model that ``paper`` trains; the paper gives no number. As many as a fit has steps."""
 
@@ -55,25 +52,30 @@ class FictiveUsers:
     """
 
     def __init__(self, world: World, targets: TargetItems, kind: Kind, refit_every: float) -> None:
-        self._world = world
+        self._scorer, self._threads = world.scorer, world.threads
         self._targets = targets
         self.kind = kind
         self.refit_every = refit_every
-        model, layout = world.executor.work.model, world.executor.work.layout
-        n = len(targets.adversaries)
-        self.start = np.zeros((n, layout.user_width), np.float32)
+        self._n_items = world.scorer.layout.n_items
+        self.start = np.zeros((len(targets.adversaries), world.scorer.layout.user_width), np.float32)
         for a, node in enumerate(targets.adversaries.tolist()):
-            self.start[a] = model.initial_user(generator(world.seed, "fictive-user", node))
+            self.start[a] = world.scorer.layout.initial_user(generator(world.seed, "fictive-user", node))
         self.users = np.zeros_like(self.start)
-        self.due = np.full(n, -np.inf if kind == "fitted" else np.inf)
-        self.n_fits = np.zeros(n, np.int64)
+        self.due = np.full(len(self.start), -np.inf if kind == "fitted" else np.inf)
+        self.n_fits = np.zeros(len(self.start), np.int64)
+        self._run_seed = world.seed
         self.seed = world.seed ^ (purpose_id("fictive-samples") << 32)
-        self.data = LocalData(world.targets, layout.n_items, world.moves)
+        self.feed = world.data_of(targets.adversaries)
 
     @property
     def own(self) -> bool:
         """Whether adversaries look with their own present user row and shared weights."""
         return self.kind == "own_embedding"
+
+    @property
+    def compiled(self) -> bool:
+        """Whether rows are fitted by compiled code."""
+        return self._scorer.kernels is not None
 
     def state(self) -> dict[str, Any]:
         """Return the rows and how old they are, for a checkpoint."""
@@ -85,117 +87,95 @@ class FictiveUsers:
             getattr(self, name)[...] = state[name]
 
     def prepare(self) -> None:
-        """Train what is trained once, if there is anyone to use it on."""
-        if self.kind != "paper" or not self._world.hides_user.any():
+        """Train what is trained once."""
+        if self.kind != "paper":
             return
-        model, work = self._world.executor.work.model, self._world.executor.work
-        layout = replace(work.layout, n_users=1)
+        layout = replace(self._scorer.layout, n_users=1)
         for a, node in enumerate(self._targets.adversaries.tolist()):
-            seed = int(generator(self._world.seed, "fictive-model", node).integers(2**62))
-            start = model.initial_rows(layout, 1, seed)[0]
-            trained = surrogate_model(
-                work,
-                self.data.positives[node],
-                start,
-                updates=PAPER_EPOCHS,
-                seed=seed,
-                kind=type(self._world.executor),
-                moves=self._own_moves(node),
-            )
+            seed = int(generator(self._run_seed, "fictive-model", node).integers(2**62))
+            start = self._scorer.model.initial_rows(layout, 1, seed)[0]
+            trained = self._scorer.trained(self.feed.of_one(node), start, updates=PAPER_EPOCHS, seed=seed)
             self.users[a] = trained[layout.users]
-
-    def _own_moves(self, node: int) -> Moves | None:
-        """Return a user's moves as those of node 0."""
-        moves = self.data.moves
-        if moves is None:
-            return None
-        own = slice(moves.offsets[node], moves.offsets[node + 1])
-        items = moves.items[own]
-        return Moves(np.array([0, len(items)]), items, moves.previous[own])
 
     def fit(self, a: int, row: F32, now: float) -> None:
         """Fit adversary a's row to its targets with the item tables and shared weights of `row`, for any model."""
         import torch
 
-        from gossiprec.compute.executors.reference import one_torch_thread
+        from gossiprec.compute.executors.tensors import constants_of, one_torch_thread, tables_of, tensor_of
 
-        work = self._world.executor.work
-        layout = replace(work.layout, n_users=1)
-        node = int(self._targets.adversaries[a])
-        items, labels = draw_samples(
-            self.data, node, update=int(self.n_fits[a]), negatives=NEGATIVES, seed=self.seed
-        )
-        module = work.model.module(layout)
-        common = row[work.layout.items.start : work.layout.size].astype(np.float32)
-        values = np.concatenate([self.start[a], common])
-        parameters = list(module.parameters())
-        parts = torch.split(torch.from_numpy(values), [parameter.numel() for parameter in parameters])
-        for parameter, part in zip(parameters, parts, strict=True):
-            parameter.data = part.view_as(parameter)
-            parameter.requires_grad_(parameter is parameters[0])
-        user = torch.zeros(1, dtype=torch.int64)
-        asked, wanted = torch.from_numpy(items).long(), torch.from_numpy(labels)
+        scorer = self._scorer
+        layout, node = replace(scorer.layout, n_users=1), int(self._targets.adversaries[a])
+        samples = self.feed.samples(node, update=int(self.n_fits[a]), negatives=FIT_NEGATIVES, seed=self.seed)
+        n_samples = len(next(iter(samples.values())))
+        values = np.zeros(layout.size, np.float32)
+        values[layout.users] = self.start[a]
+        values[layout.items.start : layout.shared.stop] = row[
+            scorer.layout.items.start : scorer.layout.shared.stop
+        ]
+        tables = tables_of(layout, torch.from_numpy(values))
+        user = tables["users"] = tables["users"].requires_grad_()
+        batch = {name: tensor_of(column) for name, column in samples.items()}
+        batch |= {"user": torch.zeros(1, dtype=torch.int64), "weights": torch.ones(n_samples)}
+        p = layout.named(tables) | constants_of(scorer.model.constants)
         with one_torch_thread():
-            adam = torch.optim.Adam(parameters[:1], lr=RATE, foreach=False)
-            for _ in range(STEPS if len(items) else 0):
+            adam = torch.optim.Adam([user], lr=FIT_RATE, foreach=False)
+            for _ in range(FIT_STEPS if n_samples else 0):
                 adam.zero_grad()
-                loss = work.model.batch_loss(module, user, asked, wanted, torch.ones_like(wanted))
-                torch.autograd.backward(loss)
+                torch.autograd.backward(scorer.model.loss(p, batch))
                 adam.step()
         self.users[a] = values[layout.users]
         self.n_fits[a] += 1
         self.due[a] = now + self.refit_every
 
-    def fit_due(self, rows: F32, row_of: I64, now: float) -> bool:
-        """Fit every row that is outdated at time `now`, adversary a's with version ``row_of[a]``; say if any was."""
+    def fit_due(self, hosts: I64, own_models: Callable[[I64], F32], now: float) -> bool:
+        """Fit every row that is outdated at time `now`; say if any was.
+
+        Parameters
+        ----------
+        hosts : ndarray of int64, shape (n_adversaries,)
+            The node whose present model each adversary has at hand.
+        own_models : callable
+            Node ids -> their present models, shape (n, row_size).
+        """
         late = np.flatnonzero(self.due <= now)
-        if self._world.compiled:
-            threads = self._world.threads
-
-            def some(part: int) -> None:
-                share = threads.share(len(late), part)
-                self._fit_compiled(rows, row_of, late[share.start : share.stop], now)
-
-            threads.run(some)
+        if not len(late):
+            return False
+        nodes, row_of = np.unique(hosts[late], return_inverse=True)
+        models = own_models(nodes)
+        if self.compiled:
+            threads = self._threads
+            threads.run(
+                lambda part: self._fit_compiled(models, row_of, late, threads.share(len(late), part), now)
+            )
         else:
-            for a in late.tolist():
-                self.fit(a, rows[row_of[a]], now)
-        return len(late) > 0
+            for a, row in zip(late.tolist(), row_of, strict=True):
+                self.fit(a, models[row].astype(np.float32), now)
+        return True
 
-    def _fit_compiled(self, rows: F32, row_of: I64, late: I64, now: float) -> None:
-        from gossiprec.attacks import fitting_kernels, moves_fitting
-        from gossiprec.compute.executors.prme_calls import flat
+    def warm_up(self, rows: F32) -> None:
+        """Compile, if it is to be compiled."""
+        if self.compiled:
+            none = np.zeros(0, np.int64)
+            self._fit_compiled(rows[:1], none, none, range(0), 0.0)
 
-        layout = self._world.executor.work.layout
-        if self.data.moves is not None:
-            moves_fitting.fit_movers(
-                flat(rows), layout.row_size, row_of, late, now, layout.n_users, self.kernel_state(), self.recipe(),
-                (0,) * layout.user_width,
-            )  # fmt: skip
-            return
-        fitting_kernels.fit_users(
-            rows,
-            row_of,
-            late,
-            now,
-            layout.n_items,
-            layout.n_users,
-            self.kernel_state(),
-            (0,) * layout.user_width,
-        )
+    def _fit_compiled(self, models: F32, row_of: I64, late: I64, share: range, now: float) -> None:
+        from gossiprec.attacks.individual_kernels import kernels_of
+
+        layout, kernels, some = self._scorer.layout, self._scorer.kernels, slice(share.start, share.stop)
+        assert kernels is not None
+        kernels_of(type(kernels)).fit_users(
+            flat(models), layout.row_size, row_of[some], late[some], now, layout.n_items, layout.n_users,
+            self.kernel_state(), self.recipe(), kernels.dims, kernels.item_dims,
+        )  # fmt: skip
 
     def kernel_state(self) -> tuple[object, ...]:
-        """Return what compiled loops need, in the order of :mod:`gossiprec.attacks.fitting_kernels`."""
-        positives = self.data.moves or self.data.positives
+        """Return what compiled loops need, in the order of :func:`gossiprec.attacks.individual_kernels.fit_user`."""
+        learnt = getattr(self.feed, "moves", self.feed.positives)
         return (
             self.own, self.users, self.start, self.due, self.n_fits, float(self.refit_every),
-            self._targets.adversaries, positives.offsets, positives.items, self.data.member, np.uint64(self.seed),
+            self._targets.adversaries, learnt.offsets, learnt.items, self.feed.member, np.uint64(self.seed),
         )  # fmt: skip
 
     def recipe(self) -> tuple[object, ...]:
-        """Return what else compiled loops need of moves, in the order of :mod:`gossiprec.attacks.moves_fitting`."""
-        model, moves = self._world.executor.work.model, self.data.moves
-        assert moves is not None
-        options = model.options
-        mean = options.loss_reduction == "mean"
-        return moves.previous, model.places, np.float32(options.alpha), float(options.l2), mean
+        """Return what else compiled fits need of the model."""
+        return () if self._scorer.kernels is None else self._scorer.kernels.fit_recipe(self.feed)

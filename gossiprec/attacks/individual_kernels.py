@@ -1,120 +1,188 @@
-"""What single adversaries see, compiled, for GMF."""
+"""What single adversaries see, compiled, for any model.
+
+The loops are templates: :func:`gossiprec.numerics.jit.specialised` puts a model's own `score_kept` and `fit_user` (see
+:class:`gossiprec.models.kernels.Kernels`) in the places of those named here.
+"""
 
 from __future__ import annotations
+
+import functools
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy import float32
 
-from gossiprec.attacks.cda_kernels import blend, relevance_of
-from gossiprec.attacks.entropy_kernels import entropy
-from gossiprec.attacks.fitting_kernels import fit_user
-from gossiprec.attacks.relevance import CUTOFF
-from gossiprec.numerics.jit import NO_DENORMALS, copy_floats, inline, kernel, swap_float_mode
+from gossiprec.measures.ranking import CUTOFF
+from gossiprec.models.kernels import Kernels
+from gossiprec.numerics.half import widen, widen_row
+from gossiprec.numerics.jit import NO_DENORMALS, copy_floats, inline, kernel, specialised, swap_float_mode
+from gossiprec.numerics.merge import blend
+from gossiprec.numerics.relevance import entropy, relevance_of
+
+MEMBERS = 3
+"""Code of the rules on entropies (:func:`gossiprec.attacks.relevance.rule_code`)."""
+
+
+def score_kept(vector, user, user_at, shared, shared_at, asked, contexts, weights, dim, scores):
+    """Stand in for the model's: fill `scores` of all that is asked of a kept vector ``[user | items | shared]``."""
+    raise NotImplementedError
+
+
+def fit_user(a, rows, row, begin, shared, n_items, now, state, recipe, dim):
+    """Stand in for the model's: fit adversary a's fictive user to the version at place `row` of the flat `rows`."""
+    raise NotImplementedError
 
 
 @inline
-def score_kept(vector, n_items, dim, user, user_at, shared, shared_at, scores):
-    """Fill `scores` from a kept vector ``[user | items | h | b]``, with a user row and shared weights from anywhere."""
-    mixed = np.empty(dim, float32)
-    for k in range(dim):
-        mixed[k] = user[user_at + k] * shared[shared_at + k]
-    bias = shared[shared_at + dim]
-    for j in range(n_items):
-        item = vector[(1 + j) * dim : (2 + j) * dim]
-        z = bias
-        for k in range(dim):
-            z += mixed[k] * item[k]
-        scores[j] = z
+def adopt_own(own, keep, rows, user, shared, dim, user_travels):
+    """Merge a version, whose user row and shared weights are at these places, into ``[user | shared]``."""
+    for k in range(0 if user_travels else dim, len(own)):
+        value = widen(rows[user + k if k < dim else shared + k - dim])
+        own[k] = value if keep == float32(0.0) else keep * own[k] + (float32(1.0) - keep) * value
 
 
-@inline
-def adopt_own(own, keep, row, user, shared, dim, user_travels):
-    """Merge a received version into the receiver's ``[user | h | b]``, as its model will do."""
-    for k in range(0 if user_travels else dim, 2 * dim + 1):
-        value = row[user + k if k < dim else shared + k - dim]
-        own[k] = value if keep == 0.0 else keep * own[k] + (float32(1.0) - keep) * value
-
-
-@kernel
 def observe_individuals(
-    rows, tasks, node, source, merge_offsets, merge_row, merge_keep, merge_message, sender_of, time_of, hides,
-    adversary_of, kept_offsets, kept_items, n_targets, lengths, slot_of, seen_before, memory, memory_offsets, momenta,
-    rules, thresholds, fictive, latest, n_items, n_users, dims,
+    rows, width, tasks, node, source, merge_offsets, merge_row, merge_keep, merge_message, sender_of, time_of, hides,
+    adversary_of, asked_offsets, n_targets, kept, weights, lengths, slot_of, seen_before, memory, memory_offsets,
+    momenta, rules, thresholds, fictive, recipe, latest, n_items, n_users, n_shared, dims, item_dims,
 ):  # fmt: skip
     """Let every receiver among the adversaries observe what it is about to merge.
 
-    `memory` has one row per positive momentum; adversary a's slot s lies at ``memory_offsets[a] + s * length``.
-    `latest` is (momentum, rule, adversary, victim). Of a victim that hides it, the user row is not read.
+    `rows` is flat, of float32 or of the bits of float16. `memory` has one row per positive momentum; adversary a's slot
+    s lies at ``memory_offsets[a] + s * lengths[a]``. `latest` is (momentum, rule, adversary, victim). Of a victim that
+    hides it, the user row is not read.
     """
     mode = swap_float_mode(NO_DENORMALS)
-    dim = len(dims)
+    dim, item_dim = len(dims), len(item_dims)
     begin = n_users * dim
-    shared = begin + n_items * dim
+    shared = begin + n_items * item_dim
+    kept_offsets, kept_items, asked, contexts = kept
     longest = 0
     for a in range(len(n_targets)):
-        longest = max(longest, kept_offsets[a + 1] - kept_offsets[a])
+        longest = max(longest, asked_offsets[a + 1] - asked_offsets[a])
     fresh, scores, best = (
         np.zeros(max(lengths), float32),
         np.empty(longest, float32),
         np.empty(CUTOFF, float32),
     )
-    looks_as_itself, users, due, own = fictive[0], fictive[1], fictive[3], np.zeros(2 * dim + 1, float32)
+    looks_as_itself, users, due, own = fictive[0], fictive[1], fictive[3], np.zeros(dim + n_shared, float32)
     for task in tasks:
         a = adversary_of[node[task]]
         if a < 0:
             continue
-        kept = kept_items[kept_offsets[a] : kept_offsets[a + 1]]
-        length, tail = lengths[a], (1 + len(kept)) * dim
-        my_user = 0 if n_users == 1 else node[task] * dim
+        mine = kept_items[kept_offsets[a] : kept_offsets[a + 1]]
+        low, high = asked_offsets[a], asked_offsets[a + 1]
+        n, count, tail = n_targets[a], high - low, dim + len(mine) * item_dim
+        size, my_user = tail + n_shared, 0 if n_users == 1 else node[task] * dim
         if looks_as_itself:
-            adopt_own(own, float32(0.0), rows[source[task]], my_user, shared, dim, True)
+            at = np.int64(source[task]) * width
+            adopt_own(own, float32(0.0), rows, at + my_user, at + shared, dim, True)
         for merge in range(merge_offsets[task], merge_offsets[task + 1]):
-            message = merge_message[merge]
-            victim, row = sender_of[message], rows[merge_row[merge]]
+            message, row = merge_message[merge], np.int64(merge_row[merge]) * width
+            victim = sender_of[message]
             hidden = hides[victim]
             if looks_as_itself:
-                adopt_own(own, abs(merge_keep[merge]), row, my_user, shared, dim, n_users > 1 and not hidden)
+                travels = n_users > 1 and not hidden
+                adopt_own(own, abs(merge_keep[merge]), rows, row + my_user, row + shared, dim, travels)
             if victim >= latest.shape[3]:
                 continue  # the coordinator's model is nobody's
             if hidden and due[a] <= time_of[message]:
-                fit_user(a, row, begin, shared, time_of[message], fictive, dim)
+                fit_user(a, rows, row, begin, shared, n_items, time_of[message], fictive, recipe, dim)
             if hidden:
                 fresh[:dim] = float32(0.0)
             else:
-                copy_floats(fresh, 0, row, 0 if n_users == 1 else victim * dim, dim)
-            for j in range(len(kept)):
-                copy_floats(fresh, (1 + j) * dim, row, begin + kept[j] * dim, dim)
-            copy_floats(fresh, tail, row, shared, dim)
-            fresh[tail + dim] = row[shared + dim]
+                widen_row(fresh, 0, rows, row + (0 if n_users == 1 else victim * dim), dim)
+            for j in range(len(mine)):
+                widen_row(fresh, dim + j * item_dim, rows, row + begin + mine[j] * item_dim, item_dim)
+            widen_row(fresh, tail, rows, row + shared, n_shared)
             slot = slot_of[message]
             place = 0
             for b in range(len(momenta)):
-                vector = fresh[:length]
+                vector = fresh[:size]
                 if momenta[b] > 0.0:
                     if slot >= 0:
-                        low = memory_offsets[a] + slot * length
-                        held = memory[place, low : low + length]
+                        at = memory_offsets[a] + slot * lengths[a]
+                        held = memory[place, at : at + size]
                         if seen_before[message]:
                             blend(held, vector, momenta[b])
                         else:
-                            copy_floats(held, 0, vector, 0, length)
+                            copy_floats(held, 0, vector, 0, size)
                         vector = held
                     place += 1
+                query = (asked[low:high], contexts[low:high], weights[low:high])
                 if not hidden:
-                    score_kept(vector, len(kept), dim, vector, 0, vector, tail, scores)
+                    score_kept(vector, vector, 0, vector, tail, *query, dim, scores)
                 elif looks_as_itself:
-                    score_kept(vector, len(kept), dim, own, 0, own, dim, scores)
+                    score_kept(vector, own, 0, own, dim, *query, dim, scores)
                 else:
-                    score_kept(vector, len(kept), dim, users[a], 0, vector, tail, scores)
-                if rules[0] == 3:
-                    for j in range(n_targets[a]):
+                    score_kept(vector, users[a], 0, vector, tail, *query, dim, scores)
+                if rules[0] == MEMBERS:
+                    for j in range(n):
                         scores[j] = entropy(scores[j])
                 for r in range(len(rules)):
                     latest[b, r, a, victim] = relevance_of(
-                        rules[r],
-                        thresholds[r],
-                        scores[: n_targets[a]],
-                        scores[n_targets[a] : len(kept)],
-                        best,
+                        rules[r], thresholds[r], scores[:n], scores[n:count], best
                     )
     swap_float_mode(mode)
+
+
+def fit_users(rows, width, row_of, late, now, n_items, n_users, state, recipe, dims, item_dims):
+    """Fit the user rows of the adversaries `late`, that of number k with version ``row_of[k]`` of the flat `rows`."""
+    mode = swap_float_mode(NO_DENORMALS)
+    dim = len(dims)
+    begin = n_users * dim
+    shared = begin + n_items * len(item_dims)
+    for k in range(len(late)):
+        fit_user(late[k], rows, np.int64(row_of[k]) * width, begin, shared, n_items, now, state, recipe, dim)
+    swap_float_mode(mode)
+
+
+@kernel
+def plan_slots(
+    message, sender, receiver, adversary_of, again, slot_at, free, n_free, used, slot_of, seen_before
+):
+    """Give each pair of adversary and victim a slot from its first to its last meeting, if it meets more than once.
+
+    Slots of one adversary are numbered from 0 and used again; `used` is how many it needs at most. All tables are
+    (n_adversaries, n_nodes) and start at zero but for `slot_at`, which starts at -1.
+    """
+    for d in range(len(message) - 1, -1, -1):
+        a = adversary_of[receiver[d]]
+        if a >= 0:
+            slot_of[message[d]] = again[a, sender[d]]
+            again[a, sender[d]] = 1
+    for d in range(len(message)):
+        a = adversary_of[receiver[d]]
+        if a < 0:
+            continue
+        m, victim = message[d], sender[d]
+        more = slot_of[m] == 1
+        slot = slot_at[a, victim]
+        seen_before[m] = slot >= 0
+        if slot < 0 and more:
+            if n_free[a] > 0:
+                n_free[a] -= 1
+                slot = free[a, n_free[a]]
+            else:
+                slot = used[a]
+                used[a] += 1
+            slot_at[a, victim] = slot
+        elif slot >= 0 and not more:
+            free[a, n_free[a]] = slot
+            n_free[a] += 1
+            slot_at[a, victim] = -1
+        slot_of[m] = slot
+
+
+class _Specialised(NamedTuple):
+    """The loops for one model."""
+
+    observe_individuals: Any
+    fit_users: Any
+
+
+@functools.cache
+def kernels_of(kind: type[Kernels]) -> _Specialised:
+    """Return the loops with a model's own functions in them."""
+    own = {"score_kept": kind.score_kept, "fit_user": kind.fit_user}
+    return _Specialised(specialised(observe_individuals, **own), specialised(fit_users, **own))

@@ -8,12 +8,12 @@ that stands for a victim not met. A model whose scores are not numbers (its trai
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import numpy.typing as npt
 
-from gossiprec.arrays import F32
+from gossiprec.arrays import F32, I64
 
 CUTOFF = 20
 """Rank at which NDCG is cut, as in the published code."""
@@ -92,20 +92,30 @@ def mean_closeness(targets: F32, references: F32) -> F32:
 
 MEMBERS = "mia-"
 """What the names of membership rules begin with; the threshold follows, as in ``mia-0.4``."""
+CLOSENESS = len(RELEVANCE) + 1
+"""Code of :func:`mean_closeness`."""
 
 
-def rule_named(name: str, *, moves: bool = False) -> Callable[[F32, F32], F32]:
-    """Return the rule of a name; of `moves`, which have no probability, ``mean_score`` is the mean score."""
-    code, threshold = rule_code(name)
-    if moves and name == "mean_score":
+def rule_named(name: str, *, probabilities: bool = True) -> Callable[[F32, F32], F32]:
+    """Return the rule of a name; of models without probabilities ``mean_score`` is the mean score."""
+    code, threshold = rule_code(name, probabilities=probabilities)
+    if code == CLOSENESS:
         return mean_closeness
     if code < len(RELEVANCE):
         return RELEVANCE[name]
     return functools.partial(members, threshold=threshold)
 
 
-def rule_code(name: str) -> tuple[int, float]:
+def rule_code(name: str, *, probabilities: bool = True) -> tuple[int, float]:
     """Return a rule's number for compiled loops (its place in RELEVANCE, then ``members``) and its threshold."""
     if name.startswith(MEMBERS):
         return len(RELEVANCE), float(name.removeprefix(MEMBERS))
+    if name == "mean_score" and not probabilities:
+        return CLOSENESS, 0.0
     return list(RELEVANCE).index(name), 0.0
+
+
+def rule_codes(names: Sequence[str], *, probabilities: bool) -> tuple[I64, F32]:
+    """Return the numbers and the thresholds of several rules."""
+    codes, thresholds = zip(*(rule_code(name, probabilities=probabilities) for name in names), strict=True)
+    return np.array(codes), np.array(thresholds, np.float32)

@@ -12,16 +12,15 @@ from typing import Annotated, Any, ClassVar, Literal
 import numpy as np
 from pydantic import Field, model_validator
 
-from gossiprec.arrays import F32, I64
-from gossiprec.attacks.base import Attack, Meetings, Ranking, World
+from gossiprec.arrays import I64
+from gossiprec.attacks.base import Attack, Ranking, World
 from gossiprec.attacks.coalition import CoalitionObservers
 from gossiprec.attacks.coalitions import coalitions, drawn
 from gossiprec.attacks.fictive import FictiveUsers
 from gossiprec.attacks.individual import IndividualObservers
 from gossiprec.attacks.naming import TableKey, exact, listed, observer_names
+from gossiprec.attacks.observations import Meetings, Observations
 from gossiprec.attacks.targets import TargetItems
-from gossiprec.compute.plan.planner import Sightings
-from gossiprec.compute.plan.program import Program
 from gossiprec.errors import ScenarioError
 from gossiprec.options import LARGEST, Options
 
@@ -140,20 +139,21 @@ class ScoringAttack(Attack):
         self._names, self._groups, adversaries = self._who()
         momenta = np.array(listed(options.momentum), np.float32)
         targets = [
-            TargetItems.of(world.targets, ids, n_references=n_references, world=world) for ids in adversaries
+            TargetItems.of(world.data_of(ids), ids, n_references=n_references, seed=world.seed)
+            for ids in adversaries
         ]
         fictive = [FictiveUsers(world, t, options.fictive_user, options.refit_every) for t in targets]
         self._fictive = fictive
-        self._alone = None
-        self._pooled = None
+        self._individual = None
+        self._coalition = None
         if options.who == "single":
-            self._alone = IndividualObservers(world, targets[0], momenta, rules, fictive[0])
+            self._individual = IndividualObservers(world, targets[0], momenta, rules, fictive[0])
         else:
             hosts = [
                 ids if options.who == "coalition" else np.full(len(ids), world.coordinator)
                 for ids in adversaries
             ]
-            self._pooled = CoalitionObservers(world, targets, momenta, rules, fictive, hosts)
+            self._coalition = CoalitionObservers(world, targets, momenta, rules, fictive, hosts)
 
     def _who(self) -> tuple[list[str], list[I64], list[I64]]:
         """Return observer names, the nodes whose receptions each pool shares, and whose items are the targets."""
@@ -189,6 +189,11 @@ class ScoringAttack(Attack):
         return f"{self.name}-{self.options.who}"
 
     @property
+    def nodes(self) -> I64:
+        """Single adversaries."""
+        return np.zeros(0, np.int64) if self._individual is None else self._individual.targets.adversaries
+
+    @property
     def pools(self) -> Sequence[I64]:
         """Coalitions, or the coordinator."""
         return self._groups
@@ -200,71 +205,53 @@ class ScoringAttack(Attack):
             return {}
         return dict(zip(self._names, self._groups, strict=True))
 
-    def foresee(self, meetings: Meetings, first_pool: int) -> None:
+    @property
+    def _observers(self) -> IndividualObservers | CoalitionObservers:
+        found = self._individual or self._coalition
+        assert found is not None
+        return found
+
+    def foresee(self, meetings: Meetings) -> None:
         """Take the memory for what will be received, and train the fictive users that are trained once."""
-        if self._alone:
-            self._alone.foresee(meetings)
-        if self._pooled:
-            self._pooled.foresee(meetings, first_pool)
-        if meetings.n_messages:
+        self._observers.foresee(meetings)
+        if self.world.hides_user.any():
             for fictive in self._fictive:
                 fictive.prepare()
 
     def announce(self, meetings: Meetings) -> None:
-        """Tell the observers what they are about to receive."""
-        (self._alone or self._pooled).announce(meetings)  # type: ignore[union-attr]
+        """Tell single observers what they are about to receive."""
+        if self._individual:
+            self._individual.announce(meetings)
 
     def warm_up(self) -> None:
         """Compile what will be needed."""
-        super().warm_up()
-        if self._pooled:
-            self._pooled.warm_up()
+        self._observers.warm_up()
 
     def state(self, now: float) -> dict[str, Any]:
         """Return momentum models, scores and fictive users."""
-        observers = self._alone.state(now) if self._alone else self._pooled.state()  # type: ignore[union-attr]
+        observers = self._individual.state(now) if self._individual else self._coalition.state()  # type: ignore[union-attr]
         return {"observers": observers, "fictive": [fictive.state() for fictive in self._fictive]}
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Take them over."""
-        (self._alone or self._pooled).restore(state["observers"])  # type: ignore[union-attr]
+        self._observers.restore(state["observers"])
         for fictive, kept in zip(self._fictive, state["fictive"], strict=True):
             fictive.restore(kept)
 
     @property
     def state_bytes(self) -> int:
         """Memory of the kept rows."""
-        return (self._alone or self._pooled).state_bytes  # type: ignore[union-attr]
+        return self._observers.state_bytes
 
-    def observe(self, rows: F32, program: Program, tasks: I64) -> None:
-        """Single nodes see what they merge."""
-        if self._alone:
-            self._alone.observe(rows, program, tasks)
-
-    def sight(self, rows: F32, sightings: Sightings, first: int, last: int) -> None:
-        """Pools see what their members receive."""
-        if self._pooled:
-            self._pooled.sight(rows, sightings, first, last)
+    def observe(self, seen: Observations) -> None:
+        """See what single nodes merge, or pools receive."""
+        self._observers.observe(seen)
 
     def rankings(self) -> list[Ranking]:
         """Return the present rankings."""
         sizes = tuple(listed(self.options.community_size))
-        found = self._alone.rankings() if self._alone else self._pooled.rankings()  # type: ignore[union-attr]
+        found = self._observers.rankings()
         return [
             Ranking(self._names[pool], rule, exact(beta), sizes, ids, scores)
             for pool, rule, beta, ids, scores in found
         ]
-
-
-def refuse_moves(name: str, world: World) -> None:
-    """Refuse an attack that asks about items, without a visit before, where models predict moves.
-
-    Raises
-    ------
-    ScenarioError
-    """
-    if world.moves is not None:
-        raise ScenarioError(
-            f"observers: {name} asks how likely a model finds an item, and prme-g predicts no probabilities but "
-            "distances of moves; use name: cda, or model: {name: gmf}"
-        )

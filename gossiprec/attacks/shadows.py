@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from gossiprec.arrays import F32, I32
-from gossiprec.attacks.surrogate import surrogate_model
-from gossiprec.compute.executors.base import Executor, Workload
+from gossiprec.compute.scorer import Scorer
+from gossiprec.feeds.base import Feed
 
 if TYPE_CHECKING:
     import torch
@@ -22,8 +22,8 @@ RATE = 1e-3
 
 
 def shadow_features(
-    work: Workload,
-    kind: type[Executor],
+    scorer: Scorer,
+    feed: Feed,
     common: F32,
     own: I32,
     others: I32,
@@ -35,6 +35,9 @@ def shadow_features(
 
     Parameters
     ----------
+    scorer : Scorer
+    feed : Feed
+        Of the kind that the model learns from.
     common : ndarray of float32
         Item tables and shared weights to start from; each model has a fresh user row, as a client has.
     own, others : ndarray of int32
@@ -48,14 +51,14 @@ def shadow_features(
     labels : ndarray of float32, shape (2 * models,)
         1 for samples of the own items.
     """
-    layout = replace(work.layout, n_users=1)
+    layout = replace(scorer.layout, n_users=1)
     features = np.zeros((2 * models, layout.n_items * layout.item_width), np.float32)
     for place in range(2 * models):
         size = max(1, round(draw.uniform(0.5, 1.0) * len(own)))
         source = own if place < models else others
         sample = draw.choice(source, min(size, len(source)), replace=False)
-        start = np.concatenate([work.model.initial_user(draw), common])
-        trained = surrogate_model(work, sample, start, updates=1, seed=int(draw.integers(2**62)), kind=kind)
+        start = np.concatenate([layout.initial_user(draw), common])
+        trained = scorer.trained(feed.of_items(sample), start, updates=1, seed=int(draw.integers(2**62)))
         features[place] = trained[layout.items] - start[layout.items]
     labels = np.repeat(np.array([1.0, 0.0], np.float32), models)
     return unit_rows(features), labels
@@ -71,7 +74,7 @@ def classifier(features: F32, labels: F32, *, epochs: int, draw: np.random.Gener
     """Train a classifier of updates, on one torch thread; its first weights and its batches come from `draw`."""
     import torch
 
-    from gossiprec.compute.executors.reference import one_torch_thread
+    from gossiprec.compute.executors.tensors import one_torch_thread
 
     weights: list[F32] = []
     for inputs, outputs in itertools.pairwise((features.shape[1], *WIDTHS, 1)):
@@ -111,7 +114,7 @@ def confidence(network: torch.nn.Module, features: F32) -> F32:
     """Return the classifier's logits; an update of numbers that are none comes last."""
     import torch
 
-    from gossiprec.compute.executors.reference import one_torch_thread
+    from gossiprec.compute.executors.tensors import one_torch_thread
 
     with torch.no_grad(), one_torch_thread():
         logits: F32 = network(torch.from_numpy(features))[:, 0].numpy()

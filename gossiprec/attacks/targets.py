@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import functools
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
 
-from gossiprec.arrays import F32, I32, I64, Bools
-from gossiprec.attacks.base import World
-from gossiprec.data.split import ItemSets
+from gossiprec.arrays import I32, I64, Bools
 from gossiprec.errors import ScenarioError
+from gossiprec.feeds.base import Columns, Feed
+from gossiprec.models.kernels import NO_CONTEXT
 from gossiprec.rng import generator
 
 
@@ -25,14 +26,16 @@ class Kept:
     offsets : ndarray of int64, shape (n_adversaries + 1,)
     items : ndarray of int32, shape (offsets[-1],)
         Adversary a keeps the rows of ``items[offsets[a]:offsets[a + 1]]``.
-    asked, contexts : ndarray of int32, shape (n_asked,)
-        The targets' items and contexts, as places among the kept ones of their adversary; a context of -1: not known.
+    asked : ndarray of int32, shape (n_asked,)
+        The targets' items, as numbers among the kept ones of their adversary.
+    contexts : mapping of str to ndarray of int32, shape (n_asked,)
+        Their contexts, likewise; -1: not known.
     """
 
     offsets: I64
     items: I32
     asked: I32
-    contexts: I32
+    contexts: Mapping[str, I32]
 
 
 @dataclass(frozen=True)
@@ -49,9 +52,8 @@ class TargetItems:
     n_targets : ndarray of int64, shape (n,)
     n_items : int
         Of the catalogue.
-    contexts : ndarray of int32, shape (offsets[-1],), or None
-        For models of moves: where each item is moved to from; -1: not known. Targets are then moves, in which items
-        may occur again.
+    contexts : mapping of str to ndarray of int32, shape (offsets[-1],)
+        The feed's context columns; -1: not known. With them items may occur again among targets.
     """
 
     adversaries: I64
@@ -59,7 +61,7 @@ class TargetItems:
     items: I32
     n_targets: I64
     n_items: int
-    contexts: I32 | None = None
+    contexts: Mapping[str, I32] = field(default_factory=dict)
 
     def __getitem__(self, a: int) -> tuple[I32, I32]:
         kept = self.items[self.offsets[a] : self.offsets[a + 1]]
@@ -77,73 +79,55 @@ class TargetItems:
 
     @functools.cached_property
     def kept(self) -> Kept:
-        """What to keep of a model: the items asked about; and of moves, each once, also where they came from."""
+        """What to keep of a model: the items asked about, and each item of their contexts, once."""
         sizes = np.diff(self.offsets)
-        if self.contexts is None:
+        if not self.contexts:
             local = np.arange(len(self.items)) - np.repeat(self.offsets[:-1], sizes)
-            return Kept(self.offsets, self.items, local.astype(np.int32), np.full(len(local), -1, np.int32))
-        parts, asked, contexts = [], [], []
+            return Kept(self.offsets, self.items, local.astype(np.int32), {})
+        parts, numbers = [], []
         for low, high in zip(self.offsets[:-1], self.offsets[1:], strict=True):
-            both = np.concatenate([self.items[low:high], self.contexts[low:high]])
-            part, places = np.unique(both, return_inverse=True)
+            asked = np.stack([self.items[low:high], *(column[low:high] for column in self.contexts.values())])
+            part, places = np.unique(asked, return_inverse=True)
             unknown = int(len(part) > 0 and part[0] < 0)
             parts.append(part[unknown:])
-            asked.append(places[: high - low] - unknown)
-            contexts.append(places[high - low :] - unknown)
+            numbers.append(places.reshape(asked.shape) - unknown)
         offsets = np.concatenate([[0], np.cumsum([len(part) for part in parts])]).astype(np.int64)
-        items, to, come_from = (np.concatenate(some).astype(np.int32) for some in (parts, asked, contexts))
-        return Kept(offsets, items, to, come_from)
+        items, asked = (np.concatenate(some, axis=-1).astype(np.int32) for some in (parts, numbers))
+        return Kept(offsets, items, asked[0], dict(zip(self.contexts, asked[1:], strict=True)))
 
-    def weights(self, places: F32, alpha: float) -> F32:
-        """Return the weights of the two distances in PRME-G's D for all that is asked, shape (offsets[-1], 2)."""
-        from gossiprec.geodesy import distances_km
-
-        assert self.contexts is not None
-        known = self.contexts >= 0
-        weights = np.zeros((len(self.items), 2), np.float32)
-        weights[:, 0] = 1.0
-        km = distances_km(places[self.items[known]], places[self.contexts[known]])
-        travel = np.sqrt(np.sqrt(np.float32(1.0) + km))
-        weights[known, 0] = travel * np.float32(alpha)
-        weights[known, 1] = travel * (np.float32(1.0) - np.float32(alpha))
-        return weights
+    @property
+    def context(self) -> I32:
+        """The first context column, for compiled loops, which know of one; empty if there is none."""
+        return next(iter(self.contexts.values()), NO_CONTEXT)
 
     @classmethod
     def of(
-        cls, sets: ItemSets, adversaries: I64, *, n_references: int | Literal["all"], world: World
+        cls, feed: Feed, adversaries: I64, *, n_references: int | Literal["all"], seed: int
     ) -> TargetItems:
-        """Collect the targets of some adversaries and draw their references, fixed for the run.
-
-        Where users move, targets are their moves, and each reference is moved to from where one of them, drawn at
-        random, began.
+        """Collect the targets of adversaries, whose data `feed` holds, and draw their references, fixed for the run.
 
         Raises
         ------
         ScenarioError
             If a user leaves too few items to draw from.
         """
-        n_items = world.executor.work.layout.n_items
-        moves, parts, come_from = world.moves, [], []
+        parts: list[Columns] = []
         for user in adversaries.tolist():
-            draw = generator(world.seed, "reference-items", user)
-            references = _references(sets[user], user, n_items, n_references, draw)
-            if moves is None:
-                parts += [sets[user], references]
-                continue
-            own = slice(moves.offsets[user], moves.offsets[user + 1])
-            begun = moves.previous[own]
-            drawn = draw.integers(len(begun), size=len(references)) if len(begun) else np.zeros(0, np.int64)
-            parts += [moves.items[own], references]
-            come_from += [begun, begun[drawn] if len(begun) else np.full(len(references), -1, np.int32)]
-        n_targets = np.array([len(part) for part in parts[::2]], np.int64)
-        n_asked = n_targets + np.array([len(part) for part in parts[1::2]])
+            draw = generator(seed, "reference-items", user)
+            others = _references(feed.positives[user], user, feed.n_items, n_references, draw)
+            parts += [feed.targets(user), feed.references(user, others, draw)]
+        sizes = np.array([len(part["items"]) for part in parts], np.int64).reshape(-1, 2)
+        columns = {
+            name: np.concatenate([np.zeros(0, np.int32), *(part[name] for part in parts)]).astype(np.int32)
+            for name in ("items", *feed.context_columns)
+        }
         return cls(
             np.asarray(adversaries, np.int64),
-            np.concatenate([[0], np.cumsum(n_asked)]).astype(np.int64),
-            np.concatenate(parts).astype(np.int32),
-            n_targets,
-            n_items,
-            None if moves is None else np.concatenate(come_from).astype(np.int32),
+            np.concatenate([[0], np.cumsum(sizes.sum(axis=1))]).astype(np.int64),
+            columns.pop("items"),
+            sizes[:, 0],
+            feed.n_items,
+            columns,
         )
 
 

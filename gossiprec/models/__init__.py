@@ -1,10 +1,11 @@
-"""Recommendation models: one file each, registered under the name that scenarios use."""
+"""Recommendation models: one file, or one folder with kernels beside the model, under the name that scenarios use."""
 
 from __future__ import annotations
 
-from gossiprec.models.base import Layout, Model
+from gossiprec.models.base import Model
+from gossiprec.models.blocks import Block, Layout, Role
 from gossiprec.registry import Registry
 
 MODELS: Registry[type[Model]] = Registry("model", __name__)
 
-__all__ = ["MODELS", "Layout", "Model"]
+__all__ = ["MODELS", "Block", "Layout", "Model", "Role"]

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import hashlib
+import inspect
 import os
 import platform
+import types as types_
 from pathlib import Path
 from typing import Any
 
@@ -52,6 +54,19 @@ inline = numba.njit(forceinline=True, **_FLAGS)
 
 outline = numba.njit(**_FLAGS)
 """A function called from kernels on rare paths: kept out of the loops that matter."""
+
+
+def specialised(template: Any, **functions: Any) -> Any:
+    """Return a kernel made of a template: a function in whose globals some names stand for other compiled functions.
+
+    Its machine code is kept on disk under a name that follows from the sources of these functions.
+    """
+    sources = sorted({inspect.getfile(function.py_func) for function in functions.values()})
+    mark = hashlib.sha256(b"".join(Path(source).read_bytes() for source in sources)).hexdigest()[:16]
+    body = types_.FunctionType(template.__code__, {**template.__globals__, **functions}, template.__name__)
+    body.__module__, body.__qualname__ = template.__module__, f"{template.__qualname__}_{mark}"
+    body.__doc__ = template.__doc__
+    return kernel(body)
 
 
 @intrinsic

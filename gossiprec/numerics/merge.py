@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+from numpy import float32
 
 from gossiprec.numerics.jit import copy_floats, inline
 
@@ -28,3 +29,11 @@ def merge_into(rows, source, target, begin, end, merge_row, merge_keep, first, l
             else:
                 for k in range(len(out)):
                     out[k] = keep * out[k] + give * received[k]
+
+
+@inline
+def blend(memory, fresh, momentum):
+    """Momentum: M <- beta M + (1 - beta) Theta (CDA paper, eq. 6)."""
+    rest = float32(1.0) - momentum
+    for k in range(len(fresh)):
+        memory[k] = momentum * memory[k] + rest * fresh[k]

@@ -10,7 +10,8 @@ from gossiprec.arrays import F64, I64, Bools
 from gossiprec.compute.train.local_update import TrainingSettings
 from gossiprec.compute.train.node_settings import NodeSettings
 from gossiprec.errors import ScenarioError
-from gossiprec.models.base import Layout, Model
+from gossiprec.models.base import Model
+from gossiprec.models.blocks import Layout
 from gossiprec.options import Options
 
 

@@ -7,13 +7,13 @@ from dataclasses import replace
 import haversine
 import numpy as np
 import pytest
+from gossiprec.emulation.assembly.item_data import on_its_data
 
 from gossiprec.compute.executors import EXECUTORS, Workload
 from gossiprec.compute.store.arena import Arena
 from gossiprec.compute.train.local_update import TrainingSettings
 from gossiprec.compute.train.node_settings import NodeSettings
 from gossiprec.data.split import CheckIns, ItemSets, Split, Transitions
-from gossiprec.emulation.assembly.item_data import on_its_data
 from gossiprec.emulation.assembly.machinery import _merges_per_sample
 from gossiprec.emulation.scoring.utility import Utility
 from gossiprec.errors import DataError

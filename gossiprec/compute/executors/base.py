@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
@@ -11,10 +12,12 @@ import numpy as np
 from gossiprec.arrays import F32, I32, I64
 from gossiprec.compute.plan.program import Program
 from gossiprec.compute.store.arena import Arena
-from gossiprec.compute.train.local_update import LocalData, TrainingSettings
+from gossiprec.compute.train.local_update import TrainingSettings
 from gossiprec.compute.train.node_settings import NodeSettings
 from gossiprec.compute.train.performance_merge import Candidates, performance, weight_kept
-from gossiprec.models.base import Layout, Model
+from gossiprec.feeds.base import Feed
+from gossiprec.models.base import Model
+from gossiprec.models.blocks import Layout
 
 
 @dataclass(frozen=True)
@@ -24,7 +27,7 @@ class Workload:
     model: Model
     layout: Layout
     training: TrainingSettings
-    data: LocalData
+    feed: Feed
     arena: Arena
     seed: int
     node_settings: NodeSettings
@@ -86,16 +89,19 @@ class Executor(ABC):
             return
         kept, places = np.unique(lists, return_inverse=True)
         small = replace(work.layout, n_items=len(kept), n_users=1)
-        where = None if work.model.places is None else work.model.places[kept]
+        known = {name: values[kept] for name, values in work.model.constants.items()}
         asked = np.tile(places.astype(np.int32).ravel(), 2)
-        own = work.layout.part(work.arena.rows[program.source[task]], kept, node)
+        before = work.arena.rows[program.source[task]]
+        own = work.layout.part(before, kept, node)
+        own[small.private] = before[work.layout.private]
         for entry in entries:
             received = work.layout.part(work.arena.rows[program.merge_row[entry]], kept, node)
             if work.layout.n_users == 1:
                 received[small.users] = own[small.users]
+            received[small.private] = own[small.private]
             scores = self.scores(
                 small, np.stack([own, received]), np.arange(2), np.zeros(2, np.int64),
-                np.array([0, lists.size, 2 * lists.size]), asked, places=where,
+                np.array([0, lists.size, 2 * lists.size]), asked, constants=known,
             )  # fmt: skip
             mine, theirs = (performance(part) for part in scores.reshape(2, *lists.shape))
             keep = weight_kept(mine, theirs)
@@ -112,10 +118,10 @@ class Executor(ABC):
         user: I64,
         offsets: I64,
         items: I32,
-        contexts: I32 | None = None,
-        places: F32 | None = None,
+        contexts: Mapping[str, I32] | None = None,
+        constants: Mapping[str, F32] | None = None,
     ) -> F32:
-        """Return predicted scores as logits (GMF: the argument of its sigmoid): they rank alike and do not saturate.
+        """Return predicted scores: logits where the model predicts probabilities.
 
         Parameters
         ----------
@@ -128,11 +134,11 @@ class Executor(ABC):
         offsets : ndarray of int64, shape (n_queries + 1,)
         items : ndarray of int32, shape (offsets[-1],)
             Query q scores ``items[offsets[q]:offsets[q + 1]]``.
-        contexts : ndarray of int32, shape (offsets[-1],), optional
-            For models of moves: the item that the user was at before each item, by the layout's numbering; -1: not
-            known, as all are if it is left out. Other models do not look at it.
-        places : ndarray of float32, shape (n_items, 3), optional
-            Unit vectors of the layout's items; those of the run's items if left out.
+        contexts : mapping of str to ndarray of int32, shape (offsets[-1],), optional
+            The feed's context columns: items by the layout's numbering; -1: not known, as all are if it is left out.
+        constants : mapping of str to ndarray, shape (n_items, ...), optional
+            The model's constants for the layout's items; those of the run's items if left out. An executor that stacks
+            rows also takes one for each row, shape (n_rows, n_items, ...).
 
         Returns
         -------

@@ -12,30 +12,28 @@ A node's bytes must not depend on who trains beside it. Hence
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import partial
 
 import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor
-from torch.func import functional_call, grad, vmap
+from torch.func import grad, vmap
 from torch.optim.adam import adam
 
 from gossiprec.arrays import F32, I32, I64, U32
 from gossiprec.compute.executors import EXECUTORS
 from gossiprec.compute.executors.base import Executor, Workload
-from gossiprec.compute.executors.reference import hold_items, local_batches, one_torch_thread
+from gossiprec.compute.executors.tensors import Tensors, constants_of, one_torch_thread, tables_of, tensor_of
 from gossiprec.compute.plan.program import Program
 from gossiprec.compute.store.keys import merge_keys, update_keys
+from gossiprec.compute.train.local_update import local_batches
 from gossiprec.compute.train.node_settings import Kind
 from gossiprec.compute.train.noise import noise_row
 from gossiprec.errors import ResourceError
-from gossiprec.models.base import Layout
-
-Parameters = dict[str, Tensor]
-Batch = tuple[I32, F32]
+from gossiprec.feeds.base import Columns
+from gossiprec.models.blocks import Layout
 
 _STACK_BYTES = {"cpu": 4 << 20, "cuda": 256 << 20}
 """Parameters stacked at once: on a CPU, with gradients and moments, about what its caches hold."""
@@ -60,7 +58,7 @@ class BatchedExecutor(Executor):
 
     Notes
     -----
-    The model's module must work under ``torch.func.vmap``: no ``.item()``, no branch on values, no dropout.
+    The model's formula must work under ``torch.func.vmap``: no ``.item()``, no branch on values.
     On CUDA the bytes of a run may depend on its waves: torch promises them neither for scatters nor for sums.
     """
 
@@ -69,7 +67,7 @@ class BatchedExecutor(Executor):
     def __init__(self, work: Workload, device: str = "auto") -> None:
         super().__init__(work, device)
         self._device = _choose_device(device)
-        self._module = work.model.module(work.layout).to(self._device)
+        self._constants = self._known(work.model.constants)
         self._gradient = vmap(grad(self._loss))
         self._clipped = vmap(self._clipped_sum)
         self._kinds = work.node_settings.kinds
@@ -92,27 +90,31 @@ class BatchedExecutor(Executor):
         user: I64,
         offsets: I64,
         items: I32,
-        contexts: I32 | None = None,
-        places: F32 | None = None,
+        contexts: Mapping[str, I32] | None = None,
+        constants: Mapping[str, F32] | None = None,
     ) -> F32:
         """Return predicted scores (see the base class)."""
         out = np.empty(len(items), np.float32)
-        model = self.work.model if places is None else self.work.model.with_places(places)
-        module = model.module(layout).to(self._device)
-        predict = vmap(partial(_logits, module))
-        asked_of = [items, contexts] if contexts is not None and model.trains_on_moves else [items]
-        lengths = np.diff(offsets)
+        asked = {"items": items, **(contexts or {})}
+        own, lengths = constants or {}, np.diff(offsets)
+        each = {name for name, values in own.items() if values.ndim > self.work.model.constants[name].ndim}
+        shared = self._constants if constants is None else self._known(own)
+        rows_at_once = max(1, _STACK_BYTES[self._device.type] // (4 * layout.row_size))
+
+        def predict(tables: Tensors, query: Tensors, known: Tensors) -> Tensor:
+            return self.work.model.score(layout.named(tables) | shared | known, query)
+
         with torch.no_grad(), one_torch_thread():
-            for width, queries in self._alike(_padded_width(lengths), self._stack_rows):
+            for width, queries in self._alike(_padded_width(lengths), rows_at_once):
                 place = np.arange(width)
                 real = place < lengths[queries, None]
-                asked = offsets[queries, None] + np.where(real, place, 0)
-                parameters = _named(
-                    module, self._put(rows[row[queries], : layout.size].astype(np.float32, copy=False))
-                )
-                where = [self._put(part[asked]) for part in asked_of]
-                logits = predict(parameters, self._put(user[queries, None]), *where)
-                out[asked[real]] = logits.cpu().numpy()[real]
+                at = offsets[queries, None] + np.where(real, place, 0)
+                query = {name: self._put(column[at]) for name, column in asked.items()}
+                query["user"] = self._put(user[queries, None])
+                chosen = self._put(rows[row[queries], : layout.size].astype(np.float32, copy=False))
+                known = {name: self._put(own[name][row[queries]]) for name in each}
+                logits = vmap(predict)(tables_of(layout, chosen), query, known)
+                out[at[real]] = logits.cpu().numpy()[real]
         return out
 
     def _merge(self, program: Program, tasks: I64) -> None:
@@ -131,12 +133,15 @@ class BatchedExecutor(Executor):
 
     def _stacks(self, program: Program, tasks: I64) -> Iterator[_Stack]:
         """Draw all batches; stack updates of equal width, those with most batches first."""
+        work = self.work
         lessons = [
-            (task, list(local_batches(self.work, int(program.node[task]), int(program.update[task]))))
-            for task in tasks.tolist()
+            (task, list(local_batches(work.feed, work.training, int(node), int(update), work.seed)))
+            for task, node, update in zip(
+                tasks.tolist(), program.node[tasks], program.update[tasks], strict=True
+            )
         ]
         lessons.sort(key=lambda lesson: -len(lesson[1]))
-        widths = [len(batches[0][0]) if batches else 0 for _, batches in lessons]
+        widths = [_length(batches[0]) if batches else 0 for _, batches in lessons]
         padded = _padded_width(widths)
         kinds = self._kinds[program.node[np.array([task for task, _ in lessons], np.int64)]]
         for kind in np.unique(kinds).tolist():
@@ -163,21 +168,21 @@ class BatchedExecutor(Executor):
         moments = [self._put(m[stack.node, :size]) for m in (arena.first, arena.second) if has_moments]
         steps = self._put(arena.steps[stack.node].astype(np.float32))
         user = self._put(self.work.layout.user_index(stack.node)[:, None])
-        lessons = [self._put(part) for part in (stack.items, stack.labels, stack.weights)]
+        columns = {name: self._put(part) for name, part in stack.columns.items()}
         gradient = torch.empty_like(parameters)
         start = parameters.clone() if stack.kind != Kind.PLAIN else parameters
-        for k in range(stack.items.shape[1]):
+        for k in range(int(stack.n_steps[0])):
             n = int(np.count_nonzero(stack.n_steps > k))
             some = slice(max(n, 2))
-            batch = [part[some, k] for part in lessons]
+            batch = {name: part[some, k] for name, part in columns.items()} | {"user": user[some]}
             if stack.kind == Kind.PRIVATE:
                 clip = self._put(self.work.node_settings.clip_norm[stack.node[some]])
-                parts = self._clipped(_named(self._module, parameters[some]), user[some], *[*batch, clip])
+                parts = self._clipped(tables_of(self.work.layout, parameters[some]), batch, clip)
             else:
-                parts = self._gradient(_named(self._module, parameters[some]), user[some], *batch)
+                parts = self._gradient(tables_of(self.work.layout, parameters[some]), batch)
             torch.cat([part.flatten(1) for part in parts.values()], dim=1, out=gradient[some])
             if stack.kind == Kind.PRIVATE:
-                self._make_private(gradient[some], stack.node[some], k, batch[2])
+                self._make_private(gradient[some], stack.node[some], k, batch["weights"])
             if stack.kind != Kind.PLAIN:
                 self._draw_back(gradient[some], parameters[some], start[some], stack, some, batch)
             self._descend(parameters[:n], gradient[:n], [m[:n] for m in moments], steps[:n])
@@ -200,18 +205,16 @@ class BatchedExecutor(Executor):
             eps=training.epsilon, weight_decay=0.0, amsgrad=False, maximize=False, fused=True,
         )  # fmt: skip
 
-    def _clipped_sum(
-        self,
-        parameters: Parameters,
-        user: Tensor,
-        items: Tensor,
-        labels: Tensor,
-        weights: Tensor,
-        clip: Tensor,
-    ) -> Parameters:
+    def _clipped_sum(self, tables: Tensors, batch: Tensors, clip: Tensor) -> Tensors:
         """Return the sum of one node's clipped sample gradients; padding has weight 0."""
-        columns = [part[:, None] for part in (items, labels, torch.ones_like(weights))]
-        parts = vmap(grad(self._loss), in_dims=(None, None, 0, 0, 0))(parameters, user, *columns)
+        weights, user = batch["weights"], batch["user"]
+        alone = {name: column[:, None] for name, column in batch.items() if name != "user"}
+        alone["weights"] = torch.ones_like(alone["weights"])
+
+        def of_sample(tables: Tensors, sample: Tensors) -> Tensor:
+            return self._loss(tables, {**sample, "user": user})
+
+        parts = vmap(grad(of_sample), in_dims=(None, 0))(tables, alone)
         norm = torch.stack([part.flatten(1).square().sum(1) for part in parts.values()]).sum(0).sqrt()
         factor = weights * (clip / (norm + 1e-6)).clamp(max=1.0)
         return {
@@ -231,37 +234,32 @@ class BatchedExecutor(Executor):
         )  # a node kept for company may have no batch left
 
     def _draw_back(
-        self, gradient: Tensor, now: Tensor, start: Tensor, stack: _Stack, some: slice, batch: list[Tensor]
+        self, gradient: Tensor, now: Tensor, start: Tensor, stack: _Stack, some: slice, batch: Tensors
     ) -> None:
         """Add the gradient of the drift penalty, in place: items of the batch, or under DP-SGD all items."""
         layout = self.work.layout
         pull = self._put(2 * self.work.node_settings.drift_penalty[stack.node[some]])[:, None]
         touched = torch.ones(len(now), layout.n_items, dtype=torch.bool, device=now.device)
         if stack.kind == Kind.ANCHORED:
-            items, weights = batch[0].long(), batch[2]
-            weights = weights.view(*weights.shape, *[1] * (items.dim() - 2)) * (items >= 0)  # -1: no item
-            touched = torch.zeros(len(now), layout.n_items, device=now.device)
-            touched = touched.scatter_add(1, items.clamp(min=0).flatten(1), weights.flatten(1)) > 0
-        own = hold_items(self._module, layout)
-        sizes = [parameter.numel() for parameter in self._module.parameters()]
-        begins = np.cumsum([0, *sizes[:-1]]).tolist()
-        for begin, size in [
-            pair for pair, item in zip(zip(begins, sizes, strict=True), own, strict=True) if item
-        ]:
-            table = slice(begin, begin + size)
-            wanted = touched.repeat_interleave(size // layout.n_items, dim=1) & (pull > 0)
-            drawn = gradient[:, table] + pull * (now[:, table] - start[:, table])
-            gradient[:, table] = torch.where(wanted, drawn, gradient[:, table])
+            counts = torch.zeros(len(now), layout.n_items, device=now.device)
+            for name in self.work.feed.item_columns:
+                items = batch[name]
+                counts.scatter_add_(1, items.clamp(min=0), batch["weights"] * (items >= 0))  # -1: no item
+            touched = counts > 0
+        wanted = touched.repeat_interleave(layout.item_width, dim=1) & (pull > 0)
+        table = layout.items
+        drawn = gradient[:, table] + pull * (now[:, table] - start[:, table])
+        gradient[:, table] = torch.where(wanted, drawn, gradient[:, table])
 
-    def _loss(
-        self, parameters: Parameters, user: Tensor, items: Tensor, labels: Tensor, weights: Tensor
-    ) -> Tensor:
-        call = partial(_logits, self._module, parameters)
-        return self.work.model.batch_loss(call, user, items.long(), labels, weights)
+    def _loss(self, tables: Tensors, batch: Tensors) -> Tensor:
+        return self.work.model.loss(self.work.layout.named(tables) | self._constants, batch)
+
+    def _known(self, constants: Mapping[str, F32]) -> Tensors:
+        return {name: part.to(self._device) for name, part in constants_of(constants).items()}
 
     def _put(self, array: npt.NDArray[np.generic]) -> Tensor:
         """Move an array to the device."""
-        return torch.from_numpy(array).to(self._device)
+        return tensor_of(array).to(self._device)
 
 
 @dataclass(frozen=True)
@@ -275,8 +273,8 @@ class _Stack:
         For rounding what was trained.
     n_steps : ndarray of int64, shape (n_tasks,)
         Batches of each task, all epochs together.
-    items, labels, weights : ndarray, shape (n_tasks, n_steps[0], width)
-        Samples; weight 0 is padding. Items of moves have one more axis of length 3.
+    columns : dict of str to ndarray, shape (n_tasks, n_steps[0], width)
+        Samples, and their ``weights``: 0 is padding.
     kind : Kind
         How all of them train.
     """
@@ -285,41 +283,28 @@ class _Stack:
     target: I64
     keys: U32 | None
     n_steps: I64
-    items: I32
-    labels: F32
-    weights: F32
+    columns: Columns
     kind: Kind
 
     @classmethod
     def pad(
-        cls, node: I32, target: I32, keys: U32 | None, lessons: list[list[Batch]], width: int, kind: Kind
+        cls, node: I32, target: I32, keys: U32 | None, lessons: list[list[Columns]], width: int, kind: Kind
     ) -> _Stack:
         """Pad each task's batches to `width`."""
         n_steps = np.array([len(batches) for batches in lessons], np.int64)
         shape = (len(lessons), int(n_steps.max()), width)
-        samples = (*shape, *lessons[0][0][0].shape[1:])
-        stack = cls(
-            node.astype(np.int64), target.astype(np.int64), keys, n_steps,
-            np.zeros(samples, np.int32), np.zeros(shape, np.float32), np.zeros(shape, np.float32), kind,
-        )  # fmt: skip
+        columns = {name: np.zeros(shape, column.dtype) for name, column in lessons[0][0].items()}
+        columns["weights"] = np.zeros(shape, np.float32)
         for t, batches in enumerate(lessons):
-            for k, (items, labels) in enumerate(batches):
-                stack.items[t, k, : len(items)] = items
-                stack.labels[t, k, : len(items)] = labels
-                stack.weights[t, k, : len(items)] = 1.0
-        return stack
+            for k, batch in enumerate(batches):
+                for name, column in batch.items():
+                    columns[name][t, k, : len(column)] = column
+                columns["weights"][t, k, : _length(batch)] = 1.0
+        return cls(node.astype(np.int64), target.astype(np.int64), keys, n_steps, columns, kind)
 
 
-def _logits(module: torch.nn.Module, parameters: Parameters, user: Tensor, *asked: Tensor) -> Tensor:
-    logits: Tensor = functional_call(module, parameters, (user, *(part.long() for part in asked)))
-    return logits
-
-
-def _named(module: torch.nn.Module, flat: Tensor) -> Parameters:
-    """Return the parts of flat rows, shape (n, size), as stacked parameters: views, by name."""
-    named = dict(module.named_parameters())
-    parts = torch.split(flat, [parameter.numel() for parameter in named.values()], dim=1)
-    return {name: part.view(-1, *named[name].shape) for name, part in zip(named, parts, strict=True)}
+def _length(batch: Columns) -> int:
+    return len(next(iter(batch.values())))
 
 
 def _choose_device(name: str) -> torch.device:

@@ -1,27 +1,20 @@
-"""The compiled executor behind the common interface."""
+"""The compiled executor: one loop per node, several nodes at a time. The loops are the models' own (kernels)."""
 
 from __future__ import annotations
 
-from types import ModuleType
+from collections.abc import Mapping
 
 import numpy as np
 
 from gossiprec.arrays import F32, I32, I64
-from gossiprec.compute.executors import EXECUTORS, prme_calls
+from gossiprec.compute.executors import EXECUTORS
 from gossiprec.compute.executors.base import Executor, Workload
 from gossiprec.compute.plan.program import Program
 from gossiprec.compute.train.local_update import TrainingSettings
 from gossiprec.compute.train.node_settings import Kind, NodeSettings
-from gossiprec.compute.train.performance_merge import Candidates
 from gossiprec.errors import ScenarioError
-from gossiprec.models.base import Layout, Model
-from gossiprec.models.gmf import GMF, anchored, private
-from gossiprec.models.gmf import kernels as gmf
-from gossiprec.models.prme_g.model import PRMEG
-
-KERNELS: dict[type[Model], ModuleType] = {GMF: gmf, PRMEG: prme_calls}
-FOR_KIND: dict[type[Model], dict[Kind, ModuleType]] = {GMF: {Kind.ANCHORED: anchored, Kind.PRIVATE: private}}
-"""Kernels for the nodes that policies treat."""
+from gossiprec.models.base import Model
+from gossiprec.models.blocks import Layout
 
 
 @EXECUTORS.register("fused")
@@ -34,19 +27,16 @@ class FusedExecutor(Executor):
     def __init__(self, work: Workload, device: str = "auto") -> None:
         super().__init__(work, device)
         lacking = self.lacks(work.model, work.training, work.arena.rows.dtype.name, work.node_settings)
-        if lacking:
+        kernels = work.model.kernels()
+        if lacking or kernels is None:
             raise ScenarioError(
                 f"executor.name: 'fused' has no kernels for {lacking}; use 'batched' or 'auto'"
             )
-        self._kinds = work.node_settings.kinds
-        self._treated = [kind for kind in (Kind.ANCHORED, Kind.PRIVATE) if (self._kinds == kind).any()]
         if device == "cuda":
             raise ScenarioError("executor.device: 'fused' computes on the CPU; use 'batched' for cuda")
-        self._kernels = KERNELS[type(work.model)]
-        self._dims = (0,) * work.layout.user_width
-        none = Candidates(np.zeros(work.arena.n_nodes + 1, np.int64), np.zeros((0, 1), np.int32))
-        candidates = work.candidates or none
-        self._lists = (candidates.offsets, candidates.items)
+        self.kernels = kernels(work)
+        self._kinds = work.node_settings.kinds
+        self._apart = [kind for kind in Kind if kind.way in kernels.apart and (self._kinds == kind).any()]
         self._masked: tuple[Program, I32] = (Program.empty(), np.zeros(0, np.int32))
 
     @classmethod
@@ -54,16 +44,11 @@ class FusedExecutor(Executor):
         cls, model: Model, training: TrainingSettings, storage: str, node_settings: NodeSettings
     ) -> str | None:
         """Return what there are no kernels for, or None."""
-        name = type(model).__name__
-        if type(model) not in KERNELS:
+        name, kernels = type(model).__name__, model.kernels()
+        if kernels is None:
             return name
-        if isinstance(model, GMF) and storage != "float32":
-            return f"{name} in {storage} (executor.storage)"
-        if isinstance(model, PRMEG) and training.optimizer != "sgd":
-            return f"{name} under {training.optimizer!r} (training.optimizer; there are for 'sgd')"
-        if isinstance(model, PRMEG) and (node_settings.kinds == Kind.PRIVATE).any():
-            return f"{name} under dp-sgd"
-        return None
+        lacking = kernels.lacks(training, storage, node_settings.ways)
+        return lacking and f"{name} with {lacking}"
 
     def warm_up(self) -> None:
         """Compile the kernels, or load what an earlier run compiled."""
@@ -74,49 +59,23 @@ class FusedExecutor(Executor):
         )
 
     def run(self, program: Program, tasks: I64) -> None:
-        """Run `tasks` of one wave: all merges and plain local updates, then those of treated nodes."""
-        work, training, arena = self.work, self.work.training, self.work.arena
-        if isinstance(work.model, PRMEG):
+        """Run `tasks` of one wave: all merges and plain local updates, then those of nodes that train apart."""
+        if not self.kernels.merges_by_performance:
             self.appraise(program, tasks)
-            return prme_calls.run(work, program, tasks)
-        positives = work.data.positives
-        data = (
-            arena.rows, arena.first, arena.second, arena.steps,
-            positives.offsets, positives.items, work.data.member, work.layout.n_items, work.layout.n_users,
-            training.negatives, training.batch_size or 0, training.local_epochs, training.optimizer == "adam",
-            training.learning_rate, training.beta1, training.beta2, training.epsilon,
-            np.uint64(work.seed), self._dims,
-        )  # fmt: skip
-        self._kernels.run_tasks(
-            tasks, program.node, program.source, program.target, self._plain_updates(program),
-            program.merge_offsets, program.merge_row, program.merge_keep, *data,
-            *self._lists, program.found, program.refused,
-        )  # fmt: skip
-        node_settings = work.node_settings
-        for kind in self._treated:
+        self.kernels.run(program, tasks, self._updates(program))
+        for kind in self._apart:
             trains = (program.update[tasks] >= 0) & ~program.refused[tasks]
             some = tasks[trains & (self._kinds[program.node[tasks]] == kind)]
-            private = (
-                (node_settings.clip_norm, node_settings.noise_multiplier) if kind == Kind.PRIVATE else ()
-            )
-            FOR_KIND[type(work.model)][kind].train_tasks(
-                some,
-                program.node,
-                program.target,
-                program.update,
-                *data,
-                node_settings.drift_penalty,
-                *private,
-            )
-        return None
+            self.kernels.train_apart(kind.way, program, some)
 
-    def _plain_updates(self, program: Program) -> I32:
-        """Return the program's updates with those of treated nodes left out; threads may compute them twice."""
-        if not self._treated:
+    def _updates(self, program: Program) -> I32:
+        """Return the program's updates without those of nodes that train apart; threads may compute them twice."""
+        if not self._apart:
             return program.update
         known, updates = self._masked
         if known is not program:
-            updates = np.where(self._kinds[program.node] == Kind.PLAIN, program.update, np.int32(-1))
+            apart = np.isin(self._kinds[program.node], self._apart)
+            updates = np.where(apart, np.int32(-1), program.update)
             self._masked = (program, updates)
         return updates
 
@@ -128,14 +87,9 @@ class FusedExecutor(Executor):
         user: I64,
         offsets: I64,
         items: I32,
-        contexts: I32 | None = None,
-        places: F32 | None = None,
+        contexts: Mapping[str, I32] | None = None,
+        constants: Mapping[str, F32] | None = None,
     ) -> F32:
         """Return predicted scores (see the base class)."""
-        if isinstance(self.work.model, PRMEG):
-            return prme_calls.scores(self.work, layout, rows, row, user, offsets, items, contexts, places)
-        out = np.empty(len(items), np.float32)
-        self._kernels.score_items(
-            rows, row, user, offsets, items, layout.n_items, layout.n_users, self._dims, out
-        )
-        return out
+        known = self.work.model.constants if constants is None else constants
+        return self.kernels.scores(layout, rows, row, user, offsets, items, contexts or {}, known)

@@ -1,26 +1,27 @@
-"""The oracle: one torch module and one optimizer per node, one task at a time, nothing clever."""
+"""The oracle: one set of tensors and one optimizer per node, one task at a time, nothing clever."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Mapping
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from gossiprec.arrays import F32, I32, I64
 from gossiprec.compute.executors import EXECUTORS
 from gossiprec.compute.executors.base import Executor, Workload
+from gossiprec.compute.executors.tensors import Tensors, constants_of, one_torch_thread, tables_of, tensor_of
 from gossiprec.compute.plan.program import Program
 from gossiprec.compute.store.keys import merge_keys, update_keys
-from gossiprec.compute.train.local_update import draw_order, draw_samples
+from gossiprec.compute.train.local_update import local_batches
 from gossiprec.compute.train.noise import noise_row
-from gossiprec.models.base import Layout
+from gossiprec.models.blocks import Layout
 
 
 @EXECUTORS.register("reference")
 class ReferenceExecutor(Executor):
-    """One ``torch.nn.Module`` and one ``torch.optim`` optimizer per node, made when the node first trains.
+    """One ``torch.optim`` optimizer per node on the node's own tensors, made when the node first trains.
 
     Parameters
     ----------
@@ -59,21 +60,21 @@ class ReferenceExecutor(Executor):
         user: I64,
         offsets: I64,
         items: I32,
-        contexts: I32 | None = None,
-        places: F32 | None = None,
+        contexts: Mapping[str, I32] | None = None,
+        constants: Mapping[str, F32] | None = None,
     ) -> F32:
         """Return predicted scores, one query at a time (see the base class)."""
         out = np.empty(len(items), np.float32)
-        model = self.work.model if places is None else self.work.model.with_places(places)
-        module = model.module(layout)
+        model = self.work.model
+        known = constants_of(model.constants if constants is None else constants)
+        asked = {"items": items, **(contexts or {})}
         with torch.no_grad(), one_torch_thread():
             for query in range(len(row)):
-                asked = slice(offsets[query], offsets[query + 1])
-                _load(module, rows[row[query]].astype(np.float32))
-                known = [contexts] if contexts is not None and model.trains_on_moves else []
-                where = [torch.from_numpy(part[asked]).long() for part in (items, *known)]
-                logits = module(torch.tensor([user[query]]), *where)
-                out[asked] = logits.numpy()
+                some = slice(offsets[query], offsets[query + 1])
+                own = torch.from_numpy(rows[row[query]].astype(np.float32))
+                wanted = {name: tensor_of(column[some]) for name, column in asked.items()}
+                wanted["user"] = torch.tensor([user[query]])
+                out[some] = model.score(layout.named(tables_of(layout, own)) | known, wanted).numpy()
         return out
 
     def _merge(self, row: F32, program: Program, task: int) -> None:
@@ -92,16 +93,15 @@ class ReferenceExecutor(Executor):
 
 
 class _Learner:
-    """A node's module and optimizer; the optimizer's moments are views of the arena's rows."""
+    """A node's tensors and optimizer; the optimizer's moments are views of the arena's rows."""
 
     def __init__(self, work: Workload, node: int) -> None:
         self._work = work
         self._node = node
-        self._module = work.model.module(work.layout)
-        self._parameters = list(self._module.parameters())
-        self._tables = [
-            p for p, own in zip(self._parameters, hold_items(self._module, work.layout), strict=True) if own
-        ]
+        self._tables = {
+            name: torch.nn.Parameter(torch.zeros(shape)) for name, shape in work.layout.tables.items()
+        }
+        self._constants = constants_of(work.model.constants)
         self._user = torch.from_numpy(work.layout.user_index(np.array([node])))
         self._optimizer = self._make_optimizer()
         node_settings = work.node_settings
@@ -111,114 +111,66 @@ class _Learner:
 
     def train(self, row: F32, update: int) -> None:
         """Run one local update on `row`, in place."""
-        _load(self._module, row)
-        start = [table.detach().clone() for table in self._tables] if self._drift_penalty else []
-        for items, labels in local_batches(self._work, self._node, update):
-            self._step(torch.from_numpy(items).long(), torch.from_numpy(labels), start)
+        for name, view in tables_of(self._work.layout, torch.from_numpy(row)).items():
+            self._tables[name].data = view
+        start = self._tables["items"].detach().clone() if self._drift_penalty else None
+        work = self._work
+        for columns in local_batches(work.feed, work.training, self._node, update, work.seed):
+            self._step({name: tensor_of(column) for name, column in columns.items()}, start)
 
-    def _step(self, items: torch.Tensor, labels: torch.Tensor, start: list[torch.Tensor]) -> None:
+    def _step(self, batch: Tensors, start: Tensor | None) -> None:
         self._optimizer.zero_grad()
+        touched = torch.arange(self._work.layout.n_items)
         if self._clip_norm:
-            self._noisy_gradient(items, labels)
-            touched = torch.arange(self._work.layout.n_items)
+            self._noisy_gradient(batch)
         else:
-            torch.autograd.backward(self._loss(items, labels))
-            touched = items[items >= 0].flatten()  # -1: no item
-            touched = torch.from_numpy(np.unique(touched.numpy()))
-        for table, before in zip(self._tables, start, strict=False):
-            drift = (table[touched] - before[touched]).square().sum()
+            torch.autograd.backward(self._loss(batch))
+            items = np.concatenate([batch[name].numpy() for name in self._work.feed.item_columns])
+            touched = torch.from_numpy(np.unique(items[items >= 0]))  # -1: no item
+        if start is not None:
+            drift = (self._tables["items"][touched] - start[touched]).square().sum()
             torch.autograd.backward(self._drift_penalty * drift)
         self._optimizer.step()
         self._work.arena.steps[self._node] += 1
 
-    def _loss(self, items: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
-        return self._work.model.batch_loss(self._module, self._user, items, labels, torch.ones_like(labels))
+    def _loss(self, batch: Tensors) -> Tensor:
+        weights = torch.ones(len(next(iter(batch.values()))))
+        p = self._work.layout.named(self._tables) | self._constants
+        return self._work.model.loss(p, {**batch, "user": self._user, "weights": weights})
 
-    def _noisy_gradient(self, items: torch.Tensor, labels: torch.Tensor) -> None:
+    def _noisy_gradient(self, batch: Tensors) -> None:
         """Set the gradient of DP-SGD: one sample after the other, clipped; then noise; then the mean."""
-        work, parameters = self._work, self._parameters
-        total = torch.zeros(work.layout.size)
-        for sample in range(len(items)):
-            alone = slice(sample, sample + 1)
-            parts = torch.autograd.grad(self._loss(items[alone], labels[alone]), parameters)
+        work, parameters = self._work, list(self._tables.values())
+        total, n_samples = torch.zeros(work.layout.size), len(next(iter(batch.values())))
+        for sample in range(n_samples):
+            alone = {name: column[sample : sample + 1] for name, column in batch.items()}
+            parts = torch.autograd.grad(self._loss(alone), parameters)
             gradient = torch.cat([part.flatten() for part in parts])
             total += gradient * min(1.0, self._clip_norm / (float(gradient.norm()) + 1e-6))
         if self._noise_multiplier:
             noise = noise_row(work.layout, work.seed, self._node, int(work.arena.steps[self._node]))
             total += self._noise_multiplier * self._clip_norm * torch.from_numpy(noise)
-        total /= len(items)
-        sizes = [parameter.numel() for parameter in parameters]
-        for parameter, part in zip(parameters, torch.split(total, sizes), strict=True):
-            parameter.grad = part.view_as(parameter).clone()
+        total /= n_samples
+        for name, part in tables_of(work.layout, total).items():
+            self._tables[name].grad = part.clone()
 
     def _make_optimizer(self) -> torch.optim.Optimizer:
-        training, arena = self._work.training, self._work.arena
+        training, arena, layout = self._work.training, self._work.arena, self._work.layout
+        parameters = list(self._tables.values())
         if training.optimizer == "sgd":
-            return torch.optim.SGD(self._module.parameters(), lr=training.learning_rate, foreach=False)
+            return torch.optim.SGD(parameters, lr=training.learning_rate, foreach=False)
         adam = torch.optim.Adam(
-            self._module.parameters(),
+            parameters,
             lr=training.learning_rate,
             betas=(training.beta1, training.beta2),
             eps=training.epsilon,
             foreach=False,
         )
-        moments = zip(
-            self._module.parameters(),
-            _views(self._module, arena.first[self._node]),
-            _views(self._module, arena.second[self._node]),
-            strict=True,
+        first, second = (
+            tables_of(layout, torch.from_numpy(moments[self._node]))
+            for moments in (arena.first, arena.second)
         )
-        for parameter, first, second in moments:
+        for name, parameter in self._tables.items():
             step = torch.tensor(float(arena.steps[self._node]))
-            adam.state[parameter] = {"step": step, "exp_avg": first, "exp_avg_sq": second}
+            adam.state[parameter] = {"step": step, "exp_avg": first[name], "exp_avg_sq": second[name]}
         return adam
-
-
-def local_batches(work: Workload, node: int, update: int) -> Iterator[tuple[I32, F32]]:
-    """Yield the items and labels of each optimizer step of one local update.
-
-    Negatives are drawn once per update, the order once per epoch; a full batch is not shuffled. A node
-    without positives takes no step.
-    """
-    training = work.training
-    items, labels = draw_samples(work.data, node, update=update, negatives=training.negatives, seed=work.seed)
-    size = training.batch_size or max(len(items), 1)
-    for epoch in range(update * training.local_epochs, (update + 1) * training.local_epochs):
-        order = np.arange(len(items))
-        if training.batch_size is not None:
-            order = draw_order(len(items), node, epoch=epoch, seed=work.seed)
-        for start in range(0, len(items), size):
-            batch = order[start : start + size]
-            yield items[batch], labels[batch]
-
-
-def hold_items(module: torch.nn.Module, layout: Layout) -> list[bool]:
-    """Say of each parameter of a model's module whether it is an item table."""
-    sizes = [parameter.numel() for parameter in module.parameters()]
-    begins = np.cumsum([0, *sizes[:-1]])
-    return [layout.items.start <= begin < layout.items.stop for begin in begins.tolist()]
-
-
-@contextmanager
-def one_torch_thread() -> Iterator[None]:
-    """Let torch use one thread: how it divides a sum or a scatter among threads may show in the last bits."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
-
-
-def _load(module: torch.nn.Module, row: F32) -> None:
-    """Make the module's parameters views of `row`, so that training the module changes the row."""
-    for parameter, view in zip(module.parameters(), _views(module, row), strict=True):
-        parameter.data = view
-
-
-def _views(module: torch.nn.Module, row: F32) -> list[torch.Tensor]:
-    """Return the parts of a flat row in the shapes of the module's parameters."""
-    parameters = list(module.parameters())
-    sizes = [parameter.numel() for parameter in parameters]
-    parts = torch.split(torch.from_numpy(row[: sum(sizes)]), sizes)
-    return [part.view_as(parameter) for part, parameter in zip(parts, parameters, strict=True)]

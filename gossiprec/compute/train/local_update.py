@@ -1,15 +1,16 @@
-"""What a local update is, and the samples it sees."""
+"""What a local update is, and the batches of which it is made."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
 
-from gossiprec.arrays import F32, I32, I64
-from gossiprec.data.split import ItemSets, Transitions
-from gossiprec.numerics.purposes import NEGATIVES, SHUFFLE
+from gossiprec.arrays import I64
+from gossiprec.feeds.base import Columns, Feed
+from gossiprec.numerics.purposes import SHUFFLE
 from gossiprec.rng import philox_words
 
 
@@ -35,113 +36,23 @@ class TrainingSettings:
     epsilon: float = 1e-8
 
 
-@dataclass(frozen=True)
-class Moves:
-    """Every node's moves between places (CSR).
+def local_batches(
+    feed: Feed, training: TrainingSettings, node: int, update: int, seed: int
+) -> Iterator[Columns]:
+    """Yield the columns of each optimizer step of one local update.
 
-    Attributes
-    ----------
-    offsets : ndarray of int64, shape (n_nodes + 1,)
-    items, previous : ndarray of int32, shape (offsets[-1],)
-        Where to, and from where; -1: not known, or too long ago.
+    Negatives are drawn once per update, the order once per epoch; a full batch is not shuffled. A node
+    without positives takes no step.
     """
-
-    offsets: I64
-    items: I32
-    previous: I32
-
-    @classmethod
-    def within(cls, transitions: Transitions, minutes: float) -> Moves:
-        """Return the moves of `transitions`; one that took longer than `minutes` has no previous place."""
-        recent = (transitions.previous >= 0) & (transitions.gap_minutes <= minutes)
-        previous = np.where(recent, transitions.previous, -1).astype(np.int32)
-        return cls(transitions.offsets, transitions.items, previous)
-
-
-class LocalData:
-    """Every node's training positives, with a bitset for fast membership.
-
-    Parameters
-    ----------
-    positives : ItemSets
-        One set per node; node n holds user n.
-    n_items : int
-    moves : Moves, optional
-        For models that train on moves: what each node moved to, and from where.
-
-    Attributes
-    ----------
-    member : ndarray of uint8, shape (n_nodes, ceil(n_items / 8))
-        Bit ``item % 8`` of byte ``item // 8`` says that the item is a positive.
-    """
-
-    def __init__(self, positives: ItemSets, n_items: int, moves: Moves | None = None) -> None:
-        self.positives = positives
-        self.moves = moves
-        self.n_items = n_items
-        self.member = np.zeros((len(positives), -(-n_items // 8)), np.uint8)
-        owner = np.repeat(np.arange(len(positives)), positives.sizes)
-        bits = np.left_shift(1, positives.items % 8).astype(np.uint8)
-        np.bitwise_or.at(self.member, (owner, positives.items // 8), bits)
-
-    def n_samples(self, negatives: int) -> I64:
-        """Return the samples of one pass over each node's data, shape (n_nodes,)."""
-        if self.moves is not None:
-            return np.diff(self.moves.offsets) * negatives
-        return self.positives.sizes * (1 + negatives)
-
-
-def draw_samples(data: LocalData, node: int, *, update: int, negatives: int, seed: int) -> tuple[I32, F32]:
-    """Return the samples of one local update: each positive followed by its negatives.
-
-    Negatives are uniform over the items that are not training positives of the node.
-
-    Returns
-    -------
-    items : ndarray of int32, shape (n_positives * (1 + negatives),)
-        For data with moves, shape (n_moves * negatives, 3): (positive, negative, previous), a move's one after the
-        other.
-    labels : ndarray of float32, one for each sample
-    """
-    if data.moves is not None:
-        return _draw_moves(data, data.moves, node, update=update, negatives=negatives, seed=seed)
-    positives = data.positives[node]
-    drawn = _draw_negatives(data, node, len(positives), update=update, negatives=negatives, seed=seed)
-    samples = np.concatenate([positives[:, None], drawn], axis=1).astype(np.int32)
-    labels = np.zeros(samples.shape, np.float32)
-    labels[:, 0] = 1.0
-    return samples.ravel(), labels.ravel()
-
-
-def _draw_moves(
-    data: LocalData, moves: Moves, node: int, *, update: int, negatives: int, seed: int
-) -> tuple[I32, F32]:
-    own = slice(moves.offsets[node], moves.offsets[node + 1])
-    items, previous = (part[own].repeat(negatives) for part in (moves.items, moves.previous))
-    n_moves = len(moves.items[own])
-    drawn = _draw_negatives(data, node, n_moves, update=update, negatives=negatives, seed=seed)
-    samples = np.stack([items, drawn.ravel(), previous], axis=1).astype(np.int32)
-    return samples, np.ones(len(samples), np.float32)
-
-
-def _draw_negatives(
-    data: LocalData, node: int, n_positives: int, *, update: int, negatives: int, seed: int
-) -> I64:
-    """Return items that are not training positives of the node, shape (n_positives, negatives)."""
-    blocks = -(-negatives // 4)
-    drawn = np.zeros((n_positives, blocks * 4), np.int64)
-    wanted = np.zeros(drawn.shape, bool)
-    wanted[:, :negatives] = True
-    attempt = 0
-    index = np.arange(n_positives * blocks)
-    while wanted.any():
-        words = philox_words(seed, index + attempt * len(index), update, node, NEGATIVES).reshape(drawn.shape)
-        items = ((words.astype(np.uint64) * np.uint64(data.n_items)) >> np.uint64(32)).astype(np.int64)
-        drawn[wanted] = items[wanted]
-        taken = data.member[node, drawn // 8] >> (drawn % 8).astype(np.uint8) & 1
-        wanted &= taken.astype(bool)
-        attempt += 1
-    return drawn[:, :negatives]
+    samples = feed.samples(node, update=update, negatives=training.negatives, seed=seed)
+    n_samples = len(next(iter(samples.values())))
+    size = training.batch_size or max(n_samples, 1)
+    for epoch in range(update * training.local_epochs, (update + 1) * training.local_epochs):
+        order = np.arange(n_samples)
+        if training.batch_size is not None:
+            order = draw_order(n_samples, node, epoch=epoch, seed=seed)
+        for start in range(0, n_samples, size):
+            yield {name: column[order[start : start + size]] for name, column in samples.items()}
 
 
 def draw_order(n_samples: int, node: int, *, epoch: int, seed: int) -> I64:

@@ -22,6 +22,11 @@ class Kind(IntEnum):
     PRIVATE = 2
     """With clipped samples and noise, and possibly a drift penalty."""
 
+    @property
+    def way(self) -> str:
+        """What kernels call it."""
+        return self.name.lower()
+
 
 @dataclass(frozen=True)
 class NodeSettings:
@@ -67,3 +72,8 @@ class NodeSettings:
         """How each node trains (:class:`Kind`), shape (n_nodes,)."""
         anchored = np.where(self.drift_penalty > 0, Kind.ANCHORED, Kind.PLAIN)
         return np.where(self.clip_norm > 0, Kind.PRIVATE, anchored).astype(np.int8)
+
+    @property
+    def ways(self) -> frozenset[str]:
+        """The ways in which any node trains."""
+        return frozenset(Kind(kind).way for kind in np.unique(self.kinds).tolist())

@@ -10,11 +10,12 @@ import numpy as np
 from gossiprec.compute.executors import EXECUTORS, Executor, Workload
 from gossiprec.compute.plan.planner import Planner
 from gossiprec.compute.store.arena import Arena
-from gossiprec.compute.train.local_update import LocalData, TrainingSettings
+from gossiprec.compute.train.local_update import TrainingSettings
 from gossiprec.compute.train.node_settings import Kind, NodeSettings
 from gossiprec.compute.train.performance_merge import Candidates
 from gossiprec.data.split import Split
 from gossiprec.emulation.run.schedule import Schedule
+from gossiprec.feeds import Feed
 from gossiprec.models import Layout, Model
 from gossiprec.protocols import Protocol
 from gossiprec.scenario import Scenario
@@ -54,7 +55,7 @@ def make_executor(
     scenario: Scenario,
     protocol: Protocol,
     model: Model,
-    data: LocalData,
+    feed: Feed,
     layout: Layout,
     training: TrainingSettings,
     node_settings: NodeSettings,
@@ -62,7 +63,7 @@ def make_executor(
     epochs: int,
 ) -> Executor:
     """Make the arena with every node's first version, and the executor that works on it."""
-    n_users, storage = len(data.positives), scenario.executor.storage
+    n_users, storage = len(feed.positives), scenario.executor.storage
     arena = Arena(
         layout,
         n_nodes=protocol.n_nodes,
@@ -73,7 +74,7 @@ def make_executor(
     model.fill_rows(arena.rows[:n_users], layout, scenario.seed)
     if protocol.has_coordinator:
         arena.rows[n_users] = arena.rows[0]
-    work = Workload(model, layout, training, data, arena, scenario.seed, node_settings, candidates)
+    work = Workload(model, layout, training, feed, arena, scenario.seed, node_settings, candidates)
     name: str = scenario.executor.name
     if name == "auto":
         lacks_kernels = EXECUTORS["fused"].lacks(model, training, storage, node_settings) is not None
@@ -119,7 +120,7 @@ def make_planner(
         pools_of[members, number] = True
     training = work.training
     samples = (
-        np.append(work.data.n_samples(training.negatives), 0)[: protocol.n_nodes] * training.local_epochs
+        np.append(work.feed.n_samples(training.negatives), 0)[: protocol.n_nodes] * training.local_epochs
     )
     per_epoch = samples // training.local_epochs
     steps = training.local_epochs * -(-per_epoch // (training.batch_size or max(int(per_epoch.max()), 1)))
@@ -129,15 +130,10 @@ def make_planner(
         behaviours=protocol.behaviours,
         weights=protocol.merge_weights(n_positives),
         most_updates=work.node_settings.most_updates,
-        cost=2.0 + samples * _merges_per_sample(work) + noise,
+        cost=2.0 + samples * work.model.sample_cost(work.layout) + noise,
         pools_of=pools_of,
         inline=schedule.inline,
         spare_rows=spare,
         expected_messages=schedule.n_messages,
         keeps_first=keeps_first,
     )
-
-
-def _merges_per_sample(work: Workload) -> float:
-    """Return the time to train on one sample, in merges (docs/models.md has both times, for large rows)."""
-    return 60.0 * work.layout.item_width / work.layout.row_size if work.data.moves is not None else 0.01

@@ -6,15 +6,17 @@ from collections.abc import Callable
 
 import numpy as np
 
-from gossiprec.arrays import I64
+from gossiprec.arrays import F32, I64
 from gossiprec.attacks import ATTACKS, Attack
-from gossiprec.attacks.base import Meetings, World
+from gossiprec.attacks.base import World
+from gossiprec.attacks.observations import Meetings
 from gossiprec.compute.executors import Executor
+from gossiprec.compute.scorer import Scorer
 from gossiprec.compute.thread_pool import ThreadPool
-from gossiprec.compute.train.local_update import LocalData, TrainingSettings
+from gossiprec.compute.train.local_update import TrainingSettings
 from gossiprec.compute.train.node_settings import NodeSettings
-from gossiprec.data.split import Split
 from gossiprec.emulation.assembly.conditions import Load
+from gossiprec.feeds import Feed
 from gossiprec.models import Layout, Model
 from gossiprec.policies import POLICIES, Policy
 from gossiprec.protocols import Protocol
@@ -25,26 +27,25 @@ from gossiprec.scenario.sections import NodeFraction, Nodes
 
 def make_attacks(
     scenario: Scenario,
-    split: Split,
     protocol: Protocol,
     executor: Executor,
     threads: ThreadPool,
     *,
     meetings: Meetings,
-    own_rows: Callable[[], I64],
+    own_models: Callable[[I64], F32],
 ) -> list[Attack]:
     """Return the scenario's attacks; colluders may be placed by the meetings known before the run."""
+    work = executor.work
     world = World(
-        executor=executor,
-        n_users=split.n_users,
-        coordinator=split.n_users if protocol.has_coordinator else None,
-        targets=split.train,
+        scorer=Scorer(executor),
+        n_users=protocol.n_users,
+        coordinator=protocol.n_users if protocol.has_coordinator else None,
         seed=scenario.seed,
         threads=threads,
-        compiled=executor.parallel,
-        hides_user=executor.work.node_settings.hides_user,
+        hides_user=work.node_settings.hides_user,
         meetings=meetings,
-        own_rows=own_rows,
+        data_of=work.feed.only,
+        own_models=own_models,
     )
     return [ATTACKS[choice.name](choice.options, world) for choice in scenario.observers]
 
@@ -80,7 +81,7 @@ def configure(
 
 
 def make_load(
-    policies: list[Policy], protocol: Protocol, layout: Layout, data: LocalData, training: TrainingSettings
+    policies: list[Policy], protocol: Protocol, layout: Layout, feed: Feed, training: TrainingSettings
 ) -> Load:
     """Return what every node sends and trains on."""
     size = np.full(protocol.n_nodes, layout.message_bytes, np.int64)
@@ -88,7 +89,7 @@ def make_load(
         if policy.hides_user:
             size[policy.nodes] -= 4 * layout.user_width
     samples = np.zeros(protocol.n_nodes, np.int64)
-    samples[: protocol.n_users] = data.n_samples(training.negatives) * training.local_epochs
+    samples[: protocol.n_users] = feed.n_samples(training.negatives) * training.local_epochs
     return Load(size, samples)
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from gossiprec.attacks import Attack
+from gossiprec.attacks.observations import Deliveries
 from gossiprec.compute.executors import Executor
 from gossiprec.compute.plan.planner import Planner
 from gossiprec.compute.thread_pool import ThreadPool
@@ -18,7 +19,6 @@ from gossiprec.data import load_split
 from gossiprec.data.split import Split
 from gossiprec.emulation.assembly.availability import make_availability
 from gossiprec.emulation.assembly.conditions import Load, make_conditions
-from gossiprec.emulation.assembly.item_data import on_its_data
 from gossiprec.emulation.assembly.machinery import (
     make_executor,
     make_planner,
@@ -60,6 +60,8 @@ class Prepared:
         The attacks again, each with a meter of its cost.
     load : Load
         What every node sends and trains on.
+    deliveries : Deliveries
+        Who sent what, and when it arrived.
     """
 
     scenario: Scenario
@@ -76,6 +78,7 @@ class Prepared:
     needed: dict[str, int]
     seconds: dict[str, float]
     load: Load
+    deliveries: Deliveries
 
     def tape_runner(self, watch: Stopwatch | None = None) -> TapeRunner:
         """Return what carries out the tape."""
@@ -88,7 +91,7 @@ class Prepared:
         )
         return TapeRunner(
             schedule=self.schedule, protocol=self.protocol, planner=self.planner, executor=self.executor,
-            attacks=self.attacks, runner=runner, watch=watch or Stopwatch(),
+            deliveries=self.deliveries, meters=self.meters, runner=runner, watch=watch or Stopwatch(),
         )  # fmt: skip
 
     @property
@@ -152,10 +155,11 @@ def prepare(
     check_events_fit(len(protocol.clock.node_ids) * protocol.wakes, protocol.messages_per_wake or 1)
     training = training_settings(scenario)
     with watch("setup"):
-        model, data = on_its_data(MODELS[scenario.model.name](scenario.model.options), split)
+        model = MODELS[scenario.model.name](scenario.model.options).fitted_to(split)
+        feed = model.feed_of(split)
         layout = model.layout(split.n_items, split.n_users if protocol.whole_user_table else 1)
         policies = make_policies(scenario, protocol, model, layout)
-        burden = make_load(policies, protocol, layout, data, training)
+        burden = make_load(policies, protocol, layout, feed, training)
     with watch("control"):
         protocol.availability = make_availability(scenario, protocol, say.phase)
     with watch("compile"):
@@ -181,13 +185,13 @@ def prepare(
         if protocol.chooses_by_value:
             candidates = Candidates.draw(split, protocol.n_nodes, scenario.seed)
         executor = make_executor(
-            scenario, protocol, model, data, layout, training, node_settings, candidates, epochs
+            scenario, protocol, model, feed, layout, training, node_settings, candidates, epochs
         )
     threads = ThreadPool(thread_count(scenario) if executor.parallel else 1)
     with watch("setup"):
         attacks = make_attacks(
-            scenario, split, protocol, executor, threads,
-            meetings=schedule.meetings, own_rows=lambda: planner.current,
+            scenario, protocol, executor, threads, meetings=schedule.meetings,
+            own_models=lambda nodes: executor.work.arena.rows[planner.current[nodes]],
         )  # fmt: skip
         pools = [pool for attack in attacks for pool in attack.pools]
         resets = scenario.churn.model == "reset"
@@ -205,11 +209,14 @@ def prepare(
             attack.warm_up()
     say.phase("setting up observers")
     with watch("setup"):
-        first_pool = 0
-        meters = [Metered(attack) for attack in attacks]
-        for meter in meters:
-            meter.call(meter.attack.foresee, schedule.meetings, first_pool)
-            first_pool += len(meter.attack.pools)
+        deliveries, first_pool = Deliveries(schedule.meetings.n_messages), 0
+        deliveries.learn(schedule.meetings)
+        meters = []
+        for attack in attacks:
+            meter = Metered(attack, layout, node_settings.hides_user, deliveries, first_pool)
+            meter.call(attack.foresee, meter.known(schedule.meetings))
+            meters.append(meter)
+            first_pool += len(attack.pools)
     needed["observers"] = sum(attack.state_bytes for attack in attacks)
     check_fits({"observers": needed["observers"]})
     return Prepared(
@@ -227,6 +234,7 @@ def prepare(
         needed,
         watch.seconds,
         burden,
+        deliveries,
     )
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from gossiprec.arrays import I64
-from gossiprec.attacks.base import Meetings
+from gossiprec.attacks.observations import Meetings
 from gossiprec.compute.plan.tape import Event, Segment, Tape, with_resets
 from gossiprec.emulation.assembly.conditions import Conditions, training_events
 from gossiprec.protocols import Protocol

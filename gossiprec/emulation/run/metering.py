@@ -7,29 +7,44 @@ from collections.abc import Callable, Sequence
 from threading import get_ident
 from typing import Any, TypeVar
 
-from gossiprec.arrays import F32, I64
+import numpy as np
+
+from gossiprec.arrays import F32, I64, Bools
 from gossiprec.attacks import Attack
+from gossiprec.attacks.observations import Deliveries, Meetings, Observations, Seen, Tasks
 from gossiprec.compute.plan.planner import Sightings
 from gossiprec.compute.plan.program import Program
 from gossiprec.compute.waves import Watcher
+from gossiprec.models.blocks import Layout
 
 T = TypeVar("T")
 
 
 class Metered(Watcher):
-    """An attack with a meter: two looks at the clock a call.
+    """Shows an attack what its own nodes receive, and nothing else; with a meter: two looks at the clock a call.
 
     Parameters
     ----------
     attack : Attack
+    layout : Layout
+    hides_user : ndarray of bool, shape (n_nodes,)
+    deliveries : Deliveries
+    first_pool : int
+        Number under which the first of the attack's pools appears in sightings.
 
     Notes
     -----
     Seeing is done by several threads at once, and their times are added up; a ranking counts as long as it lasts.
     """
 
-    def __init__(self, attack: Attack) -> None:
+    def __init__(
+        self, attack: Attack, layout: Layout, hides_user: Bools, deliveries: Deliveries, first_pool: int
+    ) -> None:
         self.attack = attack
+        self._about = (layout, hides_user, deliveries)
+        self._first_pool, self._n_pools = first_pool, len(attack.pools)
+        self._own = np.zeros(len(hides_user), np.bool_)
+        self._own[attack.nodes] = True
         self._spent: dict[int, float] = {}  # by thread, so that no two threads write one entry
 
     def call(self, job: Callable[..., T], *args: Any) -> T:
@@ -46,13 +61,23 @@ class Metered(Watcher):
         """Time spent so far."""
         return sum(self._spent.values())
 
+    def known(self, meetings: Meetings) -> Meetings:
+        """Return those deliveries that the attack may know: to its own nodes."""
+        return meetings.at(np.concatenate([self.attack.nodes, *self.attack.pools]))
+
     def observe(self, rows: F32, program: Program, tasks: I64) -> None:
-        """Let the attack see what is about to be merged."""
-        self.call(self.attack.observe, rows, program, tasks)
+        """Let the attack see what its single nodes are about to merge."""
+        mine = tasks[self._own[program.node[tasks]]]
+        if len(mine):
+            self.call(self.attack.observe, Observations(Tasks(rows, program, mine), *self._about))
 
     def sight(self, rows: F32, sightings: Sightings, first: int, last: int) -> None:
         """Let the attack see what its pools receive."""
-        self.call(self.attack.sight, rows, sightings, first, last)
+        pool = sightings.pool[first:last] - self._first_pool
+        mine = np.flatnonzero((pool >= 0) & (pool < self._n_pools)) + first
+        if len(mine):
+            raw = Seen(rows, sightings.pool[mine] - self._first_pool, sightings.row[mine])
+            self.call(self.attack.observe, Observations(raw, *self._about, sightings.message[mine]))
 
 
 def seconds_by_label(meters: Sequence[Metered]) -> dict[str, float]:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 import numpy as np
 
 from gossiprec.arrays import I64
-from gossiprec.attacks.base import Meetings
+from gossiprec.attacks.observations import Meetings
 from gossiprec.compute.plan.tape import Event, Op, Segment, Tape
 from gossiprec.emulation.assembly.conditions import Conditions, Load, make_conditions, refuse_short_traces
 from gossiprec.emulation.run.ahead import (

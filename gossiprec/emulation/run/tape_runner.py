@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from gossiprec.arrays import I32, I64
-from gossiprec.attacks.base import Attack, Meetings
+from gossiprec.attacks.observations import Deliveries, Meetings
 from gossiprec.compute.executors import Executor
 from gossiprec.compute.plan.planner import Plan, Planner
 from gossiprec.compute.plan.tape import Event, Segment, joined
 from gossiprec.compute.waves import WaveRunner
 from gossiprec.emulation.run.barriers import BarrierRecord, Told
+from gossiprec.emulation.run.metering import Metered
 from gossiprec.emulation.run.progress import Stopwatch
 from gossiprec.emulation.run.schedule import Schedule
 from gossiprec.protocols import Protocol
@@ -35,7 +36,8 @@ class TapeRunner:
         protocol: Protocol,
         planner: Planner,
         executor: Executor,
-        attacks: list[Attack],
+        deliveries: Deliveries,
+        meters: Sequence[Metered],
         runner: WaveRunner,
         watch: Stopwatch,
     ) -> None:
@@ -43,7 +45,7 @@ class TapeRunner:
         self._protocol = protocol
         self._planner = planner
         self._executor = executor
-        self._attacks = attacks
+        self._deliveries, self._meters = deliveries, meters
         self._runner = runner
         self._watch = watch
         self._sender = np.zeros(0 if schedule.meetings.complete else schedule.n_messages, np.int32)
@@ -98,8 +100,9 @@ class TapeRunner:
             arrived = segment.kind == Event.DELIVER
             message, receiver, time = segment.message[arrived], segment.node[arrived], segment.time[arrived]
         meetings = Meetings(message, self._sender[message], receiver, time, len(self._sender), complete=False)
-        for attack in self._attacks:
-            attack.announce(meetings)
+        self._deliveries.learn(meetings)
+        for meter in self._meters:
+            meter.attack.announce(meter.known(meetings))
 
     def _learn(self, plan: Plan) -> None:
         program = plan.program

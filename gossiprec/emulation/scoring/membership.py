@@ -10,8 +10,8 @@ import numpy as np
 from gossiprec.arrays import F64
 from gossiprec.attacks.base import Guesses
 from gossiprec.attacks.relevance import MEMBERS
-from gossiprec.compute.train.local_update import LocalData
 from gossiprec.data.split import ItemSets
+from gossiprec.feeds.base import membership
 
 
 class MembershipRecord:
@@ -27,7 +27,7 @@ class MembershipRecord:
     """
 
     def __init__(self, train: ItemSets, n_items: int) -> None:
-        bits = LocalData(train, n_items).member
+        bits = membership(train, n_items)
         self._is_member = np.unpackbits(bits, axis=1, bitorder="little")[:, :n_items].astype(np.bool_)
         self._train = train
 

@@ -15,9 +15,9 @@ import numpy as np
 
 from gossiprec.arrays import F32, F64, I32, I64
 from gossiprec.compute.executors.base import Executor
-from gossiprec.compute.train.local_update import Moves
 from gossiprec.data.split import Split
 from gossiprec.errors import DataError
+from gossiprec.feeds.base import Columns
 from gossiprec.measures.full_ranking import full_ranking
 from gossiprec.measures.ranking import hit_ratio, mean_over_users, ndcg, ranks_against, user_means
 from gossiprec.rng import generator
@@ -59,19 +59,10 @@ class Utility:
         self._metrics = [re.fullmatch(r"(full_)?(hr|ndcg|f1)@(\d+)", metric) for metric in metrics]
         self._executor = executor
         self._users = np.flatnonzero(split.test.sizes > 0)
-        self._before_tests, self._last_places = self._visits_before()
+        feed = executor.work.feed
+        self._before_tests, self._before_next = feed.before_tests(split), feed.before_next(split)
         if any(metric and not _ranks_all(metric) for metric in self._metrics) and len(self._users):
             self._draw_candidates(seed)
-
-    def _visits_before(self) -> tuple[I32 | None, I32 | None]:
-        """Return the place before each test item, and each user's last, for models that look at them."""
-        model, check_ins = self._executor.work.model, self._split.check_ins
-        if not model.trains_on_moves or check_ins is None:
-            return None, None
-        tests = Moves.within(check_ins.test, 60.0 * model.options.window_hours)
-        items, ends = check_ins.train.items, check_ins.train.offsets[1:]
-        moved = np.diff(check_ins.train.offsets) > 0
-        return tests.previous, np.where(moved, items[np.maximum(ends - 1, 0)], -1).astype(np.int32)
 
     def _draw_candidates(self, seed: int) -> None:
         """Fix the candidates of every test item, the test item first."""
@@ -116,7 +107,7 @@ class Utility:
             found[metric[0]] = mean_over_users(user_means(values, offsets))
         return found
 
-    def _scores(self, current: I64, users: I64, offsets: I64, items: I32, contexts: I32 | None) -> F32:
+    def _scores(self, current: I64, users: I64, offsets: I64, items: I32, contexts: Columns) -> F32:
         work = self._executor.work
         rows = work.arena.rows
         return self._executor.scores(
@@ -126,8 +117,7 @@ class Utility:
     def _sampled_ranks(self, current: I64) -> I64:
         width = self._candidates.shape[1]
         offsets = np.concatenate([[0], np.cumsum(self._split.test.sizes[self._users])]) * width
-        before = self._before_tests
-        contexts = None if before is None else before.repeat(width)
+        contexts = {name: column.repeat(width) for name, column in self._before_tests.items()}
         scores = self._scores(
             current, self._users, offsets.astype(np.int64), self._candidates.ravel(), contexts
         )
@@ -136,7 +126,7 @@ class Utility:
 
     def _full(self, current: I64) -> dict[str, float]:
         """Return every metric that ranks all items."""
-        n_items, places = self._split.n_items, self._last_places
+        n_items = self._split.n_items
         wanted = [metric for metric in self._metrics if metric and _ranks_all(metric)]
         values: dict[str, list[F64]] = {metric[0]: [] for metric in wanted}
         block = min(BLOCK, max(1, 2**20 // n_items))
@@ -145,7 +135,7 @@ class Utility:
             scores = self._scores(
                 current, users, np.arange(len(users) + 1, dtype=np.int64) * n_items,
                 np.tile(np.arange(n_items, dtype=np.int32), len(users)),
-                None if places is None else places[users].repeat(n_items),
+                {name: column[users].repeat(n_items) for name, column in self._before_next.items()},
             ).reshape(len(users), n_items)  # fmt: skip
             candidates = np.ones(scores.shape, bool)
             relevant = np.zeros(scores.shape, bool)

@@ -8,21 +8,24 @@ Feng et al., "Personalized ranking metric embedding for next new POI recommendat
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Literal
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 from pydantic import Field
 
-from gossiprec.arrays import F32
-from gossiprec.geodesy import EARTH_RADIUS_KM
+from gossiprec.data.split import CheckIns, Split
+from gossiprec.errors import DataError
+from gossiprec.feeds import TransitionFeed
+from gossiprec.geodesy import EARTH_RADIUS_KM, unit_vectors
 from gossiprec.models import MODELS
-from gossiprec.models.base import Layout, Model
+from gossiprec.models.base import Model
+from gossiprec.models.blocks import Block, Layout, Role, normal
+from gossiprec.models.kernels import Kernels
 from gossiprec.options import Options
 
 if TYPE_CHECKING:
-    import torch
+    from torch import Tensor
 
 
 class PRMEGOptions(Options):
@@ -63,124 +66,87 @@ class PRMEG(Model):
 
     Options = PRMEGOptions
     options: PRMEGOptions
-    trains_on_moves = True
+    feed = TransitionFeed
+    predicts_probabilities = False
 
-    def __init__(self, options: PRMEGOptions, places: F32 | None = None) -> None:
-        super().__init__(options)
-        self.places = places
+    @classmethod
+    def kernels(cls) -> type[Kernels]:
+        """Return the compiled form."""
+        from gossiprec.models.prme_g.compiled import PRMEGKernels
 
-    def with_places(self, places: F32) -> PRMEG:
-        """Return the model of items at `places`, shape (n_items, 3): unit vectors."""
-        return PRMEG(self.options, places)
+        return PRMEGKernels
 
-    def layout(self, n_items: int, n_users: int = 1) -> Layout:
-        """Return ``[users | items]``, an item's row being ``[P | S]``."""
-        dim = self.options.dim
-        return Layout(user_width=dim, item_width=2 * dim, n_shared=0, n_items=n_items, n_users=n_users)
+    def fitted_to(self, split: Split) -> PRMEG:
+        """Return the model of items at known places: unit vectors, ``constants["places"]``, (n_items, 3)."""
+        fitted = PRMEG(self.options)
+        fitted.constants = {"places": unit_vectors(_check_ins(split).coordinates)}
+        return fitted
 
-    def initial_user(self, rng: np.random.Generator) -> F32:
-        """Draw a user row from N(0, init_std^2)."""
-        return rng.normal(0.0, self.options.init_std, self.options.dim).astype(np.float32)
+    def feed_of(self, split: Split) -> TransitionFeed:
+        """Return the check-in transitions; a visit before counts within the window."""
+        return TransitionFeed.within(split, _check_ins(split), 60.0 * self.options.window_hours)
 
-    def initial_common(self, n_items: int, rng: np.random.Generator) -> F32:
-        """Draw both item tables from N(0, init_std^2)."""
-        return rng.normal(0.0, self.options.init_std, n_items * 2 * self.options.dim).astype(np.float32)
+    def sample_cost(self, layout: Layout) -> float:
+        """Return the time of a sample, in merges (docs/models.md has both times, for large rows)."""
+        return 60.0 * layout.item_width / layout.row_size
 
-    def module(self, layout: Layout) -> torch.nn.Module:
-        """Return the torch module."""
-        module: torch.nn.Module = _module_class()(layout, self.options, self.places)
-        return module
+    def blocks(self) -> tuple[Block, ...]:
+        """Return ``users | items``, an item's part being P and S."""
+        dim, embedding = self.options.dim, normal(self.options.init_std)
+        return (Block("users", Role.USER, (dim,), embedding), Block("items", Role.ITEM, (2, dim), embedding))
 
-    def loss(self, logits: torch.Tensor, labels: torch.Tensor, weights: torch.Tensor) -> torch.Tensor:
-        """Return ``-log sigmoid(D(negative) - D(positive))`` of the samples, `logits` being the differences."""
+    def score(self, p: Mapping[str, Tensor], query: Mapping[str, Tensor]) -> Tensor:
+        """Return ``-D``; without a visit before (``previous``: -1, or left out) of the preference part alone."""
+        near = self._gap(p, query["user"], query["items"])
+        if "previous" not in query:
+            return -near
+        return -self._distance(p, near, query["items"], query["previous"])
+
+    def loss(self, p: Mapping[str, Tensor], batch: Mapping[str, Tensor]) -> Tensor:
+        """Return ``-log sigmoid(D(negative) - D(positive))`` with the penalty on all numbers of each sample."""
+        import torch
         from torch.nn.functional import binary_cross_entropy_with_logits
 
-        return self._reduced(
-            binary_cross_entropy_with_logits(logits, labels, weights, reduction="sum"), weights
-        )
-
-    def batch_loss(
-        self,
-        call: Callable[..., Any],
-        user: torch.Tensor,
-        items: torch.Tensor,
-        labels: torch.Tensor,
-        weights: torch.Tensor,
-    ) -> torch.Tensor:
-        """Return the loss of samples (positive, negative, previous), shape (n, 3), with its penalty."""
-        differences, squares = call(user, items[:, 0], items[:, 2], items[:, 1])
+        own, weights = p["users"][batch["user"]], batch["weights"]
+        preference, sequence = p["items"].unbind(1)
+        items, negatives, previous = batch["items"], batch["negatives"], batch["previous"]
+        near, far = self._gap(p, batch["user"], items), self._gap(p, batch["user"], negatives)
+        gain = self._distance(p, far, negatives, previous) - self._distance(p, near, items, previous)
+        moved = sequence[items].square() + sequence[negatives].square()
+        moved = (moved + sequence[previous.clamp(min=0)].square()).sum(-1)
+        stayed = (own.square() + preference[items].square() + preference[negatives].square()).sum(-1)
+        squares = stayed + torch.where(previous >= 0, moved, 0.0)
+        lost = binary_cross_entropy_with_logits(gain, torch.ones_like(gain), weights, reduction="sum")
         penalty = self.options.l2 / 2 * self._reduced((squares * weights).sum(), weights)
-        return self.loss(differences, labels, weights) + penalty
+        return self._reduced(lost, weights) + penalty
 
-    def _reduced(self, total: torch.Tensor, weights: torch.Tensor) -> torch.Tensor:
+    def _reduced(self, total: Tensor, weights: Tensor) -> Tensor:
         return total / weights.sum() if self.options.loss_reduction == "mean" else total
 
+    @staticmethod
+    def _gap(p: Mapping[str, Tensor], user: Tensor, items: Tensor) -> Tensor:
+        """Return squared distances of the user and items in the preference space."""
+        return (p["users"][user] - p["items"][:, 0][items]).square().sum(-1)
 
-@functools.cache
-def _module_class() -> Any:
-    """Define the torch module on first use: reading a scenario must not import torch."""
-    import torch
+    def _distance(self, p: Mapping[str, Tensor], near: Tensor, items: Tensor, previous: Tensor) -> Tensor:
+        """Return D (CDA paper, eq. 2); `near` is its preference part."""
+        import torch
 
-    class PRMEGModule(torch.nn.Module):
-        """PRME-G of one node.
+        places, sequence, before = p["places"], p["items"][:, 1], previous.clamp(min=0)
+        chords = (places[items] - places[before]).square().sum(-1).sqrt()
+        km = 2 * EARTH_RADIUS_KM * torch.arcsin((chords / 2).clamp(max=1.0))
+        weight = (1 + km).sqrt().sqrt()
+        step = (sequence[items] - sequence[before]).square().sum(-1)
+        alpha = self.options.alpha
+        return torch.where(previous >= 0, weight * (alpha * near + (1 - alpha) * step), near)
 
-        ``forward(user, items, contexts)`` returns the score of each item after the visit at each context (-1: not
-        known, as without `contexts`); with `negatives` the gain of each item over its negative, and the sum of squares.
-        """
 
-        places: torch.Tensor
-
-        def __init__(self, layout: Layout, options: PRMEGOptions, places: F32 | None) -> None:
-            super().__init__()
-            self.users = torch.nn.Parameter(torch.zeros(layout.n_users, options.dim))
-            self.items = torch.nn.Parameter(torch.zeros(layout.n_items, 2 * options.dim))
-            self.alpha = options.alpha
-            self.has_places = places is not None
-            known = np.zeros((0, 3), np.float32) if places is None else places
-            if len(known) not in (0, layout.n_items):
-                raise ValueError(f"{len(known)} places for {layout.n_items} items")
-            self.register_buffer("places", torch.from_numpy(known))
-
-        def forward(
-            self,
-            user: torch.Tensor,
-            items: torch.Tensor,
-            contexts: torch.Tensor | None = None,
-            negatives: torch.Tensor | None = None,
-        ) -> Any:
-            preference, sequence = self.items.chunk(2, dim=-1)
-            own = self.users[user]
-            near = (own - preference[items]).square().sum(-1)
-            if contexts is None:
-                return -near
-            if not self.has_places:
-                raise ValueError("scores after a visit need places: use Model.with_places")
-            previous = contexts.clamp(min=0)
-            known = contexts >= 0
-            score = -self._distance(near, items, previous, known, sequence)
-            if negatives is None:
-                return score
-            far = (own - preference[negatives]).square().sum(-1)
-            moved = (
-                sequence[items].square() + sequence[negatives].square() + sequence[previous].square()
-            ).sum(-1)
-            stayed = (own.square() + preference[items].square() + preference[negatives].square()).sum(-1)
-            other = -self._distance(far, negatives, previous, known, sequence)
-            return score - other, stayed + torch.where(known, moved, 0.0)
-
-        def _distance(
-            self,
-            near: torch.Tensor,
-            items: torch.Tensor,
-            previous: torch.Tensor,
-            known: torch.Tensor,
-            sequence: torch.Tensor,
-        ) -> torch.Tensor:
-            """Return D (CDA paper, eq. 2); `near` is its preference part."""
-            chords = (self.places[items] - self.places[previous]).square().sum(-1).sqrt()
-            km = 2 * EARTH_RADIUS_KM * torch.arcsin((chords / 2).clamp(max=1.0))
-            weight = (1 + km).sqrt().sqrt()
-            step = (sequence[items] - sequence[previous]).square().sum(-1)
-            return torch.where(known, weight * (self.alpha * near + (1 - self.alpha) * step), near)
-
-    return PRMEGModule
+def _check_ins(split: Split) -> CheckIns:
+    found = split.check_ins
+    lacking = "neither places nor times" if found is None else "places without times"
+    if found is None or np.isnan(found.train.gap_minutes).all():
+        raise DataError(
+            f"model.name: 'prme-g' learns moves between places in their order, but {split.name} has {lacking}; data "
+            "sets with both are foursquare-nyc, gowalla and synthetic-checkins"
+        )
+    return found

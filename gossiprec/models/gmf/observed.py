@@ -1,7 +1,11 @@
-"""Ranking the victims of a pool with fictive users, compiled, for GMF.
+"""What observers do with GMF, compiled: score kept rows, fit a user row, rank victims who keep theirs.
 
-Every adversary looks at every victim with a user row of its own: n_victims x n_adversaries models to score. Compared
-with all other items, ``standardized`` needs only moments of the item rows, and ``ndcg`` only the best few references.
+Every adversary looks at every such victim with a user row of its own: n_victims x n_adversaries models to score.
+Compared with all other items, ``standardized`` needs only moments of the item rows, and ``ndcg`` only the best few
+references.
+
+The state of fictive users is a tuple (:meth:`gossiprec.attacks.fictive.FictiveUsers.kernel_state`):
+``(own, users, start, due, n_fits, refit_every, adversaries, offsets, positives, member, seed)``.
 """
 
 from __future__ import annotations
@@ -11,13 +15,75 @@ import math
 import numpy as np
 from numpy import float32
 
-from gossiprec.attacks.cda_kernels import FLAT, GAINS, relevance_of
-from gossiprec.attacks.entropy_kernels import entropy
-from gossiprec.attacks.relevance import CUTOFF
-from gossiprec.numerics.jit import NO_DENORMALS, inline, kernel, swap_float_mode
+from gossiprec.measures.ranking import CUTOFF
+from gossiprec.models.kernels import FIT_NEGATIVES, FIT_RATE, FIT_STEPS
+from gossiprec.numerics.jit import NO_DENORMALS, inline, kernel, outline, swap_float_mode
+from gossiprec.numerics.relevance import FLAT, GAINS, entropy, relevance_of
+from gossiprec.numerics.sampling import sample_negatives
 
 STANDARDIZED, NDCG, MEMBERS = 2, 1, 3
 """Codes of rules (:func:`gossiprec.attacks.relevance.rule_code`)."""
+
+
+@inline
+def score_kept(vector, user, user_at, shared, shared_at, asked, contexts, weights, dim, scores):
+    """Fill `scores` from a kept vector ``[user | items | h | b]``, with a user row and shared weights from anywhere.
+
+    All that is kept is asked about, in the same order.
+    """
+    mixed = np.empty(dim, float32)
+    for k in range(dim):
+        mixed[k] = user[user_at + k] * shared[shared_at + k]
+    bias = shared[shared_at + dim]
+    for j in range(len(asked)):
+        item = vector[(1 + j) * dim : (2 + j) * dim]
+        z = bias
+        for k in range(dim):
+            z += mixed[k] * item[k]
+        scores[j] = z
+
+
+@outline
+def fit_user(a, rows, row, begin, shared, n_items, now, state, recipe, dim):
+    """Fit adversary a's user row to its targets by Adam, with the item table and shared weights of a version frozen."""
+    _, users, starts, due, n_fits, refit_every, adversaries, offsets, all_positives, member, seed = state
+    node = adversaries[a]
+    positives = all_positives[offsets[node] : offsets[node + 1]]
+    n = len(positives) * (1 + FIT_NEGATIVES)
+    items = np.empty(n, np.int32)
+    sample_negatives(positives, member[node], n_items, node, n_fits[a], FIT_NEGATIVES, seed, items)
+    features, error = np.empty((n, dim), float32), np.empty(n, float32)
+    for s in range(n):
+        for k in range(dim):
+            features[s, k] = rows[row + begin + items[s] * dim + k] * rows[row + shared + k]
+    bias = rows[row + shared + dim]
+    user, m, v = users[a], np.zeros(dim), np.zeros(dim)
+    for k in range(dim):
+        user[k] = starts[a, k]
+    gradient = np.empty(dim)
+    for step in range(1, FIT_STEPS + 1 if n else 1):
+        for s in range(n):
+            z = bias
+            for k in range(dim):
+                z += features[s, k] * user[k]
+            error[s] = -z
+        for s in range(n):
+            error[s] = float32(1.0) / (float32(1.0) + np.exp(error[s]))
+        for s in range(0, n, 1 + FIT_NEGATIVES):
+            error[s] -= float32(1.0)
+        for k in range(dim):
+            gradient[k] = 0.0
+        for s in range(n):
+            for k in range(dim):
+                gradient[k] += error[s] * features[s, k]
+        for k in range(dim):
+            g = gradient[k] / n
+            m[k] = 0.9 * m[k] + 0.1 * g
+            v[k] = 0.999 * v[k] + 0.001 * g * g
+            away = math.sqrt(v[k] / (1.0 - 0.999**step)) + 1e-8
+            user[k] -= FIT_RATE * m[k] / (1.0 - 0.9**step) / away
+    n_fits[a] += 1
+    due[a] = now + refit_every
 
 
 @inline
@@ -131,7 +197,7 @@ def gain_among_all(targets, table, place, mixed, bias, own, scores, best):
 
 @kernel
 def rank_apart(
-    memory, victims, users, shared_of, offsets, items, n_targets, rules, thresholds, latest, n_items, n_users, dims
+    memory, row, victims, users, shared_of, offsets, items, n_targets, rules, thresholds, latest, n_items, n_users, dims
 ):  # fmt: skip
     """Fill ``latest[rule, target set, victim]`` with what the victims' items are worth to each adversary's user row.
 
@@ -145,8 +211,8 @@ def rank_apart(
     table, mixed, best = np.empty((dim, n_items), float32), np.empty(dim, float32), np.empty(CUTOFF, float32)
     picked, scores = np.empty(n_items, float32), np.empty(n_items, float32)
     place, marks = np.empty(n_items, np.int64), np.zeros(n_items, np.bool_)
-    for victim in victims:
-        theta = memory[victim]
+    for v in range(len(victims)):
+        victim, theta = victims[v], memory[row[v]]
         spread_of_all(theta, begin, shared, dim, centre, second)
         sound = True
         for value in theta[begin:shared]:
@@ -186,7 +252,7 @@ def rank_apart(
 
 
 @kernel
-def entropies_apart(memory, victims, user, shared_of, kept, n_items, n_users, dims, out):
+def entropies_apart(memory, row, user, shared_of, kept, n_items, n_users, dims, out):
     """Fill `out`, (n_victims, n_kept), with the entropies of some items by the victims' items and one user row.
 
     `shared_of`, (1, dim + 1): shared weights to look with; empty: the victim's.
@@ -195,8 +261,8 @@ def entropies_apart(memory, victims, user, shared_of, kept, n_items, n_users, di
     begin = n_users * dim
     shared = begin + n_items * dim
     mixed = np.empty(dim, float32)
-    for v in range(len(victims)):
-        theta = memory[victims[v]]
+    for v in range(len(row)):
+        theta = memory[row[v]]
         bias = shared_of[0, dim] if len(shared_of) else theta[shared + dim]
         for k in range(dim):
             mixed[k] = user[k] * (shared_of[0, k] if len(shared_of) else theta[shared + k])

@@ -1,0 +1,157 @@
+"""Ranking the victims of a pool by what their models score, compiled; any model's scores."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy import float32
+
+from gossiprec.measures.ranking import CUTOFF
+from gossiprec.numerics.half import BLOCK, narrow_row, widen_row
+from gossiprec.numerics.jit import NO_DENORMALS, inline, kernel, swap_float_mode
+from gossiprec.numerics.merge import blend
+from gossiprec.numerics.relevance import FLAT, GAINS, certainty, entropy, last_if_nan, mean_gain
+
+
+@inline
+def mean_gains(scores, set_offsets, sets, is_target, ahead, total):
+    """Fill `total` with the NDCG sums of all target sets for one model, walking its items from the best down.
+
+    Item i occurs in the sets ``sets[set_offsets[i]:set_offsets[i + 1]]``, as target or as reference. `ahead` counts a
+    set's references so far. Among equal scores references come first: ties count against a target.
+    """
+    order = np.argsort(-scores)
+    for a in range(len(ahead)):
+        ahead[a], total[a] = 0, 0.0
+    open_sets, k = len(ahead), 0
+    while k < len(order) and open_sets:
+        stop = k + 1
+        while stop < len(order) and scores[order[stop]] == scores[order[k]]:
+            stop += 1
+        for item in order[k:stop]:
+            for entry in range(set_offsets[item], set_offsets[item + 1]):
+                a = sets[entry]
+                if not is_target[entry]:
+                    ahead[a] += 1
+                    open_sets -= ahead[a] == CUTOFF
+        for item in order[k:stop]:
+            for entry in range(set_offsets[item], set_offsets[item + 1]):
+                a = sets[entry]
+                if is_target[entry] and ahead[a] < CUTOFF:
+                    total[a] += GAINS[ahead[a]]
+        k = stop
+
+
+@inline
+def mean_of_columns(columns, picked, out):
+    """Fill `out` with the mean of some rows of `columns`, over all victims side by side."""
+    for v in range(len(out)):
+        out[v] = 0.0
+    for item in picked:
+        column = columns[item]
+        for v in range(len(out)):
+            out[v] += column[v]
+    for v in range(len(out)):
+        out[v] /= len(picked)
+
+
+@kernel
+def rank_by_mean(scores, victims, offsets, items, n_targets, standardize, certain, latest):
+    """Fill ``latest[target set, victim]`` with ``mean_score``, or ``standardized``, from scores (n_victims, n_items).
+
+    Sums run over all victims side by side, item by item: whole vectors instead of single picks.
+    """
+    n = len(victims)
+    columns = np.empty((scores.shape[1], n), float32)
+    for item in range(len(columns)):
+        for v in range(n):
+            columns[item, v] = certainty(scores[v, item]) if certain else scores[v, item]
+    own, middle, spread = np.empty(n), np.empty(n), np.empty(n)
+    for a in range(len(n_targets)):
+        kept = items[offsets[a] : offsets[a + 1]]
+        mean_of_columns(columns, kept[: n_targets[a]], own)
+        if standardize:
+            references = kept[n_targets[a] :]
+            mean_of_columns(columns, references, middle)
+            for v in range(n):
+                spread[v] = 0.0
+            for item in references:
+                column = columns[item]
+                for v in range(n):
+                    spread[v] += (column[v] - middle[v]) ** 2
+            for v in range(n):
+                flat = spread[v] <= FLAT * middle[v] ** 2
+                own[v] = 0.0 if flat else (own[v] - middle[v]) / math.sqrt(spread[v] / len(references))
+        for v in range(n):
+            latest[a, victims[v]] = last_if_nan(own[v])
+
+
+@kernel
+def rank_by_gain(scores, victims, offsets, items, n_targets, set_offsets, sets, is_target, latest):
+    """Fill ``latest[target set, victim]`` with ``ndcg``, from scores (n_victims, n_items)."""
+    ahead, total = np.empty(len(n_targets), np.int64), np.empty(len(n_targets))
+    picked, best = np.empty(scores.shape[1], float32), np.empty(CUTOFF, float32)
+    for v in range(len(victims)):
+        if not np.isnan(scores[v]).any():
+            mean_gains(scores[v], set_offsets, sets, is_target, ahead, total)
+            for a in range(len(n_targets)):
+                latest[a, victims[v]] = total[a] / n_targets[a]
+            continue
+        for a in range(len(n_targets)):
+            kept = items[offsets[a] : offsets[a + 1]]
+            for j in range(len(kept)):
+                picked[j] = scores[v, kept[j]]
+            latest[a, victims[v]] = mean_gain(picked[: n_targets[a]], picked[n_targets[a] : len(kept)], best)
+
+
+@kernel
+def rank_by_members(scores, victims, offsets, items, n_targets, thresholds, latest):
+    """Fill ``latest[rule, target set, victim]``, one rule a threshold, from scores (n_victims, n_items)."""
+    n = len(victims)
+    columns = np.empty((scores.shape[1], n), float32)
+    for item in range(len(columns)):
+        for v in range(n):
+            columns[item, v] = entropy(scores[v, item])
+    total, count = np.empty(n), np.empty((len(thresholds), n), np.int32)
+    for a in range(len(n_targets)):
+        targets = items[offsets[a] : offsets[a] + n_targets[a]]
+        total[:] = 0.0
+        count[:] = 0
+        for item in targets:
+            column = columns[item]
+            for v in range(n):
+                total[v] += column[v]
+            for r in range(len(thresholds)):
+                for v in range(n):
+                    count[r, v] += column[v] < thresholds[r]
+        for r in range(len(thresholds)):
+            for v in range(n):
+                found = count[r, v] + 0.5 / (1.0 + total[v] / len(targets))
+                latest[r, a, victims[v]] = -np.inf if np.isnan(found) else found
+
+
+@kernel
+def blend_rows(rows, width, row, pool, victim, keys, hides, begin, memory, momenta, met, n):
+    """Blend sightings into ``memory[momentum, pool, victim]``, which is flat and kept like `rows`; the first is copied.
+
+    `keys` are those of rounding, where rows are float16. Of a victim that hides it, the user part, all that lies before
+    `begin`, is not read.
+    """
+    mode = swap_float_mode(NO_DENORMALS)
+    fresh, blended = np.empty(BLOCK, float32), np.empty(BLOCK, float32)
+    for s in range(len(row)):
+        for b in range(len(momenta)):
+            keep = momenta[b] if met[pool[s], victim[s]] else float32(0.0)
+            held = ((b * met.shape[0] + pool[s]) * met.shape[1] + victim[s]) * width
+            for low in range(begin if hides[victim[s]] else 0, n, BLOCK):
+                count = min(BLOCK, n - low)
+                widen_row(fresh, 0, rows, np.int64(row[s]) * width + low, count)
+                if keep > float32(0.0):
+                    widen_row(blended, 0, memory, held + low, count)
+                    blend(blended, fresh[:count], keep)
+                    narrow_row(memory, held + low, low, blended, 0, count, keys[s])
+                else:
+                    narrow_row(memory, held + low, low, fresh, 0, count, keys[s])
+        met[pool[s], victim[s]] = True
+    swap_float_mode(mode)

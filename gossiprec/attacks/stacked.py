@@ -1,0 +1,140 @@
+"""Single adversaries of models without kernels: the deliveries of a wave, scored as stacks of small models."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from gossiprec.arrays import F32, I32, I64
+from gossiprec.attacks.observations import Observations
+from gossiprec.attacks.stacked_kernels import collect, judge
+from gossiprec.models.kernels import flat
+
+if TYPE_CHECKING:
+    from gossiprec.attacks.individual import IndividualObservers
+
+UNIT = 32
+"""Kept items are padded to multiples of it, so that few sizes of small models occur."""
+MOST_BYTES = 64 * 2**20
+"""Small models at a time."""
+
+
+class Stacked:
+    """Does what :class:`~gossiprec.attacks.individual.IndividualObservers` do, many deliveries at once.
+
+    Rows are collected and blended by compiled loops that serve any model, scored by the executor in stacks, and judged
+    by compiled rules: no Python for each message, unless fictive users are fitted.
+    """
+
+    def __init__(self, observers: IndividualObservers) -> None:
+        self._of = observers
+        sizes = np.diff(observers.targets.kept.offsets)
+        self._padded = np.maximum(-(-sizes // UNIT) * UNIT, UNIT)
+        self._layouts = {
+            int(size): replace(observers.scorer.layout, n_items=int(size), n_users=1)
+            for size in np.unique(self._padded)
+        }
+        self._width = max((layout.row_size for layout in self._layouts.values()), default=1)
+        n_momenta = len(observers.momenta)
+        self._most = max(1, MOST_BYTES // (4 * self._width * n_momenta))
+
+    def warm_up(self) -> None:
+        """Compile the loops."""
+        layout = self._of.scorer.layout
+        none = np.zeros(0, np.int64)
+        rows = np.zeros((1, layout.row_size), self._of.scorer.storage)
+        self._collect(rows, none, none, none, none, np.zeros((0, 0), np.float32))
+        self._judge(np.zeros(0, np.float32), np.zeros(1, np.int64), none)
+
+    def observe(self, seen: Observations) -> None:
+        """See what the adversaries among the receivers are about to merge."""
+        of_users = np.flatnonzero(seen.senders < self._of.world.n_users)
+        for some in self._passes(seen, of_users):
+            for low in range(0, len(some), self._most):
+                self._observe(seen, some[low : low + self._most])
+
+    def _passes(self, seen: Observations, ks: I64) -> Iterator[I64]:
+        """Yield deliveries that can be looked at together.
+
+        A fictive user may be fitted anew between two deliveries of one merge, so these are then taken one by one.
+        """
+        if not self._of.world.hides_user[seen.senders[ks]].any():
+            yield ks
+            return
+        place = seen.places[ks]
+        for number in range(int(place.max(initial=-1)) + 1):
+            yield ks[place == number]
+
+    def _observe(self, seen: Observations, ks: I64) -> None:
+        of = self._of
+        victims = seen.senders[ks].astype(np.int64)
+        adversaries = of.adversary_of[seen.receivers[ks]].astype(np.int64)
+        hidden = np.flatnonzero(of.world.hides_user[victims])
+        for place in hidden[of.fictive.due[adversaries[hidden]] <= seen.times[ks[hidden]]].tolist():
+            a, k = int(adversaries[place]), ks[place : place + 1]
+            of.fictive.fit(a, seen.models(k)[0], float(seen.times[k[0]]))
+        own = np.zeros((0, 0), np.float32)
+        if of.fictive.own and len(hidden):
+            own = np.stack([part for k in ks if (part := of.own_part(seen, int(k))) is not None])
+        small = self._collect(seen.raw.rows, seen.rows[ks], adversaries, victims, seen.messages[ks], own)
+        found = self._scored(small, adversaries)
+        for b in range(len(of.momenta)):
+            of.latest[b, :, adversaries, victims] = found[b :: len(of.momenta)]
+
+    def _collect(
+        self,
+        rows: F32,
+        row: I32 | I64,
+        adversaries: I64,
+        victims: I64,
+        messages: I32 | I64,
+        own: F32,
+    ) -> F32:
+        """Return the small models that the adversaries hold after some deliveries, shape (n x n_momenta, width)."""
+        of, layout, kept = self._of, self._of.scorer.layout, self._of.targets.kept
+        small = np.zeros((len(row) * len(of.momenta), self._width), np.float32)
+        collect(
+            flat(rows), layout.row_size, row, adversaries, victims, messages, of.world.hides_user, kept.offsets,
+            kept.items, self._padded, of.lengths, of.slot_of, of.seen_before, of.memory, of.memory_offsets,
+            of.momenta, of.fictive.users, own, small, layout.n_items, layout.n_users, layout.user_width,
+            layout.item_width, layout.n_shared,
+        )  # fmt: skip
+        return small
+
+    def _scored(self, small: F32, adversaries: I64) -> F32:
+        """Return the relevance of small models to their adversaries by every rule, shape (n_models, n_rules)."""
+        of, kept = self._of, self._of.targets.kept
+        whose = adversaries.repeat(len(of.momenta))
+        found = np.empty((len(small), len(of.rules)), np.float32)
+        for size, layout in self._layouts.items():
+            some = np.flatnonzero(self._padded[whose] == size)
+            if not len(some):
+                continue
+            counts = np.diff(of.targets.offsets)[whose[some]]
+            offsets = np.concatenate([[0], np.cumsum(counts)])
+            asked = np.repeat(of.targets.offsets[whose[some]] - offsets[:-1], counts) + np.arange(offsets[-1])
+            scores = of.scorer.scores(
+                layout, np.ascontiguousarray(small[some, : layout.row_size]), np.arange(len(some)),
+                np.zeros(len(some), np.int64), offsets, kept.asked[asked],
+                {name: column[asked] for name, column in kept.contexts.items()},
+                self._constants(whose[some], size),
+            )  # fmt: skip
+            found[some] = self._judge(scores, offsets, whose[some])
+        return found
+
+    def _constants(self, whose: I64, size: int) -> dict[str, F32]:
+        """Return the model's constants of what each adversary keeps, shape (n, size, ...)."""
+        kept, constants = self._of.targets.kept, self._of.scorer.model.constants
+        if not constants:
+            return {}
+        local = np.minimum(np.arange(size), np.diff(kept.offsets)[whose][:, None] - 1)
+        items = kept.items[kept.offsets[whose][:, None] + np.maximum(local, 0)]
+        return {name: values[items] for name, values in constants.items()}
+
+    def _judge(self, scores: F32, offsets: I64, whose: I64) -> F32:
+        found = np.empty((len(whose), len(self._of.rules)), np.float32)
+        judge(scores, offsets, self._of.targets.n_targets[whose], *self._of.codes, found)
+        return found

@@ -1,0 +1,99 @@
+"""A model's formula without anybody's data: what an attack computes with."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import numpy as np
+
+from gossiprec.arrays import F32, I32, I64
+from gossiprec.compute.executors.base import Executor, Workload
+from gossiprec.compute.plan.program import Program
+from gossiprec.compute.store.arena import Arena
+from gossiprec.compute.train.node_settings import NodeSettings
+from gossiprec.feeds.base import Feed
+from gossiprec.models.kernels import Kernels
+
+
+class Scorer:
+    """Scores rows that it is given, and trains models from data that it is given, as the run's executor would.
+
+    Parameters
+    ----------
+    executor : Executor
+        Of the run: its kind and device, the model, its layout and the training settings are taken over, nothing else.
+
+    Attributes
+    ----------
+    model, layout, training
+        Public: every node knows them.
+    storage : str
+        In which rows are kept.
+    """
+
+    def __init__(self, executor: Executor) -> None:
+        work = executor.work
+        self.model, self.layout, self.training = work.model, work.layout, work.training
+        self.storage = work.arena.rows.dtype.name
+        self._kind, self._device = type(executor), executor.device
+        nobody = work.feed.only(np.zeros(0, np.int64))
+        self._work = replace(
+            work, feed=nobody, arena=self._arena(work), node_settings=NodeSettings.none(1), candidates=None
+        )
+        self._executor = self._kind(self._work, self._device)
+
+    @property
+    def kernels(self) -> Kernels | None:
+        """The model's compiled form, if the run uses it."""
+        return getattr(self._executor, "kernels", None)
+
+    @property
+    def plain(self) -> bool:
+        """Whether the run is too small for anything compiled."""
+        return self._executor.name == "reference"
+
+    def scores(
+        self,
+        layout: object,
+        rows: F32,
+        row: I64,
+        user: I64,
+        offsets: I64,
+        items: I32,
+        contexts: Mapping[str, I32] | None = None,
+        constants: Mapping[str, F32] | None = None,
+    ) -> F32:
+        """Return predicted scores (see :meth:`gossiprec.compute.executors.base.Executor.scores`)."""
+        return self._executor.scores(layout, rows, row, user, offsets, items, contexts, constants)  # type: ignore[arg-type]
+
+    def trained(self, feed: Feed, start: F32, *, updates: int, seed: int) -> F32:
+        """Return a model trained as a node would train it.
+
+        Parameters
+        ----------
+        feed : Feed
+            Of node 0 alone.
+        start : ndarray of float32, shape (>= size,)
+            First version, in the layout of a node that holds its own user row alone.
+        updates : int
+            Local updates.
+        seed : int
+            Of negatives and orders.
+
+        Returns
+        -------
+        ndarray of float32, shape (row_size,)
+        """
+        layout = replace(self.layout, n_users=1)
+        arena = self._arena(replace(self._work, layout=layout))
+        arena.rows[0, : layout.size] = start[: layout.size]
+        executor = self._kind(replace(self._work, layout=layout, feed=feed, arena=arena, seed=seed), "cpu")
+        for update in range(updates):
+            executor.run(Program.one_update(update), np.zeros(1, np.int64))
+        trained: F32 = arena.rows[0]
+        return trained
+
+    @staticmethod
+    def _arena(work: Workload) -> Arena:
+        return Arena(work.layout, n_nodes=1, capacity=1, moments=work.training.optimizer == "adam")

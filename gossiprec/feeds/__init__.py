@@ -1,0 +1,10 @@
+"""Feeds: what a model learns from, one file each. A model names its feed; nothing else does."""
+
+from __future__ import annotations
+
+from gossiprec.feeds.base import Feed
+from gossiprec.feeds.pairwise import PairwiseFeed
+from gossiprec.feeds.pointwise import PointwiseFeed
+from gossiprec.feeds.transitions import TransitionFeed
+
+__all__ = ["Feed", "PairwiseFeed", "PointwiseFeed", "TransitionFeed"]

@@ -1,0 +1,24 @@
+"""Pairs of a positive and a negative, as in Bayesian personalised ranking (Rendle et al., UAI 2009)."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from gossiprec.arrays import I64
+from gossiprec.feeds.base import Columns, Feed, draw_negatives
+
+
+class PairwiseFeed(Feed):
+    """Samples are ``items``, each beside one of its ``negatives``."""
+
+    item_columns = ("items", "negatives")
+
+    def n_samples(self, negatives: int) -> I64:
+        """Return the samples of one pass over each node's data."""
+        return self.positives.sizes * negatives
+
+    def samples(self, node: int, *, update: int, negatives: int, seed: int) -> Columns:
+        """Return each positive as often as it has negatives, and these."""
+        positives = self.positives[node]
+        drawn = draw_negatives(self, node, len(positives), update=update, negatives=negatives, seed=seed)
+        return {"items": positives.repeat(negatives), "negatives": drawn.ravel().astype(np.int32)}

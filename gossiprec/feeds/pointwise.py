@@ -1,0 +1,27 @@
+"""Items with labels: each positive followed by its negatives."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from gossiprec.arrays import I64
+from gossiprec.feeds.base import Columns, Feed, draw_negatives
+
+
+class PointwiseFeed(Feed):
+    """Samples are ``items`` with ``labels``: 1 for a positive, 0 for a negative."""
+
+    item_columns = ("items",)
+
+    def n_samples(self, negatives: int) -> I64:
+        """Return the samples of one pass over each node's data."""
+        return self.positives.sizes * (1 + negatives)
+
+    def samples(self, node: int, *, update: int, negatives: int, seed: int) -> Columns:
+        """Return each positive followed by its negatives, and the labels."""
+        positives = self.positives[node]
+        drawn = draw_negatives(self, node, len(positives), update=update, negatives=negatives, seed=seed)
+        items = np.concatenate([positives[:, None], drawn], axis=1).astype(np.int32)
+        labels = np.zeros(items.shape, np.float32)
+        labels[:, 0] = 1.0
+        return {"items": items.ravel(), "labels": labels.ravel()}

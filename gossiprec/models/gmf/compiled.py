@@ -1,0 +1,92 @@
+"""How compiled GMF is called."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from gossiprec.arrays import F32, I32, I64
+from gossiprec.models.blocks import Layout
+from gossiprec.models.gmf import anchored, kernels, observed, private
+from gossiprec.models.kernels import Asked, Kernels, Victims
+
+
+class GMFKernels(Kernels):
+    """Adam and SGD, plain, drawn back to where they started, or with noise; float32 rows."""
+
+    merges_by_performance = True
+    apart = frozenset({"anchored", "private"})
+    score_kept, fit_user = observed.score_kept, observed.fit_user
+
+    def __init__(self, work: Any) -> None:
+        super().__init__(work)
+        self._lists = (np.zeros(work.arena.n_nodes + 1, np.int64), np.zeros((0, 1), np.int32))
+        if work.candidates is not None:
+            self._lists = (work.candidates.offsets, work.candidates.items)
+
+    @classmethod
+    def lacks(cls, training: Any, storage: str, ways: frozenset[str]) -> str | None:
+        """Return the storage if rows are not float32."""
+        return None if storage == "float32" else f"{storage} (executor.storage)"
+
+    def run(self, program: Any, tasks: I64, update: I32) -> None:
+        """Run `tasks` of one wave: all merges, by performance too, and plain local updates."""
+        kernels.run_tasks(
+            tasks, program.node, program.source, program.target, update, program.merge_offsets, program.merge_row,
+            program.merge_keep, *self._data(), *self._lists, program.found, program.refused,
+        )  # fmt: skip
+
+    def train_apart(self, way: str, program: Any, tasks: I64) -> None:
+        """Run local updates with a drift penalty, or with clipped samples and noise."""
+        settings = self.work.node_settings
+        common = (tasks, program.node, program.target, program.update, *self._data(), settings.drift_penalty)
+        if way == "private":
+            private.train_tasks(*common, settings.clip_norm, settings.noise_multiplier)
+        else:
+            anchored.train_tasks(*common)
+
+    def _data(self) -> tuple[Any, ...]:
+        work, training, arena = self.work, self.work.training, self.work.arena
+        positives = work.feed.positives
+        return (
+            arena.rows, arena.first, arena.second, arena.steps,
+            positives.offsets, positives.items, work.feed.member, work.layout.n_items, work.layout.n_users,
+            training.negatives, training.batch_size or 0, training.local_epochs, training.optimizer == "adam",
+            training.learning_rate, training.beta1, training.beta2, training.epsilon,
+            np.uint64(work.seed), self.dims,
+        )  # fmt: skip
+
+    def scores(
+        self,
+        layout: Layout,
+        rows: F32,
+        row: I64,
+        user: I64,
+        offsets: I64,
+        items: I32,
+        contexts: Mapping[str, I32],
+        constants: Mapping[str, F32],
+    ) -> F32:
+        """Return logits."""
+        out = np.empty(len(items), np.float32)
+        kernels.score_items(rows, row, user, offsets, items, layout.n_items, layout.n_users, self.dims, out)
+        return out
+
+    def rank(self, victims: Victims, asked: Asked, latest: F32) -> None:
+        """Rank victims who keep their user row."""
+        layout = self.work.layout
+        observed.rank_apart(
+            victims.rows, victims.row, victims.ids, victims.users, victims.shared_of, asked.offsets, asked.items,
+            asked.n_targets, asked.rules, asked.thresholds, latest, layout.n_items, layout.n_users, self.dims,
+        )  # fmt: skip
+
+    def entropies(self, victims: Victims, a: int, items: I32) -> F32:
+        """Return entropies of items."""
+        layout, out = self.work.layout, np.empty((len(victims.row), len(items)), np.float32)
+        observed.entropies_apart(
+            victims.rows, victims.row, victims.users[a], victims.shared_of[a : a + 1], items, layout.n_items,
+            layout.n_users, self.dims, out,
+        )  # fmt: skip
+        return out

@@ -1,0 +1,92 @@
+"""How compiled PRME-G is called."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from gossiprec.arrays import F32, I32, I64
+from gossiprec.geodesy import distances_km
+from gossiprec.models.blocks import Layout
+from gossiprec.models.kernels import NO_CONTEXT, Asked, Kernels, Victims, flat
+from gossiprec.models.prme_g import kernels, observed
+
+_NOWHERE = np.zeros((0, 3), np.float32)
+
+
+class PRMEGKernels(Kernels):
+    """Gradient descent, plain or drawn back to where it started; rows in either storage."""
+
+    ranks_open = True
+    score_kept, fit_user = observed.score_kept, observed.fit_user
+
+    @classmethod
+    def lacks(cls, training: Any, storage: str, ways: frozenset[str]) -> str | None:
+        """Return the optimizer unless it is SGD, or DP-SGD."""
+        if training.optimizer != "sgd":
+            return f"{training.optimizer!r} (training.optimizer; there are for 'sgd')"
+        return "dp-sgd" if "private" in ways else None
+
+    def run(self, program: Any, tasks: I64, update: I32) -> None:
+        """Run `tasks` of one wave."""
+        work, training, options = self.work, self.work.training, self.work.model.options
+        moves = work.feed.moves
+        kernels.run_tasks(
+            tasks, program.node, program.source, program.target, update, program.merge_offsets,
+            program.merge_row, program.merge_keep, program.merge_message, flat(work.arena.rows),
+            work.layout.row_size, work.arena.steps, moves.offsets, moves.items, moves.previous, work.feed.member,
+            work.model.constants["places"], work.layout.n_items, work.layout.n_users, training.negatives,
+            training.batch_size or 0, training.local_epochs, training.learning_rate, options.alpha, options.l2,
+            options.loss_reduction == "mean", np.uint64(work.seed), self.dims, program.refused,
+            work.node_settings.drift_penalty,
+        )  # fmt: skip
+
+    def scores(
+        self,
+        layout: Layout,
+        rows: F32,
+        row: I64,
+        user: I64,
+        offsets: I64,
+        items: I32,
+        contexts: Mapping[str, I32],
+        constants: Mapping[str, F32],
+    ) -> F32:
+        """Return ``-D``."""
+        out = np.empty(len(items), np.float32)
+        kernels.score_items(
+            flat(np.ascontiguousarray(rows)), rows.shape[1], row, user, offsets, items,
+            contexts.get("previous", NO_CONTEXT), constants.get("places", _NOWHERE), layout.n_users,
+            self.work.model.options.alpha, self.dims, out,
+        )  # fmt: skip
+        return out
+
+    def query_weights(self, items: I32, contexts: I32) -> F32:
+        """Return the weights of the two distances in D for all that is asked, shape (n, 2)."""
+        places, alpha = self.work.model.constants["places"], np.float32(self.work.model.options.alpha)
+        known = contexts >= 0
+        weights = np.zeros((len(items), 2), np.float32)
+        weights[:, 0] = 1.0
+        travel = np.sqrt(
+            np.sqrt(np.float32(1.0) + distances_km(places[items[known]], places[contexts[known]]))
+        )
+        weights[known, 0] = travel * alpha
+        weights[known, 1] = travel * (np.float32(1.0) - alpha)
+        return weights
+
+    def fit_recipe(self, feed: Any) -> tuple[Any, ...]:
+        """Return where moves began, where items are, and the options of the loss."""
+        options = self.work.model.options
+        places, mean = self.work.model.constants["places"], options.loss_reduction == "mean"
+        return feed.moves.previous, places, np.float32(options.alpha), float(options.l2), mean
+
+    def rank(self, victims: Victims, asked: Asked, latest: F32) -> None:
+        """Rank victims by every adversary's moves, whether or not they keep their user row."""
+        layout = self.work.layout
+        observed.rank(
+            flat(victims.rows), layout.row_size, victims.row, victims.ids, victims.hides, victims.users,
+            asked.offsets, asked.items, asked.contexts, asked.n_targets, asked.weights, asked.rules, latest,
+            layout.n_items, layout.n_users, self.dims,
+        )  # fmt: skip
