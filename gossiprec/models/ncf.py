@@ -1,0 +1,107 @@
+"""Neural collaborative filtering: a perceptron on a user's and an item's row side by side.
+
+References
+----------
+He et al., "Neural collaborative filtering", WWW 2017, section 3.3 (the MLP); CL4FedRec and PDC-FRS use it federated.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Annotated
+
+from pydantic import Field, model_validator
+
+from gossiprec.feeds import PointwiseFeed
+from gossiprec.models import MODELS
+from gossiprec.models.base import Model
+from gossiprec.models.blocks import Block, Role, normal, uniform
+from gossiprec.options import Options
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+Width = Annotated[int, Field(ge=1, le=4096)]
+
+
+class NCFOptions(Options):
+    """Options of NCF."""
+
+    dim: int = Field(default=32, ge=1, le=1024, description="embedding size d")
+    hidden: Annotated[tuple[Width, ...], Field(min_length=1)] = Field(
+        default=(64, 32, 16), description="widths of the hidden layers"
+    )
+    first_is_input: bool = Field(
+        default=False,
+        description="the first of hidden is the input's width 2 d, not a layer: the other reading of papers",
+    )
+    init_std: float = Field(default=0.01, gt=0, description="standard deviation of the initial embeddings")
+
+    @model_validator(mode="after")
+    def _input_fits(self) -> NCFOptions:
+        if self.first_is_input and (self.hidden[0] != 2 * self.dim or len(self.hidden) < 2):
+            raise ValueError(
+                f"first_is_input: hidden must begin with 2 dim = {2 * self.dim} and go on with a layer, found "
+                f"{list(self.hidden)}"
+            )
+        return self
+
+
+@MODELS.register("ncf")
+class NCF(Model):
+    """Score of item j for user u: ``sigmoid(h . MLP([u; v_j]))``, ReLU between affine layers.
+
+    Notes
+    -----
+    Weights start from the Kaiming-uniform law U(-sqrt(6 / n), sqrt(6 / n)), n inputs; offsets from zero.
+    """
+
+    Options = NCFOptions
+    options: NCFOptions
+    feed = PointwiseFeed
+
+    @property
+    def widths(self) -> tuple[int, ...]:
+        """Numbers between the layers, the input's first and the output's, 1, last."""
+        hidden = self.options.hidden[1:] if self.options.first_is_input else self.options.hidden
+        return (2 * self.options.dim, *hidden, 1)
+
+    def blocks(self) -> tuple[Block, ...]:
+        """Return ``users | items``, then each layer's matrix and offsets."""
+        dim, embedding = self.options.dim, normal(self.options.init_std)
+        layers = [
+            block
+            for k, (n, m) in enumerate(itertools.pairwise(self.widths))
+            for block in (
+                Block(f"weight{k}", Role.SHARED, (m, n), uniform(math.sqrt(6.0 / n))),
+                Block(f"offset{k}", Role.SHARED, (m,)),
+            )
+        ]
+        users, items = (
+            Block(name, role, (dim,), embedding)
+            for name, role in (("users", Role.USER), ("items", Role.ITEM))
+        )
+        return (users, items, *layers)
+
+    def score(self, p: Mapping[str, Tensor], query: Mapping[str, Tensor]) -> Tensor:
+        """Return the logits."""
+        import torch
+
+        items = p["items"][query["items"]]
+        values = torch.cat([p["users"][query["user"]].expand_as(items), items], dim=-1)
+        last = len(self.widths) - 2
+        for k in range(last + 1):
+            values = values @ p[f"weight{k}"].T + p[f"offset{k}"]
+            values = torch.relu(values) if k < last else values
+        return values[:, 0]
+
+    def loss(self, p: Mapping[str, Tensor], batch: Mapping[str, Tensor]) -> Tensor:
+        """Return the binary cross-entropy."""
+        from torch.nn.functional import binary_cross_entropy_with_logits
+
+        weights = batch["weights"]
+        logits = self.score(p, batch)
+        total = binary_cross_entropy_with_logits(logits, batch["labels"], weights, reduction="sum")
+        return total / weights.sum()
