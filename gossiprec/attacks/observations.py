@@ -182,7 +182,8 @@ class Observations:
         """Return the senders' user rows, shape (n, user_width); NaN where they are kept back."""
         senders = self.senders.astype(np.int64)
         users = self.models()[:, self.layout.users].reshape(len(senders), -1, self.layout.user_width)
-        return users[np.arange(len(senders)), self.layout.user_index(senders)]
+        own = users[np.arange(len(senders)), self.layout.user_index(senders)]
+        return np.asarray(own, np.float32)
 
     def gather(self, items: I32) -> F32:
         """Return the rows of some items, shape (n, n_items, item_width)."""

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 import numpy as np
-import numpy.typing as npt
 
 from gossiprec.arrays import I32, I64, Bools
 from gossiprec.errors import ScenarioError
@@ -133,7 +132,7 @@ class TargetItems:
 
 def _references(
     own: I32, user: int, n_items: int, n_references: int | Literal["all"], draw: np.random.Generator
-) -> npt.NDArray[np.integer]:
+) -> I32:
     others = np.setdiff1d(np.arange(n_items, dtype=np.int32), own, assume_unique=True)
     if n_references == "all":
         return others

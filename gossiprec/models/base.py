@@ -36,13 +36,13 @@ class Model(ABC):
 
     Options: ClassVar[type[Options]]
 
-    feed: ClassVar[type[Feed]]
+    feed: type[Feed]
     """What it learns from."""
 
     has_sample_gradients: ClassVar[bool] = True
     """Whether the loss of a batch is the mean of its samples' own losses: DP-SGD clips each sample's gradient."""
 
-    predicts_probabilities: ClassVar[bool] = True
+    predicts_probabilities: bool = True
     """Whether the sigmoid of a score is the probability that the user takes the item."""
 
     def __init__(self, options: Any) -> None:
