@@ -189,10 +189,10 @@ class Observations:
         """Return the rows of some items, shape (n, n_items, item_width)."""
         width = self.layout.item_width
         columns = self.layout.items.start + items.astype(np.int64)[:, None] * width + np.arange(width)
-        return self.raw.rows[self.rows[:, None, None], columns].astype(np.float32)
+        return np.asarray(self.raw.rows[self.rows[:, None, None], columns], np.float32)
 
     def own_model(self, k: int) -> F32:
         """Return the receiver's version before delivery number k was merged, shape (size,), as its task began."""
         assert isinstance(self.raw, Tasks)
         source = self.raw.program.source[self._entries[1][k]]
-        return self.raw.rows[source, : self.layout.size].astype(np.float32)
+        return np.asarray(self.raw.rows[source, : self.layout.size], np.float32)
