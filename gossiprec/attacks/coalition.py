@@ -14,7 +14,7 @@ from gossiprec.attacks.fictive import FictiveUsers
 from gossiprec.attacks.observations import Meetings, Observations, Seen
 from gossiprec.attacks.relevance import RELEVANCE, entropy, rule_codes, rule_named
 from gossiprec.attacks.targets import TargetItems
-from gossiprec.models.kernels import Asked, Victims, flat
+from gossiprec.models.base.kernels import Asked, Victims, flat
 from gossiprec.numerics.rounding import to_half
 from gossiprec.rng import philox_words, purpose_id
 

@@ -22,7 +22,7 @@ import numpy as np
 from gossiprec.arrays import F32, I64
 from gossiprec.attacks.base import World
 from gossiprec.attacks.targets import TargetItems
-from gossiprec.models.kernels import FIT_NEGATIVES, FIT_RATE, FIT_STEPS, flat
+from gossiprec.models.base.kernels import FIT_NEGATIVES, FIT_RATE, FIT_STEPS, flat
 from gossiprec.rng import generator, purpose_id
 
 Kind = Literal["fitted", "own_embedding", "paper"]

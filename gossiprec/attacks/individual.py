@@ -17,7 +17,7 @@ from gossiprec.attacks.relevance import rule_codes, rule_named
 from gossiprec.attacks.targets import TargetItems
 from gossiprec.compute.plan.program import Program
 from gossiprec.eventlog.checkpoints import Live
-from gossiprec.models.kernels import NO_CONTEXT, flat
+from gossiprec.models.base.kernels import NO_CONTEXT, flat
 
 
 class IndividualObservers:

@@ -1,7 +1,7 @@
 """What single adversaries see, compiled, for any model.
 
 The loops are templates: :func:`gossiprec.numerics.jit.specialised` puts a model's own `score_kept` and `fit_user` (see
-:class:`gossiprec.models.kernels.Kernels`) in the places of those named here.
+:class:`gossiprec.models.base.kernels.Kernels`) in the places of those named here.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import numpy as np
 from numpy import float32
 
 from gossiprec.measures.ranking import CUTOFF
-from gossiprec.models.kernels import Kernels
+from gossiprec.models.base.kernels import Kernels
 from gossiprec.numerics.half import widen, widen_row
 from gossiprec.numerics.jit import NO_DENORMALS, copy_floats, inline, kernel, specialised, swap_float_mode
 from gossiprec.numerics.merge import blend

@@ -9,7 +9,7 @@ import numpy as np
 
 from gossiprec.arrays import F32, F64, I32, I64, Bools
 from gossiprec.compute.plan.program import Program
-from gossiprec.models.blocks import Layout
+from gossiprec.models.base.blocks import Layout
 
 
 @dataclass(frozen=True)

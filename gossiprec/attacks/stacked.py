@@ -11,7 +11,7 @@ import numpy as np
 from gossiprec.arrays import F32, I32, I64
 from gossiprec.attacks.observations import Observations
 from gossiprec.attacks.stacked_kernels import collect, judge
-from gossiprec.models.kernels import flat
+from gossiprec.models.base.kernels import flat
 
 if TYPE_CHECKING:
     from gossiprec.attacks.individual import IndividualObservers

@@ -12,7 +12,7 @@ import numpy as np
 from gossiprec.arrays import I32, I64, Bools
 from gossiprec.errors import ScenarioError
 from gossiprec.feeds.base import Columns, Feed
-from gossiprec.models.kernels import NO_CONTEXT
+from gossiprec.models.base.kernels import NO_CONTEXT
 from gossiprec.rng import generator
 
 

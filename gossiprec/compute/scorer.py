@@ -13,7 +13,7 @@ from gossiprec.compute.plan.program import Program
 from gossiprec.compute.store.arena import Arena
 from gossiprec.compute.train.node_settings import NodeSettings
 from gossiprec.feeds.base import Feed
-from gossiprec.models.kernels import Kernels
+from gossiprec.models.base.kernels import Kernels
 
 
 class Scorer:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gossiprec.models.base import Model
-from gossiprec.models.blocks import Block, Layout, Role
+from gossiprec.models.base.blocks import Block, Layout, Role
 from gossiprec.registry import Registry
 
 MODELS: Registry[type[Model]] = Registry("model", __name__)

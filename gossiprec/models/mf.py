@@ -16,7 +16,7 @@ from pydantic import Field
 from gossiprec.feeds import PairwiseFeed, PointwiseFeed
 from gossiprec.models import MODELS
 from gossiprec.models.base import Model
-from gossiprec.models.blocks import Block, Role, normal
+from gossiprec.models.base.blocks import Block, Role, normal
 from gossiprec.options import Options
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from pydantic import Field, model_validator
 from gossiprec.feeds import PointwiseFeed
 from gossiprec.models import MODELS
 from gossiprec.models.base import Model
-from gossiprec.models.blocks import Block, Role, normal, uniform
+from gossiprec.models.base.blocks import Block, Role, normal, uniform
 from gossiprec.options import Options
 
 if TYPE_CHECKING:

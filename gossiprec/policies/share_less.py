@@ -17,7 +17,7 @@ from gossiprec.compute.train.local_update import TrainingSettings
 from gossiprec.compute.train.node_settings import NodeSettings
 from gossiprec.errors import ScenarioError
 from gossiprec.models.base import Model
-from gossiprec.models.blocks import Layout
+from gossiprec.models.base.blocks import Layout
 from gossiprec.options import Options
 from gossiprec.policies import POLICIES
 from gossiprec.policies.base import Policy

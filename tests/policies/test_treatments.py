@@ -9,7 +9,7 @@ from gossiprec.compute.train.local_update import TrainingSettings
 from gossiprec.compute.train.node_settings import NO_LIMIT, NodeSettings
 from gossiprec.errors import ScenarioError
 from gossiprec.models import MODELS
-from gossiprec.models.blocks import Layout
+from gossiprec.models.base.blocks import Layout
 from gossiprec.policies import POLICIES
 from gossiprec.policies.accounting import epsilon_of, most_epochs
 from gossiprec.scenario import load_scenario

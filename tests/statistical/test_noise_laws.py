@@ -12,7 +12,7 @@ import pytest
 from scipy import stats
 
 from gossiprec.compute.train.noise import noise_row
-from gossiprec.models.blocks import Layout
+from gossiprec.models.base.blocks import Layout
 from gossiprec.numerics.gaussian import fill_noise, new_words
 from gossiprec.numerics.jit import kernel
 from gossiprec.numerics.noise import GROUP, LANES, gaussian_noise

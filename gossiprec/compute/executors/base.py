@@ -17,7 +17,7 @@ from gossiprec.compute.train.node_settings import NodeSettings
 from gossiprec.compute.train.performance_merge import Candidates, performance, weight_kept
 from gossiprec.feeds.base import Feed
 from gossiprec.models.base import Model
-from gossiprec.models.blocks import Layout
+from gossiprec.models.base.blocks import Layout
 
 
 @dataclass(frozen=True)

@@ -33,7 +33,7 @@ from gossiprec.compute.train.node_settings import Kind
 from gossiprec.compute.train.noise import noise_row
 from gossiprec.errors import ResourceError
 from gossiprec.feeds.base import Columns
-from gossiprec.models.blocks import Layout
+from gossiprec.models.base.blocks import Layout
 
 _STACK_BYTES = {"cpu": 4 << 20, "cuda": 256 << 20}
 """Parameters stacked at once: on a CPU, with gradients and moments, about what its caches hold."""

@@ -14,7 +14,7 @@ from gossiprec.compute.train.local_update import TrainingSettings
 from gossiprec.compute.train.node_settings import Kind, NodeSettings
 from gossiprec.errors import ScenarioError
 from gossiprec.models.base import Model
-from gossiprec.models.blocks import Layout
+from gossiprec.models.base.blocks import Layout
 
 
 @EXECUTORS.register("fused")

@@ -16,7 +16,7 @@ from gossiprec.compute.plan.program import Program
 from gossiprec.compute.store.keys import merge_keys, update_keys
 from gossiprec.compute.train.local_update import local_batches
 from gossiprec.compute.train.noise import noise_row
-from gossiprec.models.blocks import Layout
+from gossiprec.models.base.blocks import Layout
 
 
 @EXECUTORS.register("reference")

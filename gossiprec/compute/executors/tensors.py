@@ -12,7 +12,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from gossiprec.models.blocks import Layout
+from gossiprec.models.base.blocks import Layout
 
 Tensors = dict[str, Tensor]
 

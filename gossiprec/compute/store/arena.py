@@ -13,7 +13,7 @@ import numpy.typing as npt
 from gossiprec.arrays import F32, I64, U32
 from gossiprec.errors import ResourceError
 from gossiprec.eventlog.checkpoints import Live
-from gossiprec.models.blocks import Layout
+from gossiprec.models.base.blocks import Layout
 from gossiprec.numerics.rounding import to_half
 
 Storage: TypeAlias = Literal["float32", "float16"]

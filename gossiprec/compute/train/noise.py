@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from gossiprec.arrays import F32
-from gossiprec.models.blocks import Layout
+from gossiprec.models.base.blocks import Layout
 from gossiprec.numerics.noise import gaussian_noise
 
 

@@ -15,7 +15,7 @@ from gossiprec.attacks.observations import Deliveries, Meetings, Observations, S
 from gossiprec.compute.plan.planner import Sightings
 from gossiprec.compute.plan.program import Program
 from gossiprec.compute.waves import Watcher
-from gossiprec.models.blocks import Layout
+from gossiprec.models.base.blocks import Layout
 
 T = TypeVar("T")
 

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from gossiprec.arrays import F32, I32, I64
-from gossiprec.models.blocks import Layout
+from gossiprec.models.base.blocks import Layout
+from gossiprec.models.base.kernels import Asked, Kernels, Victims
 from gossiprec.models.gmf import anchored, kernels, observed, private
-from gossiprec.models.kernels import Asked, Kernels, Victims
 
 
 class GMFKernels(Kernels):

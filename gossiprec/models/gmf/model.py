@@ -16,8 +16,8 @@ from pydantic import Field
 from gossiprec.feeds import PointwiseFeed
 from gossiprec.models import MODELS
 from gossiprec.models.base import Model
-from gossiprec.models.blocks import Block, Role, normal, uniform
-from gossiprec.models.kernels import Kernels
+from gossiprec.models.base.blocks import Block, Role, normal, uniform
+from gossiprec.models.base.kernels import Kernels
 from gossiprec.options import Options
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ import numpy as np
 from numpy import float32
 
 from gossiprec.measures.ranking import CUTOFF
-from gossiprec.models.kernels import FIT_NEGATIVES, FIT_RATE, FIT_STEPS
+from gossiprec.models.base.kernels import FIT_NEGATIVES, FIT_RATE, FIT_STEPS
 from gossiprec.numerics.jit import NO_DENORMALS, inline, kernel, outline, swap_float_mode
 from gossiprec.numerics.relevance import FLAT, GAINS, entropy, relevance_of
 from gossiprec.numerics.sampling import sample_negatives

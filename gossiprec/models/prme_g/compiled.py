@@ -9,8 +9,8 @@ import numpy as np
 
 from gossiprec.arrays import F32, I32, I64
 from gossiprec.geodesy import distances_km
-from gossiprec.models.blocks import Layout
-from gossiprec.models.kernels import NO_CONTEXT, Asked, Kernels, Victims, flat
+from gossiprec.models.base.blocks import Layout
+from gossiprec.models.base.kernels import NO_CONTEXT, Asked, Kernels, Victims, flat
 from gossiprec.models.prme_g import kernels, observed
 
 _NOWHERE = np.zeros((0, 3), np.float32)

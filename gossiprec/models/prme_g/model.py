@@ -20,8 +20,8 @@ from gossiprec.feeds import TransitionFeed
 from gossiprec.geodesy import EARTH_RADIUS_KM, unit_vectors
 from gossiprec.models import MODELS
 from gossiprec.models.base import Model
-from gossiprec.models.blocks import Block, Layout, Role, normal
-from gossiprec.models.kernels import Kernels
+from gossiprec.models.base.blocks import Block, Layout, Role, normal
+from gossiprec.models.base.kernels import Kernels
 from gossiprec.options import Options
 
 if TYPE_CHECKING:

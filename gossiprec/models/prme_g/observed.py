@@ -16,7 +16,7 @@ import numpy as np
 from numpy import float32, uint64
 
 from gossiprec.measures.ranking import CUTOFF
-from gossiprec.models.kernels import FIT_NEGATIVES, FIT_RATE, FIT_STEPS
+from gossiprec.models.base.kernels import FIT_NEGATIVES, FIT_RATE, FIT_STEPS
 from gossiprec.models.prme_g.kernels import gap_squared, place_weights
 from gossiprec.numerics.half import widen, widen_row
 from gossiprec.numerics.jit import NO_DENORMALS, inline, kernel, outline, swap_float_mode

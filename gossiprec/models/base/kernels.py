@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from gossiprec.arrays import F32, I32, I64, Bools
-from gossiprec.models.blocks import Layout
+from gossiprec.models.base.blocks import Layout
 
 NO_CONTEXT = np.zeros(0, np.int32)
 

@@ -12,8 +12,8 @@ import numpy.typing as npt
 from gossiprec.arrays import F32
 from gossiprec.data.split import Split
 from gossiprec.feeds.base import Feed
-from gossiprec.models.blocks import Block, Layout, Role
-from gossiprec.models.kernels import Kernels
+from gossiprec.models.base.blocks import Block, Layout, Role
+from gossiprec.models.base.kernels import Kernels
 from gossiprec.options import Options
 from gossiprec.rng import generator
 
