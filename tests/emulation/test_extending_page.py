@@ -14,7 +14,8 @@ from collections.abc import Sequence
 import json, sys
 import numpy as np
 from gossiprec.attacks import ATTACKS
-from gossiprec.attacks.relevance import F32, RELEVANCE, _last_if_nan
+from gossiprec.arrays import F32
+from gossiprec.attacks.relevance import RELEVANCE, _last_if_nan
 from gossiprec.protocols import PROTOCOLS
 from gossiprec.protocols.rand_gossip import RandGossip
 from gossiprec.emulation import simulate
