@@ -281,6 +281,8 @@ class IndividualObservers:
 
     def rankings(self) -> Iterator[tuple[int, str, np.float32, I64, F32]]:
         """Yield (0, rule, momentum, adversaries, scores)."""
+        if "_stacked" in vars(self):
+            self._stacked.settle()
         for b, momentum in enumerate(self.momenta):
             for r, rule in enumerate(self.rules):
                 yield 0, rule, momentum, self.targets.adversaries, self.latest[b, r]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from gossiprec.arrays import F32, I32, I64
+from gossiprec.arrays import F32, I64
 from gossiprec.attacks.observations import Observations
 from gossiprec.attacks.stacked_kernels import collect, judge
 from gossiprec.models.base.kernels import flat
@@ -16,30 +16,32 @@ from gossiprec.models.base.kernels import flat
 if TYPE_CHECKING:
     from gossiprec.attacks.individual import IndividualObservers
 
-UNIT = 32
-"""Kept items are padded to multiples of it, so that few sizes of small models occur."""
-MOST_BYTES = 64 * 2**20
-"""Small models at a time."""
+LEAST = 32
+"""Kept items are padded to powers of two from here on, so that few sizes of small models occur."""
+MOST_BYTES = 32 * 2**20
+"""Small models that wait to be scored."""
 
 
 class Stacked:
     """Does what :class:`~gossiprec.attacks.individual.IndividualObservers` do, many deliveries at once.
 
-    Rows are collected and blended by compiled loops that serve any model, scored by the executor in stacks, and judged
-    by compiled rules: no Python for each message, unless fictive users are fitted.
+    Rows are collected and blended by compiled loops that serve any model. The small models wait until there are many, or
+    somebody asks for a ranking; then the executor scores them in stacks, of each pair of adversary and victim the latest
+    alone, and compiled rules judge the scores: no Python for each message, unless fictive users are fitted.
     """
 
     def __init__(self, observers: IndividualObservers) -> None:
         self._of = observers
         sizes = np.diff(observers.targets.kept.offsets)
-        self._padded = np.maximum(-(-sizes // UNIT) * UNIT, UNIT)
+        self._padded = np.maximum(2 ** np.ceil(np.log2(np.maximum(sizes, 1))).astype(np.int64), LEAST)
         self._layouts = {
             int(size): replace(observers.scorer.layout, n_items=int(size), n_users=1)
             for size in np.unique(self._padded)
         }
         self._width = max((layout.row_size for layout in self._layouts.values()), default=1)
-        n_momenta = len(observers.momenta)
-        self._most = max(1, MOST_BYTES // (4 * self._width * n_momenta))
+        self._most = max(1, MOST_BYTES // (4 * self._width * len(observers.momenta)))
+        self._waiting: list[tuple[I64, I64, F32]] = []
+        self._n_waiting = 0
 
     def warm_up(self) -> None:
         """Compile the loops."""
@@ -79,23 +81,31 @@ class Stacked:
         own = np.zeros((0, 0), np.float32)
         if of.fictive.own and len(hidden):
             own = np.stack([part for k in ks if (part := of.own_part(seen, int(k))) is not None])
-        small = self._collect(seen.raw.rows, seen.rows[ks], adversaries, victims, seen.messages[ks], own)
-        found = self._scored(small, adversaries)
+        rows, messages = seen.rows[ks].astype(np.int64), seen.messages[ks].astype(np.int64)
+        small = self._collect(seen.raw.rows, rows, adversaries, victims, messages, own)
+        self._waiting.append((adversaries, victims, small))
+        self._n_waiting += len(ks)
+        if self._n_waiting >= self._most:
+            self.settle()
+
+    def settle(self) -> None:
+        """Score all that waits."""
+        if not self._waiting:
+            return
+        of = self._of
+        adversaries, victims, small = (np.concatenate(parts) for parts in zip(*self._waiting, strict=True))
+        self._waiting, self._n_waiting = [], 0
+        pair = adversaries * of.world.n_users + victims
+        latest = len(pair) - 1 - np.unique(pair[::-1], return_index=True)[1]
+        adversaries, victims, small = adversaries[latest], victims[latest], small[latest]
+        found = self._scored(small.reshape(-1, self._width), adversaries)
         for b in range(len(of.momenta)):
             of.latest[b, :, adversaries, victims] = found[b :: len(of.momenta)]
 
-    def _collect(
-        self,
-        rows: F32,
-        row: I32 | I64,
-        adversaries: I64,
-        victims: I64,
-        messages: I32 | I64,
-        own: F32,
-    ) -> F32:
-        """Return the small models that the adversaries hold after some deliveries, shape (n x n_momenta, width)."""
+    def _collect(self, rows: F32, row: I64, adversaries: I64, victims: I64, messages: I64, own: F32) -> F32:
+        """Return the small models that the adversaries hold after some deliveries, shape (n, n_momenta, width)."""
         of, layout, kept = self._of, self._of.scorer.layout, self._of.targets.kept
-        small = np.zeros((len(row) * len(of.momenta), self._width), np.float32)
+        small = np.zeros((len(row), len(of.momenta), self._width), np.float32)
         collect(
             flat(rows), layout.row_size, row, adversaries, victims, messages, of.world.hides_user, kept.offsets,
             kept.items, self._padded, of.lengths, of.slot_of, of.seen_before, of.memory, of.memory_offsets,

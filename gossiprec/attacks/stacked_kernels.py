@@ -20,7 +20,7 @@ def collect(
     rows, width, row, adversary, victim, message, hides, kept_offsets, kept_items, padded, lengths, slot_of,
     seen_before, memory, memory_offsets, momenta, users, own, small, n_items, n_users, dim, item_dim, n_shared,
 ):  # fmt: skip
-    """Fill ``small[k * n_momenta + b]`` with what the receiver of delivery k holds of its victim, one after the other.
+    """Fill ``small[k, momentum]`` with what the receiver of delivery k holds of its victim, one after the other.
 
     `rows` and `memory` are as in :func:`gossiprec.attacks.individual_kernels.observe_individuals`; a small model is
     ``[user | kept items, padded | shared]``. `own`, (n, dim + n_shared), is what to look with at those who hide their
@@ -54,7 +54,7 @@ def collect(
                         copy_floats(held, 0, vector, 0, len(vector))
                     vector = held
                 place += 1
-            out = small[k * len(momenta) + b]
+            out = small[k, b]
             out[:tail] = vector[:tail]
             out[end : end + n_shared] = vector[tail:]
             if hides[victim[k]] and len(own):

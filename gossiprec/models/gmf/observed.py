@@ -37,10 +37,10 @@ def score_kept(vector, user, user_at, shared, shared_at, asked, contexts, weight
     bias = shared[shared_at + dim]
     for j in range(len(asked)):
         item = vector[(1 + j) * dim : (2 + j) * dim]
-        z = bias
+        z = float32(0.0)
         for k in range(dim):
             z += mixed[k] * item[k]
-        scores[j] = z
+        scores[j] = z + bias
 
 
 @outline
