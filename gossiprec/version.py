@@ -17,9 +17,14 @@ def code_version() -> str:
     commit that changes only documents or figures keeps it.
     """
     root = Path(__file__).resolve().parents[1]
+    return fingerprint(root / "gossiprec", root / "topologies")
+
+
+def fingerprint(*sources: Path) -> str:
+    """Return a hash of the Python files in some folders, with their names; or of single files."""
     total = hashlib.sha256()
-    for package in ("gossiprec", "topologies"):
-        for path in sorted((root / package).rglob("*.py")):
-            total.update(f"{path.relative_to(root).as_posix()}\n".encode())
+    for source in sources:
+        for path in sorted(source.rglob("*.py")) if source.is_dir() else [source]:
+            total.update(f"{path.relative_to(source.parent).as_posix()}\n".encode())
             total.update(hashlib.sha256(path.read_bytes()).digest())
     return total.hexdigest()[:16]
