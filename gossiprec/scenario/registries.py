@@ -7,7 +7,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, cast
 
-from gossiprec.options import NoOptions, Options
 from gossiprec.registry import Registry
 
 
@@ -26,14 +25,3 @@ class Registries:
     protocols: Registry[Any] = field(default_factory=_installed("gossiprec.protocols", "PROTOCOLS"))
     attacks: Registry[Any] = field(default_factory=_installed("gossiprec.attacks", "ATTACKS"))
     policies: Registry[Any] = field(default_factory=_installed("gossiprec.policies", "POLICIES"))
-
-
-def options_class(registry: Registry[Any], name: str) -> type[Options]:
-    """Return the option set of a registered thing; a thing that declares none takes no options.
-
-    Raises
-    ------
-    ScenarioError
-        If no such thing is registered; the message names the near ones.
-    """
-    return cast("type[Options]", getattr(registry[name], "Options", NoOptions))
