@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from importlib.metadata import EntryPoint
 from pathlib import Path
 
-from gossiprec.errors import PluginError
+from gossiprec.errors import GossipRecError, PluginError
 from gossiprec.version import __version__, code_version, fingerprint
 
 PREFIX = "gossiprec."
@@ -76,15 +76,26 @@ def used(points: Iterable[EntryPoint]) -> Plugins:
     }
 
 
-def missing(plugins: Plugins) -> str:
-    """Return what pip has to install of the plug-ins of a run; nothing where all are there, in any version."""
-    wanted = []
-    for name, about in plugins.items():
-        try:
-            importlib.metadata.version(name)
-        except importlib.metadata.PackageNotFoundError:
-            wanted.append(f"{name}=={about['version']}")
-    return " ".join(wanted)
+def check_installed(plugins: Plugins, whose: str, error: type[GossipRecError]) -> None:
+    """Refuse to go on without the plug-ins of a run; their versions may be others.
+
+    Parameters
+    ----------
+    plugins : Plugins
+    whose : str
+        For the message (``"the run runs/x uses"``).
+    error : type
+        Of what is raised.
+
+    Raises
+    ------
+    GossipRecError
+        Of this type, with what to install.
+    """
+    absent = [name for name in plugins if not any(importlib.metadata.distributions(name=name))]
+    if absent:
+        wanted = " ".join(f"{name}=={plugins[name]['version']}" for name in absent)
+        raise error(f"{whose} plug-ins that are not installed here; install them: pip install {wanted}")
 
 
 def code_with(plugins: Plugins, code: str | None = None) -> str:
@@ -96,13 +107,12 @@ def code_with(plugins: Plugins, code: str | None = None) -> str:
     code : str, optional
         Of gossiprec; of the one that is here, if not given.
     """
-    return " + ".join([code or code_version(), *map(told, plugins.items())])
+    return " + ".join([code or code_version(), *map(" ".join, versions(plugins).items())])
 
 
-def told(plugin: tuple[str, dict[str, str]]) -> str:
-    """Return a plug-in in words."""
-    name, about = plugin
-    return f"{name} {about['version']} ({about['code']})"
+def versions(plugins: Plugins) -> dict[str, str]:
+    """Return the version of each plug-in and of its code, in words."""
+    return {name: f"{about['version']} ({about['code']})" for name, about in plugins.items()}
 
 
 @functools.cache
