@@ -99,6 +99,26 @@ def test_a_broken_plug_in_is_told_where_it_is_named_and_troubles_nobody_else(sit
     assert "model.wreck" not in schema["$defs"]
 
 
+def test_list_tells_what_plug_ins_bring_and_what_is_broken(site):
+    models = json.loads(succeeded(gossiprec(site, "list", "models", "--json")))
+    assert [(m["name"], m["origin"]) for m in models.values()] == [
+        ("acme-model", "acme-recs 1.0"), ("gmf", "gossiprec"), ("prme-g", "gossiprec"), ("wreck", "acme-wreck 0.1"),
+    ]  # fmt: skip
+    assert "cannot be imported (ModuleNotFoundError" in models["wreck"]["problem"]
+
+    install(site, "acme-thief", "2", {"gossiprec.datasets": {"file": "thief"}}, thief="")
+    said = succeeded(gossiprec(site, "data", "list")).splitlines()
+    assert "  acme-data           acme-recs 1.0  Data of Acme." in said
+    (stolen,) = [line for line in said if line.startswith("  file ")]
+    assert "broken: the dataset 'file' is claimed by gossiprec" in stolen
+    assert "and acme-thief 2;" in stolen
+
+    assert "acme-caves (acme-recs 1.0)\n  cliques on a ring." in succeeded(
+        gossiprec(site, "list", "topologies", "acme-caves")
+    )
+    assert "cannot be imported" in refused(gossiprec(site, "list", "models", "wreck"))
+
+
 def test_help_and_runs_of_our_own_things_import_no_plug_in(site, tmp_path):
     install(
         site, "acme-noise", "1", {"gossiprec.models": {"noise": "noise"}}, noise="print('I was imported')"
