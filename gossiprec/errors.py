@@ -26,6 +26,10 @@ class ScenarioError(GossipRecError):
     """The scenario (file, override or mapping) does not describe a run."""
 
 
+class PluginError(ScenarioError):
+    """A registered thing cannot be used as it is: its plug-in is broken, or two claim one name."""
+
+
 class DataError(GossipRecError):
     """A data file is missing, damaged, or does not fit the scenario."""
 

@@ -1,18 +1,22 @@
 """Registries: one file adds one thing (a model, an attack, a policy, a data set, ...) under its own name.
 
 A registry knows the package its members live in and imports the modules of that package on first use, so a new file
-is found without being listed anywhere.
+is found without being listed anywhere. A file in anybody's package adds a thing in the same way: an entry point in the
+registry's group says which module registers the name (:mod:`gossiprec.plugins`).
 """
 
 from __future__ import annotations
 
 import importlib
 import importlib.util
+import inspect
 import pkgutil
-from collections.abc import Callable, Iterator
-from typing import Generic, TypeVar
+from collections.abc import Callable, Iterator, Mapping
+from importlib.metadata import EntryPoint
+from typing import Any, Generic, TypeVar
 
-from gossiprec.errors import ScenarioError, suggestion
+from gossiprec.errors import PluginError, ScenarioError, suggestion
+from gossiprec.plugins import PREFIX, entry_points, import_plugin, origin_of
 
 T = TypeVar("T")
 
@@ -26,26 +30,36 @@ class Registry(Generic[T]):
         What the things are, for messages (``"model"``).
     package : str
         Dotted package whose modules register the members.
+    group : str, optional
+        What the kind is called in the plural (``"models"``): plug-ins add members by entry points in the group
+        ``gossiprec.models``. None: they cannot.
     """
 
-    def __init__(self, kind: str, package: str) -> None:
+    def __init__(self, kind: str, package: str, *, group: str | None = None) -> None:
         self.kind = kind
+        self.group = group
         self._package = package
         self._members: dict[str, T] = {}
         self._loaded = False
 
     def register(self, name: str) -> Callable[[T], T]:
-        """Return a decorator that files its argument under `name`.
+        """Return a decorator that files its argument under `name`; a file that is run again replaces what it filed.
+
+        What is filed is a class or a function, or an object that tells by ``__wrapped__`` which one it stands for.
 
         Raises
         ------
-        ValueError
+        PluginError
             If the name is taken: two files claim to be the same thing.
         """
 
         def file_under(member: T) -> T:
-            if name in self._members:
-                raise ValueError(f"two {self.kind}s are registered as {name!r}")
+            known = self._members.get(name, member)
+            if _place(known) != _place(member):
+                raise PluginError(
+                    f"the {self.kind} {name!r} is registered twice, by {_place(known)} and by {_place(member)}; "
+                    "give one of them another name"
+                )
             self._members[name] = member
             return member
 
@@ -58,16 +72,57 @@ class Registry(Generic[T]):
         ------
         ScenarioError
             If there is none; the message names the near ones.
+        PluginError
+            If it is of a plug-in that cannot be imported, or not of one alone.
         """
+        point = self.entry_point(name)
+        if point is not None:
+            return self._of_plugin(name, point)
         self._load_file_of(name)
-        if name in self._members:
-            return self._members[name]
-        members = self._all()
-        if name not in members:
+        if name not in self._members:
+            self._load_all()
+        if name not in self._members:
             raise ScenarioError(
-                f"unknown {self.kind} {name!r}; known: {', '.join(sorted(members))}{suggestion(name, members)}"
+                f"unknown {self.kind} {name!r}; known: {', '.join(self)}{suggestion(name, self)}"
             )
-        return members[name]
+        return self._members[name]
+
+    def entry_point(self, name: str) -> EntryPoint | None:
+        """Return what a plug-in's member is found by, without importing it; None for a member of ours, or for none.
+
+        Raises
+        ------
+        PluginError
+            If several claim the name.
+        """
+        points = self._entry_points().get(name)
+        if not points:
+            return None
+        self._load_all()
+        origins = [origin_of(None)] * self._is_ours(name) + sorted(map(origin_of, points))
+        if len(origins) > 1:
+            raise PluginError(
+                f"the {self.kind} {name!r} is claimed by {' and '.join(origins)}; uninstall the plug-in that you do "
+                "not need, or have it choose another name"
+            )
+        return points[0]
+
+    def _of_plugin(self, name: str, point: EntryPoint) -> T:
+        import_plugin(point, f"{self.kind} {name!r}")
+        if name not in self._members:
+            raise PluginError(
+                f"the plug-in {origin_of(point)} promises the {self.kind} {name!r}, but {point.value} registers none "
+                "of that name; its entry point and the name in its register decorator must be the same"
+            )
+        return self._members[name]
+
+    def members(self) -> Iterator[tuple[str, T]]:
+        """Yield names and members in alphabetical order, without those of plug-ins that are broken."""
+        for name in self:
+            try:
+                yield name, self[name]
+            except PluginError:
+                continue
 
     def _load_file_of(self, name: str) -> None:
         """Import the file a name suggests (``dp-sgd``: ``dp_sgd.py``): a run loads only what it uses."""
@@ -81,15 +136,29 @@ class Registry(Generic[T]):
             importlib.import_module(module)
 
     def __contains__(self, name: object) -> bool:
-        return name in self._all()
+        return name in set(self)
 
     def __iter__(self) -> Iterator[str]:
-        return iter(sorted(self._all()))
+        """Yield all names in alphabetical order; plug-ins are not imported for that."""
+        self._load_all()
+        return iter(sorted({*self._members, *self._entry_points()}))
 
-    def _all(self) -> dict[str, T]:
+    def _load_all(self) -> None:
+        """Import all of our own files."""
         if not self._loaded:
             package = importlib.import_module(self._package)
             for module in sorted(m.name for m in pkgutil.iter_modules(package.__path__)):
                 importlib.import_module(f"{self._package}.{module}")
             self._loaded = True
-        return self._members
+
+    def _is_ours(self, name: str) -> bool:
+        return name in self._members and _place(self._members[name]).startswith(f"{self._package}.")
+
+    def _entry_points(self) -> Mapping[str, list[EntryPoint]]:
+        return {} if self.group is None else entry_points().get(PREFIX + self.group, {})
+
+
+def _place(member: Any) -> str:
+    """Return the module and the name by which a member was defined."""
+    defined = inspect.unwrap(member)
+    return f"{defined.__module__}.{getattr(defined, '__qualname__', repr(defined))}"

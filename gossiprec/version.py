@@ -16,11 +16,16 @@ def code_version() -> str:
     Two runs of one scenario with the same fingerprint, on the same platform and packages, give the same bytes. A
     commit that changes only documents or figures keeps it.
     """
-    root = Path(__file__).resolve().parents[1]
+    package = Path(__file__).resolve().parent
+    parts = [path for path in package.iterdir() if path.name not in ("figures", "testing")]
+    return fingerprint(*sorted(path for path in parts if path.is_dir() or path.suffix == ".py"))
+
+
+def fingerprint(*sources: Path) -> str:
+    """Return a hash of the Python files in some folders, with their names; or of single files."""
     total = hashlib.sha256()
-    for path in sorted((root / "gossiprec").rglob("*.py")):
-        name = path.relative_to(root).as_posix()
-        if not name.startswith("gossiprec/figures/"):
-            total.update(f"{name}\n".encode())
+    for source in sources:
+        for path in sorted(source.rglob("*.py")) if source.is_dir() else [source]:
+            total.update(f"{path.relative_to(source.parent).as_posix()}\n".encode())
             total.update(hashlib.sha256(path.read_bytes()).digest())
     return total.hexdigest()[:16]

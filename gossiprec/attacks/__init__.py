@@ -5,6 +5,6 @@ from __future__ import annotations
 from gossiprec.attacks.base import Attack
 from gossiprec.registry import Registry
 
-ATTACKS: Registry[type[Attack]] = Registry("attack", __name__)
+ATTACKS: Registry[type[Attack]] = Registry("attack", __name__, group="attacks")
 
 __all__ = ["ATTACKS", "Attack"]

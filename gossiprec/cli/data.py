@@ -17,12 +17,13 @@ def data() -> None:
 @data.command("list")
 def list_() -> None:
     """List the data sets and the split rules."""
-    from gossiprec.data import DATASETS, SPLITS
+    from gossiprec.cli.list import table
+    from gossiprec.scenario.listing import members
 
-    for registry in (DATASETS, SPLITS):
-        click.echo(f"{registry.kind}s:")
-        for name in registry:
-            click.echo(f"  {name:18} {(registry[name].__doc__ or '').strip().splitlines()[0]}")
+    for kind in ("datasets", "splits"):
+        click.echo(f"{kind}:")
+        for line in table(members(kind)):
+            click.echo(f"  {line}")
 
 
 @data.command()

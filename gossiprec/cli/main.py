@@ -14,7 +14,7 @@ from gossiprec.cli import INTERRUPTED
 from gossiprec.errors import GossipRecError, suggestion
 from gossiprec.version import __version__
 
-COMMANDS = ("simulate", "resume", "replay", "study", "scenario", "topology", "plot", "log", "data")
+COMMANDS = ("simulate", "resume", "replay", "study", "scenario", "topology", "plot", "log", "data", "list")
 """Each is a module beside this one that holds a command of the same name."""
 
 
@@ -61,6 +61,7 @@ def gossiprec() -> None:
       gossiprec resume runs/rand-gossip-s1                 go on after Ctrl-C, a crash or kill -9
       gossiprec study scenarios/studies/churn.yaml         many variants and seeds, one table
       gossiprec scenario show scenarios/smoke.yaml         every key and default
+      gossiprec list attacks                               what there is to name, also from plug-ins
       gossiprec plot exposure runs/rand-gossip-s1          who has met whom
       gossiprec log stats runs/rand-gossip-s1              what was logged
 

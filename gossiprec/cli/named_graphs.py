@@ -89,8 +89,8 @@ def _of_the_package(text: str, asked: Asked) -> Named:
     frozen = text.removeprefix(FROZEN)
     if frozen in graphs.frozen_names():
         return Named(frozen, graphs.frozen_graph(frozen), asked.fanout)
-    if name not in graphs.families():
-        known = [*graphs.families(), *graphs.frozen_names()]
+    if name not in graphs.FAMILIES:
+        known = [*graphs.FAMILIES, *graphs.frozen_names()]
         near = suggestion(frozen.partition(":")[0], known)
         raise ScenarioError(
             f"unknown topology {text!r}{near} (families and frozen graphs: "
@@ -117,9 +117,9 @@ def _options(name: str, settings: Sequence[str]) -> Any:
     raw = {".".join(override.keys): override.value for override in parsed}
     options = None
     try:
-        options = family_options()[name].model_validate({"family": name, **raw})
+        options = family_options(name).model_validate({"family": name, **raw})
         misread_booleans(raw, options, (), problems)
     except ValidationError as error:
-        explain(error, family_options()[name], {"family": name, **raw}, (), problems)
+        explain(error, family_options(name), {"family": name, **raw}, (), problems)
     problems.raise_any(SourceMap(Origin(name)))
     return options

@@ -81,7 +81,7 @@ def list_(as_json: bool) -> None:
                 for key, option in family.options.items()
             },
         }
-        for name, family in graphs.families().items()
+        for name, family in graphs.FAMILIES.members()
     }
     frozen = {name: frozen_summary(name) for name in graphs.frozen_names()}
     if as_json:

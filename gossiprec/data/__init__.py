@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from gossiprec.data.split import Split
     from gossiprec.options import Options
 
-DATASETS: Registry[type[Dataset]] = Registry("dataset", "gossiprec.data")
-SPLITS: Registry[type[SplitRule]] = Registry("split", "gossiprec.data")
+DATASETS: Registry[type[Dataset]] = Registry("dataset", __name__, group="datasets")
+SPLITS: Registry[type[SplitRule]] = Registry("split", __name__, group="splits")
 
 
 def load_split(

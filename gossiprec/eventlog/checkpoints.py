@@ -73,7 +73,7 @@ class Stamp:
     Attributes
     ----------
     code : str
-        Fingerprint of the code (:func:`gossiprec.version.code_version`).
+        The version of the code, with plug-ins (:func:`gossiprec.plugins.code_with`).
     scenario : str
         SHA-256 of the run's ``scenario.yaml``.
     tick : int

@@ -10,6 +10,7 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
+from gossiprec.plugins import Plugins
 from gossiprec.version import __version__, code_version
 
 LAYOUT = 1
@@ -34,8 +35,8 @@ def utc_now() -> str:
     return datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
 
 
-def new_manifest(seed: int) -> dict[str, Any]:
-    """Return the manifest of a run that starts now."""
+def new_manifest(seed: int, plugins: Plugins | None = None) -> dict[str, Any]:
+    """Return the manifest of a run that starts now and uses these plug-ins."""
     return {
         "gossiprec": __version__,
         "layout": LAYOUT,
@@ -45,6 +46,7 @@ def new_manifest(seed: int) -> dict[str, Any]:
         "cpus": os.cpu_count(),
         "python": platform.python_version(),
         "packages": package_versions(),
+        "plugins": plugins or {},
         "seed": seed,
         "status": "running",
         "log_digest": None,

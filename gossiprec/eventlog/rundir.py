@@ -24,7 +24,7 @@ from gossiprec.eventlog.lock import RunLock, is_written_now
 from gossiprec.eventlog.manifest import new_manifest, utc_now
 from gossiprec.eventlog.tables import ATTACKS, METRICS, POSITIONS, TableWriter, content_before, write_table
 from gossiprec.eventlog.writer import EventWriter
-from gossiprec.version import code_version
+from gossiprec.plugins import Plugins, code_with
 
 
 class RunDirectory:
@@ -53,6 +53,7 @@ class RunDirectory:
         attacks: TableWriter,
         log: EventWriter,
         lock: RunLock,
+        code: str,
     ) -> None:
         self.path = path
         self.metrics = metrics
@@ -61,6 +62,7 @@ class RunDirectory:
         self.checkpoints = CheckpointFolder(path)
         self.notes: list[str] = []
         self._manifest = manifest
+        self._code = code
         self._scenario_hash = scenario_hash(path)  # as it is now, whatever becomes of the file
         self.lock = lock
 
@@ -71,6 +73,7 @@ class RunDirectory:
         scenario: Mapping[str, Any],
         seed: int,
         sizes: Mapping[str, int] | None = None,
+        plugins: Plugins | None = None,
         overwrite: bool = False,
     ) -> RunDirectory:
         """Make the directory and open its files.
@@ -84,6 +87,8 @@ class RunDirectory:
         seed : int
         sizes : mapping of str to int, optional
             For the log's schema, such as ``{"view_size": 3}``.
+        plugins : Plugins, optional
+            Those that the scenario uses.
         overwrite : bool
 
         Raises
@@ -95,18 +100,24 @@ class RunDirectory:
         """
         path = Path(path)
         _make_empty(path, overwrite=overwrite)
-        manifest = new_manifest(seed)
+        manifest = new_manifest(seed, plugins)
         _write_json(path / layout.MANIFEST, manifest)
         text = yaml.safe_dump(dict(scenario), sort_keys=False, allow_unicode=True)
         replace_file(path / layout.SCENARIO, text.encode())
         metrics, attacks = TableWriter(path, METRICS), TableWriter(path, ATTACKS)
         log = EventWriter(path / layout.EVENTS, sizes=sizes or {})
         return RunDirectory(
-            path, manifest=manifest, metrics=metrics, attacks=attacks, log=log, lock=RunLock(log.path)
+            path,
+            manifest=manifest,
+            metrics=metrics,
+            attacks=attacks,
+            log=log,
+            lock=RunLock(log.path),
+            code=code_with(manifest["plugins"]),
         )
 
     @staticmethod
-    def reopened(path: Path, stamp: Stamp, lock: RunLock) -> RunDirectory:
+    def reopened(path: Path, stamp: Stamp, lock: RunLock, code: str) -> RunDirectory:
         """Open a run that has ended early, as it stood when a checkpoint was taken; its status is ``running`` again.
 
         Parameters
@@ -116,6 +127,8 @@ class RunDirectory:
             Of the checkpoint.
         lock : RunLock
             Taken before the checkpoint was chosen.
+        code : str
+            The version of all code that goes on with it.
 
         Raises
         ------
@@ -132,9 +145,7 @@ class RunDirectory:
                 (path / name).unlink(missing_ok=True)
         manifest = json.loads((path / layout.MANIFEST).read_bytes())
         manifest.update(status="running", log_digest=None, finished=None)
-        manifest.setdefault("resumed", []).append(
-            {"at": utc_now(), "time": stamp.time, "code": code_version()}
-        )
+        manifest.setdefault("resumed", []).append({"at": utc_now(), "time": stamp.time, "code": code})
         _write_json(path / layout.MANIFEST, manifest)
         found = RunDirectory(
             path,
@@ -143,6 +154,7 @@ class RunDirectory:
             attacks=TableWriter(path, ATTACKS, content=attacks),
             log=log,
             lock=lock,
+            code=code,
         )
         found.notes += manifest.get("notes", [])
         found.checkpoints.drop_after(stamp.tick)
@@ -151,7 +163,7 @@ class RunDirectory:
     def stamp(self, *, tick: int, time: float) -> Stamp:
         """Return how far the run's files have come, for a checkpoint."""
         return Stamp(
-            code=code_version(),
+            code=self._code,
             scenario=self._scenario_hash,
             tick=tick,
             time=time,

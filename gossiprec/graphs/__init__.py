@@ -20,9 +20,10 @@ from gossiprec.graphs.families.watts_strogatz import watts_strogatz
 from gossiprec.graphs.files import check_size_of, read_graph, write_graph
 from gossiprec.graphs.frozen_graphs import frozen_graph, frozen_names
 from gossiprec.graphs.neighbors import out_neighbors
-from gossiprec.graphs.registry import REQUIRED, Family, families
+from gossiprec.graphs.registry import FAMILIES, REQUIRED, Family
 
 __all__ = [
+    "FAMILIES",
     "REQUIRED",
     "Family",
     "barabasi_albert",
@@ -30,7 +31,6 @@ __all__ = [
     "check_size_of",
     "complete",
     "erdos_renyi",
-    "families",
     "frozen_graph",
     "frozen_names",
     "nearest_by_place",

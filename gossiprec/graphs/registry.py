@@ -1,4 +1,4 @@
-"""The families of graphs by name: a new file in ``topologies/families`` adds one.
+"""The families of graphs by name: a new file in ``gossiprec/graphs/families`` adds one.
 
 A family is a function. What it asks for is read from its signature: `n` (number of nodes), `seed`, `items` (of every
 node's user) and `places` are given by whoever draws a graph; every other argument is an option, and the decorator says
@@ -7,13 +7,12 @@ what it means.
 
 from __future__ import annotations
 
-import functools
-import importlib
 import inspect
-import pkgutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
+
+from gossiprec.registry import Registry
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -70,6 +69,11 @@ class Family:
     asks: frozenset[str]
 
     @property
+    def __wrapped__(self) -> Callable[..., nx.Graph]:
+        """The function that the family stands for in the registry."""
+        return self.draw
+
+    @property
     def summary(self) -> str:
         """What its graphs look like, in one line."""
         return (inspect.getdoc(self.draw) or "").partition("\n")[0]
@@ -94,7 +98,7 @@ class Family:
         return self.draw(**asked, **{**defaults, **options})
 
 
-_FAMILIES: dict[str, Family] = {}
+FAMILIES: Registry[Family] = Registry("family", "gossiprec.graphs.families", group="topologies")
 
 
 def family(name: str, **options: Option) -> Callable[[Draw], Draw]:
@@ -103,25 +107,16 @@ def family(name: str, **options: Option) -> Callable[[Draw], Draw]:
     Raises
     ------
     ValueError
-        If the name is taken, or `options` are not the function's arguments.
+        If `options` are not the function's arguments.
+    PluginError
+        If the name is taken.
     """
 
     def file_under(draw: Draw) -> Draw:
         arguments = list(inspect.signature(draw).parameters)
         if sorted(options) != sorted(set(arguments) - set(GIVEN)):
             raise ValueError(f"family {name!r} has arguments {arguments}, but options {list(options)}")
-        if name in _FAMILIES:
-            raise ValueError(f"two families are registered as {name!r}")
-        _FAMILIES[name] = Family(name, draw, options, frozenset(arguments) & frozenset(GIVEN))
+        FAMILIES.register(name)(Family(name, draw, options, frozenset(arguments) & frozenset(GIVEN)))
         return draw
 
     return file_under
-
-
-@functools.cache
-def families() -> dict[str, Family]:
-    """Return all families by name, in alphabetical order."""
-    package = importlib.import_module("gossiprec.graphs.families")
-    for module in sorted(module.name for module in pkgutil.iter_modules(package.__path__)):
-        importlib.import_module(f"gossiprec.graphs.families.{module}")
-    return dict(sorted(_FAMILIES.items()))

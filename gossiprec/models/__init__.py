@@ -6,6 +6,6 @@ from gossiprec.models.base import Model
 from gossiprec.models.base.blocks import Block, Layout, Role
 from gossiprec.registry import Registry
 
-MODELS: Registry[type[Model]] = Registry("model", __name__)
+MODELS: Registry[type[Model]] = Registry("model", __name__, group="models")
 
 __all__ = ["MODELS", "Block", "Layout", "Model", "Role"]

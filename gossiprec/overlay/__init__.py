@@ -9,5 +9,5 @@ from gossiprec.registry import Registry
 if TYPE_CHECKING:
     from gossiprec.overlay.exchange import Exchange
 
-SAMPLINGS: Registry[type[Exchange]] = Registry("sampling", __name__)
+SAMPLINGS: Registry[type[Exchange]] = Registry("sampling", __name__, group="samplings")
 """Ways in which nodes keep a view by talking to one another."""

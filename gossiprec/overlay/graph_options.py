@@ -8,13 +8,17 @@ from __future__ import annotations
 
 import functools
 from itertools import pairwise
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias, Union
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias, TypeVar, Union
 
 from pydantic import Discriminator, Field, Tag, create_model, field_validator
 
 from gossiprec import graphs
 from gossiprec.errors import suggestion
+from gossiprec.graphs import FAMILIES
+from gossiprec.member_options import OneOf
 from gossiprec.options import Options
+
+G = TypeVar("G", bound=Options)
 
 
 class FamilyGraph(Options):
@@ -25,7 +29,7 @@ class FamilyGraph(Options):
     @property
     def chosen(self) -> dict[str, Any]:
         """The values of the family's own options."""
-        return {name: getattr(self, name) for name in graphs.families()[self.family].options}
+        return {name: getattr(self, name) for name in FAMILIES[self.family].options}
 
 
 class FrozenGraph(Options):
@@ -56,47 +60,51 @@ class FileGraph(Options):
     )
 
 
-def _derived(family: graphs.Family) -> type[FamilyGraph]:
-    """Return the option set of a family."""
+@functools.cache
+def family_options(name: str) -> type[FamilyGraph]:
+    """Return the option set of a family.
+
+    Raises
+    ------
+    ScenarioError
+        If there is none of that name, or its plug-in cannot be used.
+    """
+    family = FAMILIES[name]
     fields: dict[str, Any] = {"family": (Literal[family.name], ...)}
-    fields |= {
-        name: (o.kind, Field(o.default, description=o.meaning, ge=o.least, le=o.most))
-        if o.default is not graphs.REQUIRED
-        else (o.kind, Field(description=o.meaning, ge=o.least, le=o.most))
-        for name, o in family.options.items()
-    }
-    name = "".join(word.capitalize() for word in family.name.split("-"))
-    return _known_here(
-        create_model(
-            name,
-            __base__=FamilyGraph,
-            __module__=__name__,
-            __doc__=family.summary,
-            **fields,
-        )
+    for key, o in family.options.items():
+        default = {} if o.default is graphs.REQUIRED else {"default": o.default}
+        fields[key] = (o.kind, Field(**default, description=o.meaning, ge=o.least, le=o.most))
+    return create_model(
+        _class_name(name), __base__=FamilyGraph, __module__=__name__, __doc__=family.summary, **fields
     )
+
+
+def dated_family_options(name: str) -> type[FamilyGraph]:
+    """Return the option set of a family's graph that is in force from some time on."""
+    return _dated(family_options(name))
 
 
 @functools.cache
-def family_options() -> dict[str, type[FamilyGraph]]:
-    """Return the option set of every family, by its name."""
-    return {name: _derived(family) for name, family in graphs.families().items()}
-
-
-def _dated(graph: type[Any]) -> type[Any]:
+def _dated(graph: type[G]) -> type[G]:
     """Return the option set of a graph that is in force from some time on."""
     start = (float, Field(alias="from", ge=0, description="virtual time from which on it is in force"))
-    return _known_here(
-        create_model(
-            f"{graph.__name__}From", __base__=graph, __module__=__name__, __doc__=graph.__doc__, start=start
-        )
+    return create_model(
+        f"{graph.__name__}From", __base__=graph, __module__=__name__, __doc__=graph.__doc__, start=start
     )
 
 
-def _known_here(model: type[Any]) -> type[Any]:
-    """File a derived class under its name in this module, where another process looks for it."""
-    globals()[model.__name__] = model
-    return model
+def __getattr__(name: str) -> type[FamilyGraph]:
+    """Return the option set of a family by the name of its class: where another process looks for it."""
+    for family in FAMILIES:
+        if name == _class_name(family):
+            return family_options(family)
+        if name == f"{_class_name(family)}From":
+            return dated_family_options(family)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def _class_name(family: str) -> str:
+    return "".join(word.capitalize() for word in family.split("-"))
 
 
 KINDS = {
@@ -120,18 +128,18 @@ if TYPE_CHECKING:
     PlainGraph: TypeAlias = FamilyGraph | FileGraph | FrozenGraph
     DatedGraph: TypeAlias = Any
 else:
-    _FAMILIES = tuple(family_options().values())
+    FileGraphFrom, FrozenGraphFrom = _dated(FileGraph), _dated(FrozenGraph)
 
-    def _one_of(families: tuple[type, ...], file: type, frozen: type, **more: type) -> Any:
-        union = Annotated[Union[families], Field(discriminator="family")]  # noqa: UP007 - made of a tuple
-        kinds = {"FamilyGraph": union, "FileGraph": file, "FrozenGraph": frozen, **more}
+    def _one_of(families: Any, file: type, frozen: type, **more: type) -> Any:
+        drawn = Annotated[FamilyGraph, OneOf(FAMILIES, "family", families)]
+        kinds = {"FamilyGraph": drawn, "FileGraph": file, "FrozenGraph": frozen, **more}
         return Annotated[
             Union[tuple(Annotated[kind, Tag(key)] for key, kind in kinds.items())],  # noqa: UP007
             Discriminator(kind_of_graph),
         ]
 
-    PlainGraph = _one_of(_FAMILIES, FileGraph, FrozenGraph)
-    DatedGraph = _one_of(tuple(_dated(f) for f in _FAMILIES), _dated(FileGraph), _dated(FrozenGraph))
+    PlainGraph = _one_of(family_options, FileGraph, FrozenGraph)
+    DatedGraph = _one_of(dated_family_options, FileGraphFrom, FrozenGraphFrom)
 
 
 class GraphSequence(Options):
@@ -169,4 +177,4 @@ def check_starts(starts: list[float]) -> None:
 if TYPE_CHECKING:
     Graph: TypeAlias = PlainGraph | GraphSequence
 else:
-    Graph = _one_of(_FAMILIES, FileGraph, FrozenGraph, GraphSequence=GraphSequence)
+    Graph = _one_of(family_options, FileGraph, FrozenGraph, GraphSequence=GraphSequence)

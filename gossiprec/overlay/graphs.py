@@ -96,7 +96,7 @@ def graphs_of(
 
 
 def _drawn(graph: FamilyGraph, n_nodes: int, seed: int, profiles: Profiles | None, place: int) -> nx.Graph:
-    family = graphs.families()[graph.family]
+    family = graphs.FAMILIES[graph.family]
     given: dict[str, Any] = {
         "n": n_nodes,
         "seed": int(generator(seed, "graph", place).integers(2**63)),

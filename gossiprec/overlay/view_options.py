@@ -1,18 +1,11 @@
-"""The views that nodes exchange, as a scenario names them: one alternative for each registered way."""
+"""The views that nodes exchange, as a scenario names them."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, TypeAlias, Union
+from typing import Annotated, TypeAlias
 
-from pydantic import Field
-
+from gossiprec.member_options import OneOf
 from gossiprec.overlay import SAMPLINGS
 from gossiprec.overlay.exchange import ExchangeOptions
 
-if TYPE_CHECKING:
-    ExchangeView: TypeAlias = ExchangeOptions
-else:
-    ExchangeView = Annotated[
-        Union[tuple(SAMPLINGS[name].Options for name in SAMPLINGS)],  # noqa: UP007 - made of a tuple
-        Field(discriminator="sampling"),
-    ]
+ExchangeView: TypeAlias = Annotated[ExchangeOptions, OneOf(SAMPLINGS, "sampling")]

@@ -5,6 +5,6 @@ from __future__ import annotations
 from gossiprec.policies.base import Policy, Privacy
 from gossiprec.registry import Registry
 
-POLICIES: Registry[type[Policy]] = Registry("policy", __name__)
+POLICIES: Registry[type[Policy]] = Registry("policy", __name__, group="policies")
 
 __all__ = ["POLICIES", "Policy", "Privacy"]

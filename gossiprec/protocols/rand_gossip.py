@@ -35,13 +35,13 @@ def _kind_of_view(raw: Any) -> str:
     }
     if told["graph"] is not None:
         return "StaticViewOptions"
-    return "ViewOptions" if told["sampling"] in (None, "uniform") else "ExchangeView"
+    return "ViewOptions" if told["sampling"] in (None, "uniform") else "ExchangeOptions"
 
 
 View: TypeAlias = Annotated[
     Annotated[ViewOptions, Tag("ViewOptions")]
     | Annotated[StaticViewOptions, Tag("StaticViewOptions")]
-    | Annotated[ExchangeView, Tag("ExchangeView")],
+    | Annotated[ExchangeView, Tag("ExchangeOptions")],
     Discriminator(_kind_of_view),
 ]
 

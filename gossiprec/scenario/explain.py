@@ -10,6 +10,7 @@ from typing import Any, Literal, get_args, get_origin
 from pydantic import BaseModel, ValidationError
 
 from gossiprec.errors import suggestion
+from gossiprec.member_options import OneOf
 from gossiprec.scenario.problems import KeyPath, Problems, shown
 
 _KIND = {
@@ -63,7 +64,10 @@ def explain(
         demands = [text for text in map(_demand, here) if text]
         for entry in here:
             if entry["type"] == "extra_forbidden":
-                allowed = [*_keys_at(options, entry["loc"][:-1]), *(also_allowed if len(path) == 1 else ())]
+                allowed = [
+                    *_keys_at(options, entry["loc"][:-1], raw),
+                    *(also_allowed if len(path) == 1 else ()),
+                ]
                 problems.add((*at, *path), unknown_key(str(path[-1]), allowed))
             elif not _demand(entry):
                 problems.add((*at, *path), _statement(entry))
@@ -181,28 +185,32 @@ def _either(demands: list[str]) -> str:
     return " or ".join(dict.fromkeys(demands))
 
 
-def _keys_at(options: type[BaseModel], loc: KeyPath) -> list[str]:
+def _keys_at(options: type[BaseModel], loc: KeyPath, raw: Any) -> list[str]:
     """Return the keys allowed at a location inside `options`, over all models it can lead to."""
-    models = [options]
+    kinds: list[Any] = [options]
     for part in loc:
+        models = [model for kind in kinds for model in _models_in(kind, raw)]
         fields = [_fields(model)[part] for model in models if part in _fields(model)]
-        if fields:
-            models = [inner for annotation in fields for inner in _models_in(annotation)]
-        else:  # a list index, or pydantic's name for a branch
-            models = [model for model in models if _is_branch(model, part)] or models
-    return [key for model in models for key in _fields(model)]
+        # else it is a list index, or pydantic's name for a branch
+        kinds = fields or [model for model in models if _is_branch(model, part)] or kinds
+        raw = raw[part] if _holds(raw, part) else raw
+    return [key for kind in kinds for model in _models_in(kind, raw) for key in _fields(model)]
 
 
 def _fields(model: type[BaseModel]) -> dict[Any, Any]:
-    return {info.alias or name: info.annotation for name, info in model.model_fields.items()}
+    return {info.alias or name: info.rebuild_annotation() for name, info in model.model_fields.items()}
 
 
 def _is_branch(model: type[BaseModel], part: str | int) -> bool:
     literals = [get_args(a) for a in _fields(model).values() if get_origin(a) is Literal]
-    return model.__name__ == part or any(part in words for words in literals)
+    is_called_so = any(base.__name__ == part for base in model.__mro__)
+    return is_called_so or any(part in words for words in literals)
 
 
-def _models_in(annotation: Any) -> list[type[BaseModel]]:
+def _models_in(annotation: Any, raw: Any) -> list[type[BaseModel]]:
+    """Return the models that an annotation leads to, given the data that are to be one of them."""
     if isinstance(annotation, type) and get_origin(annotation) is None:
         return [annotation] if issubclass(annotation, BaseModel) else []
-    return [model for inner in get_args(annotation) for model in _models_in(inner)]
+    inner = get_args(annotation)
+    meant = [one.meant_by(raw) for one in inner if isinstance(one, OneOf)]
+    return [m for m in meant if m] or [model for part in inner for model in _models_in(part, raw)]

@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 from pydantic import BaseModel, ValidationError
 
 from gossiprec.errors import GossipRecError, ScenarioError
+from gossiprec.member_options import options_class
 from gossiprec.options import NoOptions, Options
 from gossiprec.registry import Registry
 from gossiprec.scenario.cross_checks import check_sections
@@ -18,7 +19,7 @@ from gossiprec.scenario.layers import with_preset
 from gossiprec.scenario.model import FIXED, Choice, DatasetChoice, Identity, PolicyChoice, Scenario
 from gossiprec.scenario.overrides import Override, apply_overrides, parse_overrides
 from gossiprec.scenario.problems import KeyPath, Problems, SourceMap, shown
-from gossiprec.scenario.registries import Registries, options_class
+from gossiprec.scenario.registries import Registries
 from gossiprec.scenario.source import Layer, read_file, read_mapping
 
 C = TypeVar("C", bound=Choice)

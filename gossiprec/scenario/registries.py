@@ -7,33 +7,47 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, cast
 
-from gossiprec.options import NoOptions, Options
+from gossiprec.errors import ScenarioError, suggestion
 from gossiprec.registry import Registry
 
-
-def _installed(module: str, name: str) -> Callable[[], Registry[Any]]:
-    """Return a function that imports a registry when it is first wanted."""
-    return lambda: cast("Registry[Any]", getattr(importlib.import_module(module), name))
-
-
-@dataclass(frozen=True)
-class Registries:
-    """One registry for each kind; those of gossiprec unless a test brings its own."""
-
-    datasets: Registry[Any] = field(default_factory=_installed("gossiprec.data", "DATASETS"))
-    splits: Registry[Any] = field(default_factory=_installed("gossiprec.data", "SPLITS"))
-    models: Registry[Any] = field(default_factory=_installed("gossiprec.models", "MODELS"))
-    protocols: Registry[Any] = field(default_factory=_installed("gossiprec.protocols", "PROTOCOLS"))
-    attacks: Registry[Any] = field(default_factory=_installed("gossiprec.attacks", "ATTACKS"))
-    policies: Registry[Any] = field(default_factory=_installed("gossiprec.policies", "POLICIES"))
+KINDS = {
+    "datasets": "gossiprec.data:DATASETS",
+    "splits": "gossiprec.data:SPLITS",
+    "models": "gossiprec.models:MODELS",
+    "protocols": "gossiprec.protocols:PROTOCOLS",
+    "samplings": "gossiprec.overlay:SAMPLINGS",
+    "topologies": "topologies:FAMILIES",
+    "policies": "gossiprec.policies:POLICIES",
+    "attacks": "gossiprec.attacks:ATTACKS",
+}
+"""Where the registry of each kind is; a kind is called like its registry's group."""
 
 
-def options_class(registry: Registry[Any], name: str) -> type[Options]:
-    """Return the option set of a registered thing; a thing that declares none takes no options.
+def registry_of(kind: str) -> Registry[Any]:
+    """Return the registry of a kind, imported when it is first wanted.
 
     Raises
     ------
     ScenarioError
-        If no such thing is registered; the message names the near ones.
+        If there is no such kind; the message names the near one.
     """
-    return cast("type[Options]", getattr(registry[name], "Options", NoOptions))
+    if kind not in KINDS:
+        raise ScenarioError(f"unknown kind {kind!r}; known: {', '.join(KINDS)}{suggestion(kind, KINDS)}")
+    module, _, name = KINDS[kind].partition(":")
+    return cast("Registry[Any]", getattr(importlib.import_module(module), name))
+
+
+def _installed(kind: str) -> Callable[[], Registry[Any]]:
+    return lambda: registry_of(kind)
+
+
+@dataclass(frozen=True)
+class Registries:
+    """One registry for each kind that has a section; those of gossiprec unless a test brings its own."""
+
+    datasets: Registry[Any] = field(default_factory=_installed("datasets"))
+    splits: Registry[Any] = field(default_factory=_installed("splits"))
+    models: Registry[Any] = field(default_factory=_installed("models"))
+    protocols: Registry[Any] = field(default_factory=_installed("protocols"))
+    attacks: Registry[Any] = field(default_factory=_installed("attacks"))
+    policies: Registry[Any] = field(default_factory=_installed("policies"))

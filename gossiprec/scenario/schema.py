@@ -8,11 +8,12 @@ from typing import Any
 from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
+from gossiprec.member_options import options_class
 from gossiprec.options import Options
 from gossiprec.registry import Registry
 from gossiprec.scenario.layers import preset_names
 from gossiprec.scenario.model import FIXED, Choice, DatasetChoice, Identity, PolicyChoice
-from gossiprec.scenario.registries import Registries, options_class
+from gossiprec.scenario.registries import Registries
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
@@ -34,11 +35,15 @@ def json_schema(registries: Registries | None = None) -> dict[str, Any]:
         "policy": (things.policies, PolicyChoice),
         "observer": (things.attacks, Choice),
     }
-    members = {(kind, name): options_class(reg, name) for kind, (reg, _) in kinds.items() for name in reg}
+    members = {
+        (kind, name): options_class(registry, name)
+        for kind, (registry, _) in kinds.items()
+        for name, _ in registry.members()
+    }
     schemas = _Schemas([*members.values(), *FIXED.values(), DatasetChoice, PolicyChoice, Identity])
     for (kind, name), options in members.items():
         schemas.add_member(kind, name, options, kinds[kind][1])
-    one_of = {kind: schemas.one_of(kind, list(registry)) for kind, (registry, _) in kinds.items()}
+    one_of = {kind: schemas.one_of(kind, [name for of, name in members if of == kind]) for kind in kinds}
     whole = {
         "$schema": DIALECT,
         "title": "gossiprec scenario",

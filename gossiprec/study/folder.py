@@ -15,6 +15,7 @@ from gossiprec.errors import GossipRecError, LogError
 from gossiprec.eventlog import open_run
 from gossiprec.eventlog.atomic_write import replace_file, writing
 from gossiprec.eventlog.folder_lock import LOCK, only_writer
+from gossiprec.plugins import code_with
 from gossiprec.study.deduplication import Simulation
 
 SPEC, MARK, RUNS = "study.yaml", "study.json", "runs"
@@ -72,13 +73,14 @@ class StudyFolder:
         return self.runs / simulation.hash
 
     def finished(self, simulation: Simulation) -> str | None:
-        """Return the code version of a simulation that is finished; None if there is none that is."""
+        """Return the code version of a simulation that is finished, with plug-ins; None if there is none that is."""
         try:
             run = open_run(self.run(simulation))
             complete = run.manifest.get("status") == "complete" and run.summary is not None
         except GossipRecError:
             return None
-        return str(run.manifest.get("code", "unknown")) if complete else None
+        code = str(run.manifest.get("code", "unknown"))
+        return code_with(run.manifest.get("plugins", {}), code) if complete else None
 
     def summary(self, simulation: Simulation) -> dict[str, Any]:
         """Return the summary of a finished simulation."""

@@ -10,6 +10,7 @@ from pydantic.fields import FieldInfo
 
 from gossiprec.options import Options
 from gossiprec.scenario.model import Choice, Scenario
+from gossiprec.scenario.plugins import plugins_of
 
 NO_MATTER = ("name", "plots", "checkpoint")
 """Keys of a scenario that change no number."""
@@ -25,7 +26,7 @@ def identity(scenario: Scenario) -> dict[str, Any]:
     -----
     Values equal to their defaults are left out: a new key with a default leaves the hashes of old scenarios as they
     are. A default that changes goes unseen here; it changes the code version. Observers are put in order, because
-    their order decides nothing.
+    their order decides nothing. A plug-in counts with its distribution and version.
     """
     told: dict[str, Any] = {"seed": scenario.seed}
     for key in type(scenario).model_fields:
@@ -39,6 +40,7 @@ def identity(scenario: Scenario) -> dict[str, Any]:
         else:
             told[key] = value
     told["observers"] = sorted(told["observers"], key=canonical)
+    told["plugins"] = {name: about["version"] for name, about in plugins_of(scenario).items()}
     return {key: value for key, value in told.items() if value not in ({}, [])}
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from gossiprec.errors import LogError
 from gossiprec.eventlog.manifest import utc_now
+from gossiprec.scenario.plugins import code_of
 from gossiprec.study.deduplication import Simulation, keys_of
 from gossiprec.study.folder import StudyFolder
 from gossiprec.study.plan import Plan, Variant
@@ -113,7 +114,7 @@ class Record:
         about = {**variant.labels, "seed": variant.seed, "run": simulation.hash}
         if simulation.hash in self.outcome.failed:
             none = {"measure": None, **NO_ATTACK, "value": None}
-            return [{**about, **none, "status": "failed", "code": code_version()}]
+            return [{**about, **none, "status": "failed", "code": code_of(simulation.scenario)}]
         if simulation.hash not in self.codes:
             return []
         if variant.hash not in self._rows:

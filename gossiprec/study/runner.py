@@ -8,6 +8,7 @@ from typing import Any, Literal, Protocol
 
 from gossiprec.errors import LogError
 from gossiprec.scenario.model import Scenario
+from gossiprec.scenario.plugins import code_of, plugins_of
 from gossiprec.study.deduplication import Simulation
 from gossiprec.study.folder import StudyFolder
 from gossiprec.study.identity import hash_of
@@ -69,12 +70,14 @@ class StudyRunner:
             If there are runs of another code version and nothing is said about them.
         """
         found = {s.hash: self.folder.finished(s) for s in self.plan.simulations}
-        others = {hash_: code for hash_, code in found.items() if code not in (None, code_version())}
+        ours = {s.hash: code_of(s.scenario) for s in self.plan.simulations}
+        others = {hash_: code for hash_, code in found.items() if code not in (None, ours[hash_])}
         if others and other_code == "refuse":
             versions = ", ".join(sorted({str(code) for code in others.values()}))
+            here = ", ".join(sorted({ours[hash_] for hash_ in others}))
             raise LogError(
                 f"{self.folder.path} holds {len(others)} of {len(found)} runs made by the code version {versions}, and "
-                f"this is {code_version()}; give --again to run them again, --keep to use them as they are "
+                f"this is {here}; give --again to run them again, --keep to use them as they are "
                 "(the column code of the table tells which), or another --out"
             )
         for hash_, code in found.items():
@@ -129,6 +132,7 @@ class StudyRunner:
             path=str(self.folder.run(simulation).absolute()),
             signature=signature(simulation.scenario),
             code=code_version(),
+            plugins=plugins_of(simulation.scenario),
         )
 
     def _note(self, done: Done, watching: Watching) -> list[Simulation]:
@@ -141,7 +145,7 @@ class StudyRunner:
             self.outcome.failed[done.hash] = done
         else:
             self.outcome.made += 1
-            self.record.finish(done.hash, code_version())
+            self.record.finish(done.hash, code_of(simulation.scenario))
         watching.ended(done, self.record.labels(done.hash)[0], self.record.headline(done.hash))
         return []
 
@@ -152,8 +156,9 @@ class StudyRunner:
         self.record.serve_apart(parts)
         todo = []
         for part in parts:
-            if self.folder.finished(part) == code_version():
-                self.record.finish(part.hash, code_version())
+            code = code_of(part.scenario)
+            if self.folder.finished(part) == code:
+                self.record.finish(part.hash, code)
                 self.outcome.kept += 1
             else:
                 todo.append(part)

@@ -6,11 +6,12 @@ import os
 import shutil
 import time
 import traceback
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gossiprec.errors import GossipRecError, ResourceError
+from gossiprec.plugins import Plugins, check_installed, code_with
 from gossiprec.version import code_version
 
 if TYPE_CHECKING:
@@ -37,7 +38,9 @@ class Task:
     signature : str
         Tasks with the same one compile the same kernels.
     code : str
-        The version of the code that is to carry it out.
+        The version of the code that is to carry it out, and
+    plugins : dict
+        the plug-ins.
     """
 
     hash: str
@@ -45,6 +48,7 @@ class Task:
     path: str
     signature: str
     code: str
+    plugins: Plugins = field(default_factory=dict)
 
     def with_threads(self, threads: int) -> dict[str, Any]:
         """Return the scenario on this many threads; without pictures, which the study draws."""
@@ -91,16 +95,25 @@ def _check_code(task: Task) -> None:
             f"this worker has the code version {code_version()}, the study {task.code}; install the same gossiprec on "
             "all machines and restart their workers"
         )
+    check_installed(task.plugins, "the study uses", ResourceError)
 
 
 def _simulate(task: Task, threads: int, progress: Progress | None, load: Load | None) -> None:
     from gossiprec.emulation import simulate
     from gossiprec.scenario import load_scenario
+    from gossiprec.scenario.plugins import plugins_of
 
+    scenario = load_scenario(task.with_threads(threads))
+    here = plugins_of(scenario)
+    if here != task.plugins:
+        raise ResourceError(
+            f"this worker has the code version {code_with(here)}, the study {code_with(task.plugins)}; install the "
+            "same plug-ins on all machines and restart their workers"
+        )
     path = Path(task.path)
     if path.exists():
         shutil.rmtree(path)  # an attempt that did not end: its worker was killed
-    run = simulate(load_scenario(task.with_threads(threads)), out=path, progress=progress, load=load)
+    run = simulate(scenario, out=path, progress=progress, load=load)
     if run.manifest["status"] != "complete":
         raise ResourceError(f"the run ended as {run.manifest['status']}")
 

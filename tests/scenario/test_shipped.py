@@ -13,9 +13,9 @@ import yaml
 from click.testing import CliRunner
 
 from gossiprec.cli.scenario import scenario as command
+from gossiprec.member_options import options_class
 from gossiprec.scenario import Registries, json_schema, load_scenario
 from gossiprec.scenario.model import Choice, DatasetChoice, PolicyChoice
-from gossiprec.scenario.registries import options_class
 
 ROOT = Path(__file__).resolve().parents[2]
 SHIPPED = sorted((ROOT / "scenarios").glob("*.yaml"))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import re
 import signal
 import socket
 import threading
@@ -94,6 +95,27 @@ def test_a_failed_run_out_of_reach_sends_its_problem_and_no_files(tmp_path):
     returned = perform_away(task, 1, str(tmp_path), str(tmp_path / "no-such-token"))
     assert "install the same gossiprec" in returned.done.problem
     assert returned.files == {}
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        (
+            "no-such-thing",
+            "the study uses plug-ins that are not installed here; install them: pip install no-such-thing==7",
+        ),
+        (
+            "pytest",
+            r"this worker has the code version \w+, the study \w+ \+ pytest 7 \(abc\); install the same plug-ins",
+        ),
+    ],
+)
+def test_a_worker_without_the_study_s_plug_in_says_so(tmp_path, name, message):
+    task = replace(a_task(tmp_path), plugins={name: {"version": "7", "code": "abc"}})
+    returned = perform_away(task, 1, str(tmp_path), str(tmp_path / "no-such-token"))
+
+    assert re.match(message, returned.done.problem)
+    assert not returned.done.trace
 
 
 def test_missing_ray_says_how_to_install_it(monkeypatch):

@@ -15,8 +15,10 @@ from gossiprec.errors import LogError
 from gossiprec.eventlog import Run, layout, open_run
 from gossiprec.eventlog.manifest import new_manifest
 from gossiprec.eventlog.reader import Columns
+from gossiprec.plugins import Plugins, check_installed, versions
 from gossiprec.scenario import load_scenario
 from gossiprec.scenario.checkpoint import Checkpoint
+from gossiprec.scenario.plugins import plugins_of
 
 TABLES = (layout.METRICS, layout.ATTACKS)
 
@@ -70,7 +72,7 @@ def replay(
     Raises
     ------
     LogError
-        If the run is still going on, or has nothing that could be compared.
+        If the run is still going on, has nothing that could be compared, or uses a plug-in that is missing.
     GossipRecError
         As in :func:`gossiprec.simulate`.
     """
@@ -81,6 +83,7 @@ def replay(
         raise LogError(
             f"{run.path} {reason}, so there is nothing to confirm yet; replay it when it has ended"
         )
+    check_installed(run.manifest.get("plugins", {}), f"the run {run.path} uses", LogError)
     scenario = load_scenario(run.path / layout.SCENARIO).with_(checkpoint=Checkpoint(minutes=None))
     if threads is not None:
         scenario = scenario.with_(executor=scenario.executor.model_copy(update={"threads": threads}))
@@ -89,7 +92,7 @@ def replay(
     with tempfile.TemporaryDirectory(prefix="gossiprec-replay-") as folder:
         again = simulate(scenario, out=Path(folder) / "run", progress=stop)
         difference = _log_difference(run, again, whole) or _table_difference(run, again, whole)
-        return Replay(run.path, again.log.digest, difference, _elsewhere(run), upto)
+        return Replay(run.path, again.log.digest, difference, _elsewhere(run, plugins_of(scenario)), upto)
 
 
 class _Until:
@@ -179,10 +182,11 @@ def _lines(path: Path) -> list[str]:
     return text[: text.rfind("\n") + 1].splitlines()
 
 
-def _elsewhere(run: Run) -> tuple[str, ...]:
+def _elsewhere(run: Run, plugins: Plugins) -> tuple[str, ...]:
     """Return what decides a run's numbers and is not as it was when the run began."""
     then, now = run.manifest, new_manifest(0)
-    packages = sorted({*then.get("packages", {}), *now["packages"]})
     pairs = [(name, then.get(name), now[name]) for name in ("code", "platform", "python")]
-    pairs += [(name, then.get("packages", {}).get(name), now["packages"].get(name)) for name in packages]
+    theirs = versions(then.get("plugins", {})), versions(plugins)
+    for before, after in ((then.get("packages", {}), now["packages"]), theirs):
+        pairs += [(name, before.get(name), after.get(name)) for name in sorted({*before, *after})]
     return tuple(f"{name} was {before}, is {after}" for name, before, after in pairs if before != after)

@@ -19,8 +19,9 @@ from gossiprec.eventlog.checkpoint_folder import CheckpointFolder
 from gossiprec.eventlog.checkpoints import Stamp, read_checkpoint, read_stamp
 from gossiprec.eventlog.lock import RunLock
 from gossiprec.eventlog.rundir import scenario_hash
+from gossiprec.plugins import check_installed
 from gossiprec.scenario import Scenario, load_scenario
-from gossiprec.version import code_version
+from gossiprec.scenario.plugins import code_of
 
 
 def resume(
@@ -54,8 +55,8 @@ def resume(
     Raises
     ------
     LogError
-        If there is no checkpoint to go on from, it is of another version of the code or of another scenario, or the run
-        is being written by a living process.
+        If there is no checkpoint to go on from, it is of another version of the code or a plug-in, or of another
+        scenario, a plug-in is missing, or the run is being written by a living process.
     GossipRecError
         As in :func:`gossiprec.simulate`.
     """
@@ -63,6 +64,7 @@ def resume(
     run = open_run(path)
     if run.manifest["status"] == "complete":
         return run
+    check_installed(run.manifest.get("plugins", {}), f"the run {run.path} uses", LogError)
     folder = CheckpointFolder(run.path)
     lock = RunLock(run.path / layout.EVENTS)
     found: _Reopened | None = None
@@ -119,15 +121,15 @@ def _reopened(
     NoCheckpointError
         If there is none.
     """
-    run, damage = folder.path.parent, []
+    run, code, damage = folder.path.parent, code_of(scenario), []
     prepared: Prepared | None = None
     for checkpoint in folder.newest_first():
         try:
-            _check_stamp(read_stamp(checkpoint), run, force=force)
+            _check_stamp(read_stamp(checkpoint), run, code, force=force)
             prepared = prepared or prepare(scenario, say)
             say.phase(f"reading checkpoint {checkpoint.name}")
             stamp, state = read_checkpoint(checkpoint, limit_bytes=available_bytes())
-            directory = RunDirectory.reopened(run, stamp, lock)
+            directory = RunDirectory.reopened(run, stamp, lock, code)
         except OtherRunError:
             raise
         except LogError as error:
@@ -147,16 +149,15 @@ class OtherRunError(NoCheckpointError):
     """A checkpoint is not of this scenario, or not of this code."""
 
 
-def _check_stamp(stamp: Stamp, run: Path, *, force: bool) -> None:
+def _check_stamp(stamp: Stamp, run: Path, code: str, *, force: bool) -> None:
     again = f"run it again from the start with: gossiprec resume {run} --from-start"
     if stamp.scenario != scenario_hash(run):
         raise OtherRunError(
             f"{run / layout.SCENARIO} has been changed since the run began, so its checkpoints do not fit; undo the "
             f"change, or, as it is now, {again}"
         )
-    if stamp.code != code_version() and not force:
+    if stamp.code != code and not force:
         raise OtherRunError(
-            f"the checkpoint is of code version {stamp.code}, this is {code_version()}: the result might be neither's; "
-            "resume with the gossiprec that began the run, give --force to go on all the same, or "
-            f"{again}"
+            f"the checkpoint is of code version {stamp.code}, this is {code}: the result might be neither's; install "
+            f"again what began the run, give --force to go on all the same, or {again}"
         )

@@ -15,6 +15,7 @@ from gossiprec.emulation.run.running import Running, carried_out
 from gossiprec.eventlog import Run, RunDirectory
 from gossiprec.eventlog.rundir import check_free
 from gossiprec.scenario import Scenario, load_scenario
+from gossiprec.scenario.plugins import plugins_of
 
 
 def simulate(
@@ -66,6 +67,7 @@ def simulate(
         scenario=scenario.resolved(),
         seed=scenario.seed,
         sizes={} if view_size is None else {"view_size": view_size},
+        plugins=plugins_of(scenario),
         overwrite=overwrite,
     )
     return carried_out(lambda: Running(prepared, directory, say, begin), directory)

@@ -1,0 +1,75 @@
+"""``gossiprec list``: everything that a scenario can name, ours and that of plug-ins, with options and origin."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import click
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from gossiprec.scenario.listing import Member, Option
+
+    Told: TypeAlias = tuple[dict[str, Any], Iterable[str]]
+    """What is printed as JSON, and as text."""
+
+
+@click.command()
+@click.argument("kind", required=False)
+@click.argument("name", required=False)
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def list(kind: str | None, name: str | None, as_json: bool) -> None:
+    """List the kinds of things that a scenario can name, those of one KIND, or the options of one.
+
+    \b
+    gossiprec list
+    gossiprec list models
+    gossiprec list models gmf
+
+    Things come with gossiprec or from plug-ins: any installed package with entry points for them.
+    """  # noqa: D301
+    found, lines = _kinds() if kind is None else _members(kind) if name is None else _member(kind, name)
+    click.echo(json.dumps(found, indent=2) if as_json else "\n".join(lines))
+
+
+def _kinds() -> Told:
+    from gossiprec.scenario.registries import KINDS, registry_of
+
+    known = {kind: [*registry_of(kind)] for kind in KINDS}
+    return known, (f"{kind:12} {len(names):3}  {', '.join(names)}" for kind, names in known.items())
+
+
+def _members(kind: str) -> Told:
+    from gossiprec.scenario.listing import members
+
+    found = members(kind)
+    return {member.name: asdict(member) for member in found}, table(found)
+
+
+def _member(kind: str, name: str) -> Told:
+    from gossiprec.scenario.listing import member, options_of
+
+    options, about = options_of(kind, name), member(kind, name)
+    told = {"kind": kind, **asdict(about), "options": [asdict(option) for option in options]}
+    return told, _page(about, options)
+
+
+def table(members: Iterable[Member]) -> Iterator[str]:
+    """Yield a line for each member."""
+    rows = [(m.name, m.origin, f"broken: {m.problem}" if m.problem else m.summary) for m in members]
+    widths = [max((len(row[column]) for row in rows), default=0) for column in (0, 1)]
+    yield from (f"{name:{widths[0]}}  {origin:{widths[1]}}  {said}" for name, origin, said in rows)
+
+
+def _page(member: Member, options: Iterable[Option]) -> Iterator[str]:
+    yield f"{member.name} ({member.origin})"
+    yield f"  {member.summary}"
+    for option in options:
+        yield ""
+        ends = "required" if option.required else json.dumps(option.default)
+        yield f"  {option.key:20} {option.type}  [{ends}]"
+        if option.description:
+            yield f"  {'':20} {option.description}"

@@ -1,0 +1,34 @@
+"""The plug-ins that a scenario uses."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from gossiprec.member_options import named_in
+from gossiprec.plugins import Plugins, code_with, used
+from gossiprec.registry import Registry
+from gossiprec.scenario.model import Scenario
+from gossiprec.scenario.registries import Registries
+
+
+def plugins_of(scenario: Scenario) -> Plugins:
+    """Return the distributions that bring what a scenario names, without gossiprec."""
+    points = (registry.entry_point(name) for registry, name in _named(scenario))
+    return used(point for point in points if point is not None)
+
+
+def code_of(scenario: Scenario) -> str:
+    """Return the version of all code that a run of a scenario takes, as :func:`gossiprec.plugins.code_with`."""
+    return code_with(plugins_of(scenario))
+
+
+def _named(scenario: Scenario) -> Iterator[tuple[Registry[Any], str]]:
+    things = Registries()
+    yield things.datasets, scenario.dataset.name
+    yield things.splits, scenario.dataset.split.name
+    yield things.models, scenario.model.name
+    yield things.protocols, scenario.protocol.name
+    yield from ((things.policies, choice.name) for choice in scenario.policies)
+    yield from ((things.attacks, choice.name) for choice in scenario.observers)
+    yield from named_in(scenario)

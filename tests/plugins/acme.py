@@ -1,0 +1,118 @@
+"""A plug-in with a member of each kind: ours under other names, so that a run must come to the same numbers."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from fake_distributions import install
+
+from tests.emulation.tiny_runs import tiny
+
+ROOT = Path(__file__).resolve().parents[2]
+
+THINGS = """
+    from typing import Literal
+
+    from gossiprec.attacks import ATTACKS
+    from gossiprec.attacks.cda import CDA
+    from gossiprec.data import DATASETS, SPLITS
+    from gossiprec.data.leave_last_k import LeaveLastK
+    from gossiprec.data.synthetic import Synthetic
+    from gossiprec.models import MODELS
+    from gossiprec.models.gmf import GMF
+    from gossiprec.overlay import SAMPLINGS
+    from gossiprec.overlay.cyclon import Cyclon, CyclonOptions
+    from gossiprec.policies import POLICIES
+    from gossiprec.policies.share_less import ShareLess
+    from gossiprec.protocols import PROTOCOLS
+    from gossiprec.protocols.rand_gossip import RandGossip
+
+    DATASETS.register("acme-data")(type("AcmeData", (Synthetic,), {"__doc__": "Data of Acme."}))
+    SPLITS.register("acme-split")(type("AcmeSplit", (LeaveLastK,), {}))
+    MODELS.register("acme-model")(type("AcmeModel", (GMF,), {}))
+    PROTOCOLS.register("acme-protocol")(type("AcmeProtocol", (RandGossip,), {}))
+    POLICIES.register("acme-policy")(type("AcmePolicy", (ShareLess,), {}))
+    ATTACKS.register("acme-attack")(type("AcmeAttack", (CDA,), {}))
+
+
+    class TideOptions(CyclonOptions):
+        "Comes and goes."
+
+        sampling: Literal["acme-tide"]
+
+
+    @SAMPLINGS.register("acme-tide")
+    class Tide(Cyclon):
+        "Comes and goes."
+
+        Options = TideOptions
+"""
+CAVES = """
+    import networkx as nx
+    from gossiprec.graphs.registry import Option, family
+
+
+    @family("acme-caves", size=Option(int, "nodes of a cave", 3, least=2))
+    def caves(n: int, size: int):
+        "Return cliques on a ring."
+        return nx.connected_caveman_graph(n // size, size)
+"""
+KINDS = ("data", "split", "model", "protocol", "policy", "attack", "tide")
+GROUPS = ("datasets", "splits", "models", "protocols", "policies", "attacks", "samplings")
+
+
+def install_acme(site, version="1.0", more=""):
+    """Install the plug-in; `more` is written below its source."""
+    points = {
+        f"gossiprec.{group}": {f"acme-{kind}": "acme_things"}
+        for group, kind in zip(GROUPS, KINDS, strict=True)
+    }
+    points["gossiprec.topologies"] = {"acme-caves": "acme_caves"}
+    install(site, "acme-recs", version, points, acme_things=THINGS + more, acme_caves=CAVES)
+
+
+def uninstall_acme(site):
+    """Remove the metadata of the plug-in, and with them the plug-in."""
+    (about,) = site.glob("acme_recs-*.dist-info")
+    about.rename(site / "removed")
+
+
+def as_acme(scenario):
+    """Return a scenario in which everything goes by the plug-in's names."""
+    names = {
+        "synthetic": "acme-data", "leave_last_k": "acme-split", "gmf": "acme-model", "rand-gossip": "acme-protocol",
+        "share-less": "acme-policy", "cda": "acme-attack", "cyclon": "acme-tide",
+    }  # fmt: skip
+    if isinstance(scenario, dict):
+        return {key: as_acme(value) for key, value in scenario.items()}
+    if isinstance(scenario, list):
+        return [as_acme(value) for value in scenario]
+    return names.get(scenario, scenario) if isinstance(scenario, str) else scenario
+
+
+def exchanging(**sections):
+    """Return a tiny scenario that names something of every kind."""
+    view = {"sampling": "cyclon", "size": 4, "shuffle": 2}
+    protocol = {"name": "rand-gossip", "fanout": 3, "view": view, "wakes": 6}
+    return tiny(protocol=protocol, policies=[{"name": "share-less", "nodes": {"fraction": 0.5}}], **sections)
+
+
+def python(site, *arguments, cwd=None):
+    """Run Python in a process of its own that sees the plug-ins in `site`."""
+    return subprocess.run(
+        [sys.executable, *map(str, arguments)],
+        cwd=cwd,
+        env={**os.environ, "PYTHONPATH": f"{ROOT}{os.pathsep}{site}", "COLUMNS": "100"},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+
+
+def gossiprec(site, *arguments):
+    """Run the command line in a process of its own that sees the plug-ins in `site`."""
+    return python(site, "-m", "gossiprec", *arguments)

@@ -1,0 +1,215 @@
+"""Plug-ins from the command line: in runs, in the workers of studies, when a run is resumed or replayed."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+import yaml
+from acme import as_acme, exchanging, gossiprec, install_acme, python, uninstall_acme
+from fake_distributions import install
+
+EARLY = """
+import sys
+from pathlib import Path
+from tests.emulation.ended_early import ended_early, often
+ended_early(Path(sys.argv[1]), often(model={"name": "acme-model", "dim": 4}))
+"""
+CHANGED = "\n    CHANGED = True\n"
+SMOKE = Path(__file__).resolve().parents[2] / "scenarios" / "smoke.yaml"
+
+
+@pytest.fixture
+def site(tmp_path):
+    """A folder on the path of a process with a plug-in that works, and one that does not."""
+    folder = tmp_path / "site"
+    folder.mkdir()
+    install(
+        folder,
+        "acme-wreck",
+        "0.1",
+        {"gossiprec.models": {"wreck": "wreck"}},
+        wreck="import nothing_of_the_kind",
+    )
+    install_acme(folder)
+    return folder
+
+
+def written(folder, scenario, name="scenario.yaml"):
+    path = folder / name
+    path.write_text(yaml.safe_dump(scenario))
+    return path
+
+
+def succeeded(ran):
+    assert ran.returncode == 0, ran.stderr
+    return ran.stdout
+
+
+def refused(ran):
+    """Return the message of a command that was refused."""
+    assert (ran.returncode, ran.stdout) == (2, "")
+    assert "Traceback" not in ran.stderr
+    return ran.stderr
+
+
+def manifest(run):
+    return json.loads((run / "manifest.json").read_text())
+
+
+def test_a_run_of_a_plug_in_s_things_has_the_numbers_of_the_same_things_of_ours(site, tmp_path):
+    for name, scenario in (("ours", exchanging()), ("theirs", as_acme(exchanging()))):
+        succeeded(gossiprec(site, "simulate", written(tmp_path, scenario), "--out", tmp_path / name))
+    ours, theirs = tmp_path / "ours", tmp_path / "theirs"
+
+    for table in ("metrics.csv", "attacks.csv", "adversaries.npz"):
+        assert (theirs / table).read_bytes() == (ours / table).read_bytes()
+    assert manifest(ours)["plugins"] == {}
+    (about,) = manifest(theirs)["plugins"].items()
+    assert about[0] == "acme-recs"
+    assert about[1]["version"] == "1.0"
+    assert len(about[1]["code"]) == 16
+
+
+def test_a_graph_family_of_a_plug_in_can_be_named_and_drawn(site, tmp_path):
+    view = {"graph": {"family": "acme-caves", "size": 4}}
+    scenario = exchanging()
+    scenario["protocol"] |= {"fanout": 3, "view": view}
+    succeeded(gossiprec(site, "simulate", written(tmp_path, scenario), "--out", tmp_path / "run"))
+    assert list(manifest(tmp_path / "run")["plugins"]) == ["acme-recs"]
+
+    inspected = gossiprec(site, "topology", "inspect", "acme-caves:size=4", "--nodes", 12, "--json")
+    (facts,) = json.loads(succeeded(inspected))
+    assert facts["links"] == 18
+    assert "acme-caves" in succeeded(gossiprec(site, "topology", "list"))
+
+
+def test_a_broken_plug_in_is_told_where_it_is_named_and_troubles_nobody_else(site, tmp_path):
+    broken = written(tmp_path, exchanging(model={"name": "wreck"}))
+    message = refused(gossiprec(site, "scenario", "check", broken))
+    assert "scenario.yaml:" in message
+    assert "model.name: model 'wreck' is of the plug-in acme-wreck 0.1, which cannot be imported" in message
+    assert "No module named 'nothing_of_the_kind'" in message
+
+    assert ": ok (" in succeeded(gossiprec(site, "scenario", "check", SMOKE))
+    schema = json.loads(succeeded(gossiprec(site, "scenario", "schema")))
+    assert {"model.acme-model", "model.gmf"} <= set(schema["$defs"])
+    assert "model.wreck" not in schema["$defs"]
+
+
+def test_list_tells_what_plug_ins_bring_and_what_is_broken(site):
+    models = json.loads(succeeded(gossiprec(site, "list", "models", "--json")))
+    assert [(m["name"], m["origin"]) for m in models.values()] == [
+        ("acme-model", "acme-recs 1.0"), ("gmf", "gossiprec"), ("prme-g", "gossiprec"), ("wreck", "acme-wreck 0.1"),
+    ]  # fmt: skip
+    assert "cannot be imported (ModuleNotFoundError" in models["wreck"]["problem"]
+
+    install(site, "acme-thief", "2", {"gossiprec.datasets": {"file": "thief"}}, thief="")
+    said = succeeded(gossiprec(site, "data", "list")).splitlines()
+    assert "  acme-data           acme-recs 1.0  Data of Acme." in said
+    (stolen,) = [line for line in said if line.startswith("  file ")]
+    assert "broken: the dataset 'file' is claimed by gossiprec" in stolen
+    assert "and acme-thief 2;" in stolen
+
+    assert "acme-caves (acme-recs 1.0)\n  cliques on a ring." in succeeded(
+        gossiprec(site, "list", "topologies", "acme-caves")
+    )
+    assert "cannot be imported" in refused(gossiprec(site, "list", "models", "wreck"))
+
+
+def test_help_and_runs_of_our_own_things_import_no_plug_in(site, tmp_path):
+    install(
+        site, "acme-noise", "1", {"gossiprec.models": {"noise": "noise"}}, noise="print('I was imported')"
+    )
+    script = "import sys; from gossiprec.cli.main import exit_code; sys.exit(exit_code(sys.argv[1:]))"
+
+    for arguments in (
+        ["--help"],
+        ["scenario", "check", written(tmp_path, exchanging())],
+        ["scenario", "check", SMOKE],
+    ):
+        assert "I was imported" not in succeeded(python(site, "-c", script, *arguments))
+    asked = gossiprec(site, "scenario", "check", written(tmp_path, exchanging(model={"name": "noise"})))
+    assert "I was imported" in asked.stdout
+
+
+def test_a_misspelt_name_is_answered_with_a_plug_in_s(site, tmp_path):
+    message = refused(
+        gossiprec(site, "scenario", "check", written(tmp_path, exchanging(model={"name": "acme-modell"})))
+    )
+    assert "known: acme-model, gmf, prme-g, wreck; did you mean 'acme-model'?" in message
+
+
+@pytest.fixture(scope="module")
+def ended_early(tmp_path_factory):
+    """A run with the plug-in that ended before it was complete, with checkpoints."""
+    folder = tmp_path_factory.mktemp("early")
+    install_acme(folder)
+    succeeded(python(folder, "-c", EARLY, folder / "run"))
+    return folder / "run"
+
+
+@pytest.fixture
+def early(ended_early, tmp_path):
+    return Path(shutil.copytree(ended_early, tmp_path / "run"))
+
+
+def test_a_run_is_resumed_with_the_plug_in_that_began_it(site, early):
+    succeeded(gossiprec(site, "resume", early, "-q"))
+    assert manifest(early)["status"] == "complete"
+    assert manifest(early)["resumed"][0]["code"].partition(" + ")[2].startswith("acme-recs 1.0 (")
+
+
+def test_another_version_of_a_plug_in_is_refused_unless_forced(site, early):
+    for version, more in (("1.1", ""), ("1.0", CHANGED)):
+        install_acme(site, version, more)
+        message = refused(gossiprec(site, "resume", early, "-q"))
+        assert " + acme-recs 1.0 (" in message
+        assert f", this is {manifest(early)['code']} + acme-recs {version} (" in message
+        assert "give --force" in message
+        assert "--from-start" in message
+
+    succeeded(gossiprec(site, "resume", early, "-q", "--force"))
+    assert manifest(early)["status"] == "complete"
+
+
+@pytest.mark.parametrize("command", ["resume", "replay"])
+def test_a_plug_in_that_is_missing_is_named_with_what_to_install(site, early, command):
+    uninstall_acme(site)
+
+    message = refused(gossiprec(site, command, early, "-q"))
+    assert (
+        f"the run {early} uses plug-ins that are not installed here; install them: pip install acme-recs==1.0"
+        in message
+    )
+
+
+def test_a_replay_says_that_the_plug_in_is_another(site, early):
+    install_acme(site, "1.1")
+
+    said = succeeded(gossiprec(site, "replay", early, "-q"))
+    assert "not as it was: acme-recs was 1.0 (" in said
+    assert ", is 1.1 (" in said
+    assert "confirmed" in said
+
+
+def test_the_workers_of_a_study_see_the_plug_in_and_its_version_is_part_of_what_a_run_is(site, tmp_path):
+    axes = {"fanout": {"key": "protocol.fanout", "values": [2]}}
+    study = {"name": "acme", "base": as_acme(exchanging()), "seeds": 1, "axes": axes}
+    out = tmp_path / "out"
+    command = ("study", written(tmp_path, study, "study.yaml"), "--out", out, "--jobs", 1, "-q")
+
+    succeeded(gossiprec(site, *command))
+    assert " + acme-recs 1.0 (" in (out / "table.csv").read_text()
+
+    install_acme(site, "1.1")
+    succeeded(gossiprec(site, *command))
+    versions = [manifest(run)["plugins"]["acme-recs"]["version"] for run in (out / "runs").iterdir()]
+    assert sorted(versions) == ["1.0", "1.1"]
+
+    install_acme(site, "1.1", CHANGED)
+    message = refused(gossiprec(site, *command))
+    assert "holds 1 of 1 runs made by the code version" in message
+    assert message.count(" + acme-recs 1.1 (") == 2
