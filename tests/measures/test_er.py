@@ -29,6 +29,6 @@ def test_it_agrees_with_lists_written_out():
         able = [u for u in range(30) if candidates[u, target]]
         lists = {
             u: sorted(np.flatnonzero(candidates[u]), key=lambda item: -scores[u, item])[:k] for u in able
-        }  # noqa: B023
+        }
         assert ratio == pytest.approx(np.mean([target in lists[u] for u in able]))
         assert 0 < ratio < 1
