@@ -1,49 +1,25 @@
-"""Recommendation quality when all the items a user has not seen are ranked.
+"""Where items stand when all the items that may be recommended to a user are ranked.
 
-Ties follow the rule of :mod:`gossiprec.measures.ranking`: against the relevant items. A user without relevant
-items gets NaN, so that an average over users leaves it out.
+Ties follow the rule of :mod:`gossiprec.measures.ranking`: against the relevant item, or the target, and so do
+scores that are not numbers wherever they stand; nobody is recommended an item without a score.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
 
-from gossiprec.arrays import F64, I64, Bools
-from gossiprec.measures.ranking import gains
-
-Mask = Bools
+from gossiprec.arrays import I32, I64, Bools
+from gossiprec.measures.base import NOTHING, NOWHERE, RelevantRanks
+from gossiprec.measures.top_k import top_k
 
 FEW = 50
 """Relevant items up to which looking through all scores for each is faster than sorting them."""
 
 
-@dataclass(frozen=True)
-class FullRanking:
-    """The quality of each user's whole list, cut at k.
-
-    Attributes
-    ----------
-    hit_ratio : ndarray of float64, shape (n_users,)
-        1.0 where at least one relevant item is among the first k.
-    recall : ndarray of float64, shape (n_users,)
-        Relevant items among the first k, over all relevant items. This is also the hit ratio "averaged over
-        test items, then users".
-    ndcg : ndarray of float64, shape (n_users,)
-        Discounted gain over that of the ideal list, which begins with ``min(k, n_relevant)`` hits.
-    f1 : ndarray of float64, shape (n_users,)
-        Harmonic mean of precision, ``hits / k``, and recall: ``2 hits / (k + n_relevant)``.
-    """
-
-    hit_ratio: F64
-    recall: F64
-    ndcg: F64
-    f1: F64
-
-
-def relevant_ranks(scores: npt.NDArray[np.floating], candidates: Mask, relevant: Mask) -> I64:
+def relevant_ranks(scores: npt.NDArray[np.floating], candidates: Bools, relevant: Bools) -> I64:
     """Rank the relevant items of one user among the candidates.
 
     Parameters
@@ -72,26 +48,54 @@ def relevant_ranks(scores: npt.NDArray[np.floating], candidates: Mask, relevant:
     return np.asarray(not_beaten + np.arange(own.size), dtype=np.int64)
 
 
-def full_ranking(
-    scores: npt.NDArray[np.floating], candidates: Mask, relevant: Mask, *, k: int
-) -> FullRanking:
-    """Measure the lists of a block of users.
+def side_by_side(lists: Sequence[I64]) -> RelevantRanks:
+    """Return the ranks of several lists as one array; lists without a relevant item are left out."""
+    known = [ranks for ranks in lists if ranks.size]
+    found = np.full((len(known), max(map(len, known), default=0)), NOWHERE, np.int32)
+    for row, ranks in zip(found, known, strict=True):
+        row[: ranks.size] = ranks
+    return RelevantRanks(found)
+
+
+def target_ranks(scores: npt.NDArray[np.floating], candidates: Bools, targets: I64) -> I32:
+    """Rank each target among the candidates of each user.
 
     Parameters
     ----------
     scores : ndarray, shape (n_users, n_items)
-    candidates, relevant : ndarray of bool, shape (n_users, n_items)
-        As in :func:`relevant_ranks`.
-    k : int
-        Length of the list that is shown.
+    candidates : ndarray of bool, shape (n_users, n_items)
+        The items with which a user has not interacted.
+    targets : ndarray of int64, shape (n_targets,)
+        Item ids.
+
+    Returns
+    -------
+    ndarray of int32, shape (n_users, n_targets)
+        0-based ranks; -1 where the target is no candidate.
     """
-    measured = np.full((4, len(scores)), np.nan)
-    ideal = np.concatenate([[0.0], np.cumsum(gains(np.arange(k)))])
-    for user in range(len(scores)):
-        ranks = relevant_ranks(scores[user], candidates[user], relevant[user])
-        if ranks.size:
-            hits = ranks[ranks < k]
-            best = ideal[min(k, ranks.size)]
-            f1 = 2 * hits.size / (k + ranks.size)
-            measured[:, user] = hits.size > 0, hits.size / ranks.size, gains(hits).sum() / best, f1
-    return FullRanking(*measured)
+    found = np.full((len(scores), len(targets)), NOTHING, np.int32)
+    for place, target in enumerate(targets.tolist()):
+        open_to = candidates[:, target]
+        not_beaten = candidates & ~(scores < scores[:, target, None])  # itself is among them
+        found[open_to, place] = np.count_nonzero(not_beaten[open_to], axis=1) - 1
+    return found
+
+
+def top_items(scores: npt.NDArray[np.floating], candidates: Bools, k: int) -> I32:
+    """Return the `k` candidates that each user scores highest, ties by lower id.
+
+    Parameters
+    ----------
+    scores : ndarray, shape (n_users, n_items)
+    candidates : ndarray of bool, shape (n_users, n_items)
+    k : int
+
+    Returns
+    -------
+    ndarray of int32, shape (n_users, k)
+        Best first; -1 where fewer than `k` candidates have a score.
+    """
+    known = np.where(candidates & ~np.isnan(scores), scores, -np.inf)
+    best = top_k(known, k)
+    ended = np.take_along_axis(known, best, axis=1) == -np.inf
+    return np.where(ended, NOTHING, best).astype(np.int32)

@@ -78,7 +78,7 @@ def user_means(values: F64, offsets: npt.NDArray[np.integer]) -> F64:
     return means
 
 
-def mean_over_users(per_user: F64) -> float:
-    """Average over the users that have a value (those with a test item); NaN when none has."""
-    known = per_user[~np.isnan(per_user)]
+def mean_of_known(values: F64) -> float:
+    """Average over those that have a value (users with a test item, targets with a user); NaN when none has."""
+    known = values[~np.isnan(values)]
     return float(known.mean()) if known.size else float("nan")

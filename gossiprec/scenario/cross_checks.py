@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from gossiprec.measures.metric import read_metric
 from gossiprec.scenario.model import Scenario
 from gossiprec.scenario.problems import KeyPath, Problems
-from gossiprec.scenario.sections import METRIC, ranks_all_items
 
 
 def check_sections(scenario: Scenario, problems: Problems) -> None:
@@ -77,10 +77,8 @@ def _oversized(plain: dict[str, Any], n_users: int, n_items: int) -> Iterator[tu
     if concurrency is not None and concurrency > n_users:
         clients = ("protocol", "aggregation", "concurrency")
         yield clients, f"found {concurrency}, but there are only {n_users} clients"
-    for index, metric in enumerate(plain["evaluate"]["metrics"]):
-        found = METRIC.fullmatch(metric)
-        if found and ranks_all_items(metric) and int(found[3]) >= n_items:
-            yield ("evaluate", "metrics", index), f"found {metric!r}, but there are only {n_items} items"
+    for path, message in _beyond_items(plain["evaluate"], n_items):
+        yield ("evaluate", *path), message
     for key in ("policies", "observers"):
         for index, entry in enumerate(plain[key]):
             yield from _population(entry, (key, index), n_users)
@@ -100,6 +98,21 @@ def _oversized(plain: dict[str, Any], n_users: int, n_items: int) -> Iterator[tu
                     path,
                     f"found {size}, but a community has at most {n_users - 1} members (all other users)",
                 )
+
+
+def _beyond_items(evaluate: dict[str, Any], n_items: int) -> Iterator[tuple[KeyPath, str]]:
+    """Check lists and targets against the number of items."""
+    for index, text in enumerate(evaluate["metrics"]):
+        metric = read_metric(text)
+        if metric.full and metric.k >= n_items:
+            yield ("metrics", index), f"found {text!r}, but there are only {n_items} items"
+    targets = evaluate["targets"]
+    for index, item in enumerate(targets if isinstance(targets, list) else []):
+        if item >= n_items:
+            yield ("targets", index), f"found item {item}, but items are numbered 0 to {n_items - 1}"
+    count = _number(targets, "least_popular")
+    if count is not None and count > n_items:
+        yield ("targets", "least_popular"), f"found {count}, but there are only {n_items} items"
 
 
 def _population(entry: dict[str, Any], at: KeyPath, n_users: int) -> Iterator[tuple[KeyPath, str]]:

@@ -2,20 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from typing import Annotated, Literal, TypeAlias
 
-from pydantic import Field, field_validator
+from pydantic import Field, field_validator, model_validator
 
+from gossiprec.measures.base import TargetRanks
+from gossiprec.measures.metric import read_metric
 from gossiprec.options import LARGEST, Options
-
-METRIC = re.compile(r"(full_)?(hr|ndcg|(?<!full_)f1)@([1-9][0-9]{0,5})", re.ASCII)
-CANDIDATES = 100  # a test item is ranked among itself and 99 fixed negatives, unless `full_`
-
-
-def ranks_all_items(metric: str) -> bool:
-    """Return whether a metric ranks every item, not just the candidates drawn for a test item."""
-    return metric.startswith(("full_", "f1@"))
 
 
 class Training(Options):
@@ -56,6 +49,16 @@ NodeIds: TypeAlias = Annotated[tuple[Annotated[int, Field(ge=0, le=LARGEST)], ..
 Nodes: TypeAlias = Literal["all"] | NodeFraction | NodeIds
 
 
+class LeastPopular(Options):
+    """The items that fewest users have trained on."""
+
+    least_popular: int = Field(ge=1, le=LARGEST, description="How many items; of equals those of lower id.")
+
+
+ItemIds: TypeAlias = Annotated[tuple[Annotated[int, Field(ge=0, le=LARGEST)], ...], Field(min_length=1)]
+Targets: TypeAlias = LeastPopular | ItemIds
+
+
 class Evaluate(Options):
     """When models and attacks are scored, and by which measures of recommendation quality."""
 
@@ -67,26 +70,35 @@ class Evaluate(Options):
     )
     metrics: tuple[str, ...] = Field(
         default=("hr@20", "ndcg@20"),
-        description="hr@K, ndcg@K: test item against 99 fixed negatives; full_hr@K, full_ndcg@K, f1@K: all items.",
+        description="MEASURE@K or full_MEASURE@K, such as hr@20 or recall@20 (docs/measures.md).",
+    )
+    targets: Targets | None = Field(
+        default=None, description="Items whose exposure is measured (er@K): ids, or {least_popular: n}."
     )
 
     @field_validator("metrics")
     @classmethod
     def _known(cls, metrics: tuple[str, ...]) -> tuple[str, ...]:
         for metric in metrics:
-            found = METRIC.fullmatch(metric)
-            if not found:
-                raise ValueError(
-                    f"found {metric!r}, must be hr@K, ndcg@K, full_hr@K, full_ndcg@K or f1@K, such as hr@20"
-                )
-            if not ranks_all_items(metric) and int(found[3]) >= CANDIDATES:
-                raise ValueError(
-                    f"found {metric!r}, but only {CANDIDATES} items are ranked; did you mean 'full_{metric}'?"
-                )
+            read_metric(metric)
         repeated = sorted({metric for metric in metrics if metrics.count(metric) > 1})
         if repeated:
             raise ValueError(f"{', '.join(repeated)} written twice")
         return metrics
+
+    @model_validator(mode="after")
+    def _targets_fit(self) -> Evaluate:
+        exposing = [metric for metric in self.metrics if read_metric(metric).measure.wants is TargetRanks]
+        if exposing and self.targets is None:
+            raise ValueError(
+                f"{exposing[0]} measures how often target items are shown; say which: targets: [ids] or "
+                "targets: {least_popular: n}"
+            )
+        if self.targets is not None and not exposing:
+            raise ValueError(
+                "targets belongs to a metric of target items, such as er@10; add one or remove it"
+            )
+        return self
 
 
 class Executor(Options):

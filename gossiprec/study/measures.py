@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from gossiprec.errors import suggestion
+from gossiprec.measures.metric import read_metric
 from gossiprec.measures.names import OF_ATTACKS, OF_MEMBERSHIP, Measure, read_measure
 from gossiprec.scenario.model import Scenario
 from gossiprec.scenario.problems import Problems
-from gossiprec.scenario.sections import METRIC
 from gossiprec.study.deduplication import keys_of
 from gossiprec.study.load import Study
 
@@ -50,7 +50,7 @@ def check_measures(measures: Sequence[Measure], scenarios: Iterable[Scenario], p
     keys = None if any(own is None for own in found) else {key for own in found for key in own or ()}
     for place, measure in enumerate(measures):
         at = ("measures", place)
-        if METRIC.fullmatch(measure.name) and measure.name not in metrics:
+        if "@" in measure.name and measure.name not in metrics:
             known = ", ".join(sorted(metrics))
             problems.add(at, f"no run measures {measure.name!r}: evaluate.metrics has {known}; add it there")
         elif measure.is_of_attacks and keys is not None and not any(map(measure.takes, keys)):
@@ -73,7 +73,9 @@ def _known(measure: Measure) -> Measure:
         raise ValueError(
             f"{name!r} differs from run to run of one scenario; look it up in the runs' summary.json"
         )
-    if not (METRIC.fullmatch(name) or measure.is_of_attacks or name in OF_RUNS):
+    if "@" in name:
+        read_metric(name)
+    elif not (measure.is_of_attacks or name in OF_RUNS):
         known = [*OF_ATTACKS, *OF_MEMBERSHIP, *OF_RUNS]
         raise ValueError(
             f"unknown measure {name!r}{suggestion(name, known)} (metrics such as hr@20, or: {', '.join(known)})"

@@ -141,7 +141,7 @@ class PlainSimulation:
             hits.append(np.mean([test in ranked for test in tests]))
             ideal = sum(1 / np.log2(place + 2) for place in range(min(k, len(tests))))
             gains.append(sum(1 / np.log2(ranked.index(t) + 2) for t in tests if t in ranked) / ideal)
-        return {"full_hr@5": np.mean(hits), "full_ndcg@5": np.mean(gains)}
+        return {"recall@5": np.mean(hits), "full_ndcg@5": np.mean(gains)}
 
     def attack_accuracy(self, told, adversaries, beta, k=3):
         """Return the mean share of true communities found; `told(adversary)` are its informants."""

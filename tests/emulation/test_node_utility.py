@@ -8,8 +8,9 @@ from gossiprec.compute.store.arena import Arena
 from gossiprec.compute.train.local_update import LocalData, TrainingSettings
 from gossiprec.compute.train.node_settings import NodeSettings
 from gossiprec.data.split import ItemSets, Split
-from gossiprec.emulation.scoring.utility import N_NEGATIVES, Utility
+from gossiprec.emulation.scoring.utility import Utility
 from gossiprec.errors import DataError
+from gossiprec.measures.metric import SAMPLED
 from tests.compute.worlds import make_executor, make_model
 
 N_USERS, N_ITEMS = 7, 150
@@ -76,7 +77,7 @@ def candidates_of(split, executor, metrics=("hr@5",)):
 
 @pytest.mark.parametrize("many", [10, 10_000], ids=["one by one", "by keys"])
 def test_each_test_item_meets_99_distinct_items_the_user_never_touched(monkeypatch, many):
-    monkeypatch.setattr("gossiprec.emulation.scoring.utility.MANY", many)
+    monkeypatch.setattr("gossiprec.emulation.scoring.sampled_items.MANY", many)
     split = drawn_split()
     found = candidates_of(split, executor_for(split))
     assert sorted(found) == [user for user in range(N_USERS) if user not in TESTLESS]
@@ -84,7 +85,7 @@ def test_each_test_item_meets_99_distinct_items_the_user_never_touched(monkeypat
         touched = {*split.train[user], *split.validation[user], *split.test[user]}
         assert rows[:, 0].tolist() == split.test[user].tolist()
         for row in rows.tolist():
-            assert len(set(row)) == len(row) == 1 + N_NEGATIVES
+            assert len(set(row)) == len(row) == 1 + SAMPLED
             assert not touched & set(row[1:])
 
 
@@ -157,14 +158,14 @@ def test_full_measures_agree_with_a_naive_ranking_of_all_items_not_trained_on():
             ideal = sum(1 / np.log2(place + 2) for place in range(len(tests)))
             gains.append(sum(1 / np.log2(place + 2) for place in places) / ideal)
 
-    found = Utility(split, ["full_hr@60", "full_ndcg@60"], executor, 3).measure(CURRENT)
-    assert found == pytest.approx({"full_hr@60": np.mean(hits), "full_ndcg@60": np.mean(gains)})
+    found = Utility(split, ["recall@60", "full_ndcg@60"], executor, 3).measure(CURRENT)
+    assert found == pytest.approx({"recall@60": np.mean(hits), "full_ndcg@60": np.mean(gains)})
     assert len(hits) == N_USERS - len(TESTLESS)
 
 
 def test_blocks_of_users_do_not_show_in_full_measures(monkeypatch):
     split = drawn_split()
-    measure = Utility(split, ["full_hr@20", "full_ndcg@20"], executor_for(split), 3).measure
+    measure = Utility(split, ["recall@20", "full_ndcg@20"], executor_for(split), 3).measure
     whole = measure(CURRENT)
     monkeypatch.setattr("gossiprec.emulation.scoring.utility.BLOCK", 2)
     assert measure(CURRENT) == whole
@@ -178,11 +179,11 @@ def test_users_who_leave_few_items_have_fewer_negatives():
 
 def test_a_user_who_leaves_no_item_cannot_be_measured_against_samples():
     split = drawn_split(n_items=19)
-    with pytest.raises(DataError, match=r"user 0 has all 19 items, .*full_hr@K"):
+    with pytest.raises(DataError, match=r"user 0 has all 19 items, .*recall@K"):
         Utility(split, ["hr@5"], executor_for(split), 3)
-    assert Utility(split, ["full_hr@5"], executor_for(split), 3).measure(CURRENT)["full_hr@5"] > 0
+    assert Utility(split, ["recall@5"], executor_for(split), 3).measure(CURRENT)["recall@5"] > 0
 
 
 def test_without_test_items_nothing_is_measured():
     split = drawn_split(sizes=(12, 3, 0))
-    assert Utility(split, ["hr@5", "full_hr@5"], executor_for(split), 3).measure(CURRENT) == {}
+    assert Utility(split, ["hr@5", "recall@5"], executor_for(split), 3).measure(CURRENT) == {}

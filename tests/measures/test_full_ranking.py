@@ -1,4 +1,4 @@
-"""Recommendation quality over all unseen items."""
+"""Where items stand among all that may be recommended, and what measures make of it."""
 
 import numpy as np
 import pytest
@@ -7,24 +7,47 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from sklearn.metrics import ndcg_score
 
-from gossiprec.measures.full_ranking import full_ranking, relevant_ranks
+from gossiprec.measures import MEASURES
+from gossiprec.measures.full_ranking import relevant_ranks, side_by_side, target_ranks, top_items
 
 N_USERS, N_ITEMS = 4, 8
-levels = hnp.arrays(np.float32, (N_USERS, N_ITEMS), elements=st.integers(0, 4).map(float))
+levels = hnp.arrays(np.float32, (N_USERS, N_ITEMS), elements=st.sampled_from([0, 1, 2, 3, np.nan]))
 masks = hnp.arrays(np.bool_, (N_USERS, N_ITEMS))
 
 
-def measure_by_sorting(scores, candidates, relevant, k):
-    """Rank one user's candidates by a sort in which irrelevant items win ties."""
-    order = sorted(np.flatnonzero(candidates), key=lambda item: (-scores[item], relevant[item]))
-    hits = [bool(relevant[item]) for item in order]
-    if not any(hits):
-        return [np.nan] * 4
-    dcg = sum(1 / np.log2(place + 2) for place, hit in enumerate(hits[:k]) if hit)
-    ideal = sum(1 / np.log2(place + 2) for place in range(min(k, sum(hits))))
-    precision, recall = sum(hits[:k]) / k, sum(hits[:k]) / sum(hits)
-    f1 = 2 * precision * recall / (precision + recall) if any(hits[:k]) else 0.0
-    return [float(any(hits[:k])), recall, dcg / ideal, f1]
+def ranks_of(scores, candidates, relevant):
+    return side_by_side(
+        [relevant_ranks(*of_user) for of_user in zip(scores, candidates, relevant, strict=True)]
+    )
+
+
+def recall(scores, relevant, k):
+    return MEASURES["recall"].of(ranks_of(scores, np.ones_like(relevant), relevant), k).tolist()
+
+
+def sort_key(scores):
+    """Return what to sort items by, best first: NaN last."""
+    return lambda item: (np.inf if np.isnan(scores[item]) else -scores[item], item)
+
+
+def hits_by_sorting(scores, candidates, relevant):
+    """Return whether each candidate is relevant, best first, where irrelevant items win ties and by NaN."""
+    own = np.where(np.isnan(scores), np.where(relevant, -np.inf, np.inf), scores)
+    order = sorted(np.flatnonzero(candidates), key=lambda item: (-own[item], relevant[item]))
+    return [bool(relevant[item]) for item in order]
+
+
+def by_definition(hits, k):
+    shown, wanted = sum(hits[:k]), sum(hits)
+    gained = sum(1 / np.log2(place + 2) for place, hit in enumerate(hits[:k]) if hit)
+    ideal = sum(1 / np.log2(place + 2) for place in range(min(k, wanted)))
+    precision, found = shown / k, shown / wanted
+    return {
+        "recall": found,
+        "ndcg": gained / ideal,
+        "f1": 2 * precision * found / (precision + found) if shown else 0.0,
+        "hr": float(shown > 0),
+    }
 
 
 def test_seen_items_leave_the_list():
@@ -38,35 +61,45 @@ def test_relevant_items_that_were_seen_are_left_out():
     assert relevant_ranks(scores, np.array([False, True]), np.array([True, True])).tolist() == [0]
 
 
-def test_a_hand_worked_list():
-    scores = np.array([[5.0, 4.0, 3.0, 2.0, 1.0]])
-    relevant = np.array([[False, True, False, False, True]])
-    found = full_ranking(scores, np.ones((1, 5), dtype=bool), relevant, k=2)
-    assert found.hit_ratio == pytest.approx([1.0])
-    assert found.recall == pytest.approx([0.5])
-    assert found.ndcg == pytest.approx([(1 / np.log2(3)) / (1 + 1 / np.log2(3))])
-    assert found.f1 == pytest.approx([0.5])  # one hit in two shown, of two wanted
-
-
-def test_a_user_without_test_items_has_no_value():
-    nothing = np.zeros((1, 3), dtype=bool)
-    found = full_ranking(np.zeros((1, 3)), ~nothing, nothing, k=2)
-    assert np.isnan([found.hit_ratio, found.recall, found.ndcg]).all()
+def test_a_list_without_relevant_items_is_left_out():
+    seen = side_by_side([np.array([4]), np.array([], np.int64), np.array([0, 2])])
+    assert seen.n_relevant.tolist() == [1, 2]
+    assert seen.hits(3).tolist() == [0, 2]
+    assert side_by_side([]).hits(3).tolist() == []
 
 
 def test_not_a_number_is_never_a_hit():
     scores = np.array([[np.nan, 1.0, 0.0], [0.0, np.nan, np.nan]])
-    relevant = np.array([[True, False, False]] * 2)
-    assert full_ranking(scores, np.ones((2, 3), dtype=bool), relevant, k=2).recall.tolist() == [0.0, 0.0]
+    assert recall(scores, np.array([[True, False, False]] * 2), 2) == [0.0, 0.0]
 
 
 @given(levels, masks, masks, st.integers(1, N_ITEMS + 2))
-def test_agrees_with_a_full_sort(scores, candidates, relevant, k):
-    found = full_ranking(scores, candidates, relevant, k=k)
-    expected = [measure_by_sorting(scores[u], candidates[u], relevant[u], k) for u in range(N_USERS)]
-    assert np.column_stack([found.hit_ratio, found.recall, found.ndcg, found.f1]) == pytest.approx(
-        np.array(expected), nan_ok=True
-    )
+def test_measures_agree_with_a_full_sort(scores, candidates, relevant, k):
+    ranks = ranks_of(scores, candidates, relevant)
+    lists = [hits_by_sorting(scores[u], candidates[u], relevant[u]) for u in range(N_USERS)]
+    expected = [by_definition(hits, k) for hits in lists if any(hits)]
+    for name in by_definition([True], 1):
+        assert MEASURES[name].of(ranks, k) == pytest.approx([values[name] for values in expected]), name
+
+
+@given(levels, masks, st.integers(1, N_ITEMS))
+def test_the_top_of_a_list_is_what_a_sort_puts_there(scores, candidates, k):
+    for user, found in enumerate(top_items(scores, candidates, k)):
+        known = [item for item in np.flatnonzero(candidates[user]) if not np.isnan(scores[user, item])]
+        best = sorted(known, key=sort_key(scores[user]))[:k]
+        assert found.tolist() == best + [-1] * (k - len(best))
+
+
+@given(levels, masks)
+def test_a_target_is_ranked_behind_all_that_it_does_not_beat(scores, candidates):
+    targets = np.array([1, 5, 6])
+    found = target_ranks(scores, candidates, targets)
+    for user in range(N_USERS):
+        for place, target in enumerate(targets):
+            others = [item for item in np.flatnonzero(candidates[user]) if item != target]
+            own = scores[user, target]
+            ahead = sum(not scores[user, item] < own for item in others)
+            assert found[user, place] == (ahead if candidates[user, target] else -1)
 
 
 def test_many_relevant_items_are_ranked_as_a_few_are(monkeypatch):
@@ -87,5 +120,13 @@ def test_ndcg_agrees_with_scikit_learn_where_there_are_no_ties():
     scores = draw.permuted(np.tile(np.arange(60.0), (30, 1)), axis=1)
     relevant = draw.random((30, 60)) < 0.2
     relevant[:, 0] = True
-    found = full_ranking(scores, np.ones_like(relevant), relevant, k=10)
-    assert found.ndcg.mean() == pytest.approx(ndcg_score(relevant, scores, k=10))
+    found = MEASURES["ndcg"].of(ranks_of(scores, np.ones_like(relevant), relevant), 10)
+    assert found.mean() == pytest.approx(ndcg_score(relevant, scores, k=10))
+
+
+def test_lists_measured_together_have_the_bits_they_have_alone():
+    draw = np.random.default_rng(6)
+    lists = [np.sort(draw.choice(90, size, replace=False)) for size in draw.integers(1, 40, 200)]
+    together = MEASURES["ndcg"].of(side_by_side(lists), 60)
+    alone = [MEASURES["ndcg"].of(side_by_side([ranks]), 60)[0] for ranks in lists]
+    assert together.tolist() == alone

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from sklearn.metrics import ndcg_score
 
-from gossiprec.measures.ranking import hit_ratio, mean_over_users, ndcg, ranks_against, user_means
+from gossiprec.measures.ranking import hit_ratio, mean_of_known, ndcg, ranks_against, user_means
 
 few_levels = hnp.arrays(np.float64, (6, 9), elements=st.integers(0, 3).map(float))
 
@@ -55,11 +55,11 @@ def test_ndcg_agrees_with_scikit_learn_where_there_are_no_ties():
 def test_users_weigh_alike_however_many_test_items_they_have():
     means = user_means(np.array([1.0, 0.0, 0.0, 1.0]), np.array([0, 3, 3, 4]))
     assert means == pytest.approx([1 / 3, np.nan, 1.0], nan_ok=True)
-    assert mean_over_users(means) == pytest.approx(2 / 3)
+    assert mean_of_known(means) == pytest.approx(2 / 3)
 
 
 def test_mean_over_no_users_is_not_a_number():
-    assert np.isnan(mean_over_users(user_means(np.array([]), np.array([0, 0]))))
+    assert np.isnan(mean_of_known(user_means(np.array([]), np.array([0, 0]))))
 
 
 def test_random_scores_hit_k_over_the_number_of_candidates():

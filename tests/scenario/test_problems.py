@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gossiprec.errors import ScenarioError
+from gossiprec.measures import MEASURES
 
 # text appended to the minimal scenario (from line 7 on) -> the one line the user reads
 ONE_PROBLEM = {
@@ -64,11 +65,21 @@ ONE_PROBLEM = {
     "must be a number or a list",
     "evaluate: {every: 0}": "x.yaml:7: evaluate.every: found 0, must be greater than or equal to 1",
     "evaluate: {metrics: [hr20]}": "x.yaml:7: evaluate.metrics: found 'hr20', "
-    "must be hr@K, ndcg@K, full_hr@K, full_ndcg@K or f1@K, such as hr@20",
+    f"must be a measure and a length, such as hr@20; measures are {', '.join(MEASURES)}",
+    "evaluate: {metrics: [hr@20, full_ndgc@5]}": "x.yaml:7: evaluate.metrics: found 'full_ndgc@5': "
+    f"unknown measure 'ndgc'; known: {', '.join(MEASURES)}; did you mean 'ndcg'?",
+    "evaluate: {metrics: [full_hr@20]}": "x.yaml:7: evaluate.metrics: found 'full_hr@20': "
+    "what was measured under this name is recall; write recall@20, or hit@20 for the share of users with a hit",
+    "evaluate: {targets: [3]}": "x.yaml:7: evaluate: targets belongs to a metric of target items, such as er@10; "
+    "add one or remove it",
+    "evaluate: {targets: {least_popular: 0}}": "x.yaml:7: evaluate.targets.least_popular: found 0, "
+    "must be greater than or equal to 1",
+    "evaluate: {targets: least_popular}": "x.yaml:7: evaluate.targets: found 'least_popular', "
+    "must be a mapping of keys or a list",
     "evaluate: {metrics: [hr@100]}": "x.yaml:7: evaluate.metrics: found 'hr@100', "
-    "but only 100 items are ranked; did you mean 'full_hr@100'?",
+    "but only 100 items are ranked; did you mean 'recall@100'?",
     "evaluate: {metrics: [full_f1@20]}": "x.yaml:7: evaluate.metrics: found 'full_f1@20', "
-    "must be hr@K, ndcg@K, full_hr@K, full_ndcg@K or f1@K, such as hr@20",
+    "but f1 ranks all items as it is; write f1@20",
     "evaluate: {metrics: [hr@20, hr@20]}": "x.yaml:7: evaluate.metrics: hr@20 written twice",
     "executor: {name: fussed}": "x.yaml:7: executor.name: found 'fussed', "
     "must be 'auto', 'reference', 'batched' or 'fused'; did you mean 'fused'?",

@@ -54,9 +54,9 @@ protocol: {name: fedavg, rounds: 1, participation: %s}
             "x.yaml:7: policies.0.nodes.fraction: found 0.01, which is no node",
         ),
         (
-            "evaluate: {metrics: [full_hr@20]}\n",
+            "evaluate: {metrics: [recall@20]}\n",
             10,
-            "x.yaml:7: evaluate.metrics.0: found 'full_hr@20', but there",
+            "x.yaml:7: evaluate.metrics.0: found 'recall@20', but there",
         ),
         (
             "evaluate: {metrics: [hr@5, f1@20]}\n",

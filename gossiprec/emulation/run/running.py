@@ -20,7 +20,7 @@ from gossiprec.emulation.scoring.accuracy import AttackRecord
 from gossiprec.emulation.scoring.membership import metric_rows
 from gossiprec.emulation.scoring.positions import write_positions
 from gossiprec.emulation.scoring.privacy import Ledger
-from gossiprec.emulation.scoring.utility import Utility
+from gossiprec.emulation.scoring.utility import Utility, target_items
 from gossiprec.eventlog import Run, RunDirectory, open_run
 
 
@@ -100,7 +100,9 @@ class Running:
         for policy in prepared.policies:
             defended[policy.nodes] = True
         self._record = AttackRecord(split, max(sizes, default=0), defended)
-        self._utility = Utility(split, scenario.evaluate.metrics, prepared.executor, scenario.seed)
+        evaluate = scenario.evaluate
+        targets = target_items(evaluate.targets, split)
+        self._utility = Utility(split, evaluate.metrics, prepared.executor, scenario.seed, targets)
         self._utility_now: dict[str, float] = {}
         self._ledger = Ledger(prepared.policies, prepared.protocol.n_nodes)
         self._membership_now: list[dict[str, Any]] = []

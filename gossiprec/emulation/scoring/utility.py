@@ -3,44 +3,44 @@
 References
 ----------
 CDA paper (arXiv 2306.08929), section 5: HR@20; candidates as in its published code: each test item against 99 fixed
-items the user has not interacted with.
+items the user has not interacted with. Exposure of targets: items with which the user has interacted in any part of the
+split are no candidates (the published code of PoisonFedDLRS masks training and test items).
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from gossiprec.arrays import F32, F64, I32, I64
+from gossiprec.arrays import F32, I32, I64
 from gossiprec.compute.executors.base import Executor
 from gossiprec.data.split import Split
-from gossiprec.errors import DataError
+from gossiprec.emulation.scoring.sampled_items import drawn_candidates
+from gossiprec.emulation.scoring.whole_lists import WholeLists
 from gossiprec.feeds.base import Columns
-from gossiprec.measures.full_ranking import full_ranking
-from gossiprec.measures.ranking import hit_ratio, mean_over_users, ndcg, ranks_against, user_means
-from gossiprec.rng import generator
+from gossiprec.measures.base import RelevantRanks
+from gossiprec.measures.metric import read_metric
+from gossiprec.measures.ranking import mean_of_known, ranks_against, user_means
+from gossiprec.scenario.sections import LeastPopular, Targets
 
-N_NEGATIVES = 99
 BLOCK = 512
 """Users whose scores of all items are held at a time; fewer where there are more than 2,000 items."""
 
-MANY = 10_000
-"""Items above which candidates are drawn one by one: with 38,333, a test item takes 9 us instead of 1.8 ms."""
-
 
 class Utility:
-    """Measures HR@K, NDCG@K and F1@K, per node, averaged over the nodes that have test items.
+    """Measures recommendations by each node's own model for its own user.
 
     Parameters
     ----------
     split : Split
     metrics : sequence of str
-        ``hr@K``, ``ndcg@K``: each test item against 99 fixed negatives (fewer if a user leaves fewer);
-        ``full_hr@K``, ``full_ndcg@K``, ``f1@K``: against all items the user has not trained on.
+        Such as ``hr@20`` or ``recall@20`` (:mod:`gossiprec.measures.metric`). Those of sampled items rank each test
+        item against 99 fixed negatives (fewer if a user leaves fewer), others all items the user has not trained on.
     executor : Executor
     seed : int
+    targets : ndarray of int64, shape (n_targets,), optional
+        Target items, where a metric wants some.
 
     Notes
     -----
@@ -54,57 +54,37 @@ class Utility:
         If a user leaves no item to be a negative.
     """
 
-    def __init__(self, split: Split, metrics: Sequence[str], executor: Executor, seed: int) -> None:
+    def __init__(
+        self, split: Split, metrics: Sequence[str], executor: Executor, seed: int, targets: I64 | None = None
+    ) -> None:
         self._split = split
-        self._metrics = [re.fullmatch(r"(full_)?(hr|ndcg|f1)@(\d+)", metric) for metric in metrics]
         self._executor = executor
         self._users = np.flatnonzero(split.test.sizes > 0)
+        asked = [read_metric(metric) for metric in metrics]
+        self._metrics = [m for m in asked if m.measure.wants is not RelevantRanks or len(self._users)]
+        full = [metric for metric in self._metrics if metric.full]
+        self._whole = WholeLists(split, full, np.zeros(0, np.int64) if targets is None else targets)
         feed = executor.work.feed
         self._before_tests, self._before_next = feed.before_tests(split), feed.before_next(split)
-        if any(metric and not _ranks_all(metric) for metric in self._metrics) and len(self._users):
-            self._draw_candidates(seed)
-
-    def _draw_candidates(self, seed: int) -> None:
-        """Fix the candidates of every test item, the test item first."""
-        split = self._split
-        seen = [
-            np.concatenate([split.train[u], split.validation[u], split.test[u]]) for u in self._users.tolist()
-        ]
-        most = max(range(len(seen)), key=lambda place: len(seen[place]))
-        n_negatives = min(N_NEGATIVES, split.n_items - len(seen[most]))
-        if n_negatives < 1:
-            raise DataError(
-                f"{split.name}: user {self._users[most]} has all {split.n_items} items, so no item is left to "
-                "rank its test items against; leave such users out, or evaluate full_hr@K and full_ndcg@K"
-            )
-        parts = []
-        for user, items in zip(self._users.tolist(), seen, strict=True):
-            others = np.delete(np.arange(split.n_items, dtype=np.int32), items)
-            tests = split.test[user]
-            drawn = others[
-                _distinct(generator(seed, "candidates", user), len(others), len(tests), n_negatives)
-            ]
-            parts.append(np.concatenate([tests[:, None], drawn], axis=1))
-        self._candidates = np.concatenate(parts).astype(np.int32)
+        self._sampled = len(full) < len(self._metrics)
+        if self._sampled:
+            self._tests_of = np.concatenate([[0], np.cumsum(split.test.sizes[self._users])])
+            self._candidates = drawn_candidates(split, self._users, seed)
 
     def measure(self, current: I64) -> dict[str, float]:
-        """Return each metric for the models at arena rows `current`, shape (n_nodes,)."""
-        if not len(self._users):
-            return {}
+        """Return each metric for the models at arena rows `current`, shape (n_nodes,).
+
+        Metrics of test items are left out where nobody has any.
+        """
+        whole = self._whole.seen(self._blocks(current))
+        sampled = [RelevantRanks(self._sampled_ranks(current)[:, None])] if self._sampled else []
         found: dict[str, float] = {}
-        ranks = None
-        whole = self._full(current)
         for metric in self._metrics:
-            assert metric is not None
-            k = int(metric[3])
-            if _ranks_all(metric):
-                found[metric[0]] = whole[metric[0]]
-                continue
-            if ranks is None:
-                ranks = self._sampled_ranks(current)
-            values = hit_ratio(ranks, k) if metric[2] == "hr" else ndcg(ranks, k)
-            offsets = np.concatenate([[0], np.cumsum(self._split.test.sizes[self._users])])
-            found[metric[0]] = mean_over_users(user_means(values, offsets))
+            seen = whole[metric.measure.wants] if metric.full else sampled
+            values = np.concatenate([metric.measure.of(part, metric.k) for part in seen])
+            if not metric.full:
+                values = user_means(values, self._tests_of)
+            found[metric.name] = mean_of_known(values)
         return found
 
     def _scores(self, current: I64, users: I64, offsets: I64, items: I32, contexts: Columns) -> F32:
@@ -114,48 +94,28 @@ class Utility:
             work.layout, rows, current[users], work.layout.user_index(users), offsets, items, contexts
         )
 
-    def _sampled_ranks(self, current: I64) -> I64:
+    def _sampled_ranks(self, current: I64) -> I32:
+        """Return the rank of every test item among its candidates, shape (n_test,)."""
         width = self._candidates.shape[1]
-        offsets = np.concatenate([[0], np.cumsum(self._split.test.sizes[self._users])]) * width
         contexts = {name: column.repeat(width) for name, column in self._before_tests.items()}
-        scores = self._scores(
-            current, self._users, offsets.astype(np.int64), self._candidates.ravel(), contexts
-        )
-        scores = scores.reshape(-1, width)
-        return ranks_against(scores[:, 0], scores[:, 1:])
+        items, offsets = self._candidates.ravel(), self._tests_of * width
+        scores = self._scores(current, self._users, offsets, items, contexts).reshape(-1, width)
+        return ranks_against(scores[:, 0], scores[:, 1:]).astype(np.int32)
 
-    def _full(self, current: I64) -> dict[str, float]:
-        """Return every metric that ranks all items."""
-        n_items = self._split.n_items
-        wanted = [metric for metric in self._metrics if metric and _ranks_all(metric)]
-        values: dict[str, list[F64]] = {metric[0]: [] for metric in wanted}
-        block = min(BLOCK, max(1, 2**20 // n_items))
-        for low in range(0, len(self._users) if wanted else 0, block):
-            users = self._users[low : low + block]
-            scores = self._scores(
-                current, users, np.arange(len(users) + 1, dtype=np.int64) * n_items,
-                np.tile(np.arange(n_items, dtype=np.int32), len(users)),
-                {name: column[users].repeat(n_items) for name, column in self._before_next.items()},
-            ).reshape(len(users), n_items)  # fmt: skip
-            candidates = np.ones(scores.shape, bool)
-            relevant = np.zeros(scores.shape, bool)
-            for place, user in enumerate(users.tolist()):
-                candidates[place, self._split.train[user]] = False
-                relevant[place, self._split.test[user]] = True
-            for metric in wanted:
-                ranking = full_ranking(scores, candidates, relevant, k=int(metric[3]))
-                kinds = {"hr": ranking.recall, "ndcg": ranking.ndcg, "f1": ranking.f1}
-                values[metric[0]].append(kinds[metric[2]])
-        return {name: float(mean_over_users(np.concatenate(parts))) for name, parts in values.items()}
+    def _blocks(self, current: I64) -> Iterator[tuple[I64, F32]]:
+        """Yield users and their scores of all items, shape (n_some, n_items)."""
+        n_items, users = self._split.n_items, self._whole.users
+        size = min(BLOCK, max(1, 2**20 // n_items))
+        for some in (users[low : low + size] for low in range(0, len(users), size)):
+            items = np.tile(np.arange(n_items, dtype=np.int32), len(some))
+            offsets = np.arange(len(some) + 1, dtype=np.int64) * n_items
+            contexts = {name: column[some].repeat(n_items) for name, column in self._before_next.items()}
+            yield some, self._scores(current, some, offsets, items, contexts).reshape(len(some), n_items)
 
 
-def _distinct(rng: np.random.Generator, bound: int, n_rows: int, count: int) -> I64:
-    """Draw `count` distinct numbers below `bound` for each row; for many items without a key for each item."""
-    if bound > MANY:
-        return np.stack([rng.choice(bound, count, replace=False) for _ in range(n_rows)])
-    keys = rng.random((n_rows, bound))
-    return np.asarray(np.argpartition(keys, count - 1, axis=1)[:, :count], np.int64)
-
-
-def _ranks_all(metric: re.Match[str]) -> bool:
-    return bool(metric[1]) or metric[2] == "f1"
+def target_items(chosen: Targets | None, split: Split) -> I64:
+    """Return the items that a scenario calls its targets, ascending; of equally popular items those of lower id."""
+    if not isinstance(chosen, LeastPopular):
+        return np.unique(np.array(chosen or (), np.int64))
+    popularity = np.bincount(split.train.items, minlength=split.n_items)
+    return np.sort(np.argsort(popularity, kind="stable")[: chosen.least_popular])

@@ -1,0 +1,59 @@
+"""The items that each test item is ranked among."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from gossiprec.arrays import I32, I64
+from gossiprec.data.split import Split
+from gossiprec.errors import DataError
+from gossiprec.measures.metric import SAMPLED
+from gossiprec.rng import generator
+
+MANY = 10_000
+"""Items above which candidates are drawn one by one: with 38,333, a test item takes 9 us instead of 1.8 ms."""
+
+
+def drawn_candidates(split: Split, users: I64, seed: int) -> I32:
+    """Return fixed candidates for every test item, the test item first.
+
+    Parameters
+    ----------
+    split : Split
+    users : ndarray of int64, shape (n,)
+        Users with test items, at least one.
+    seed : int
+
+    Returns
+    -------
+    ndarray of int32, shape (n_test, 1 + n_negatives)
+        Negatives are :data:`SAMPLED` items with which the user has not interacted, or as many as all users leave.
+
+    Raises
+    ------
+    DataError
+        If a user leaves none.
+    """
+    seen = [np.concatenate([split.train[u], split.validation[u], split.test[u]]) for u in users.tolist()]
+    most = max(range(len(seen)), key=lambda place: len(seen[place]))
+    n_negatives = min(SAMPLED, split.n_items - len(seen[most]))
+    if n_negatives < 1:
+        raise DataError(
+            f"{split.name}: user {users[most]} has all {split.n_items} items, so no item is left to "
+            "rank its test items against; leave such users out, or evaluate recall@K and full_ndcg@K"
+        )
+    parts = []
+    for user, items in zip(users.tolist(), seen, strict=True):
+        others = np.delete(np.arange(split.n_items, dtype=np.int32), items)
+        tests = split.test[user]
+        drawn = _distinct(generator(seed, "candidates", user), len(others), len(tests), n_negatives)
+        parts.append(np.concatenate([tests[:, None], others[drawn]], axis=1))
+    return np.concatenate(parts).astype(np.int32)
+
+
+def _distinct(rng: np.random.Generator, bound: int, n_rows: int, count: int) -> I64:
+    """Draw `count` distinct numbers below `bound` for each row; for many items without a key for each item."""
+    if bound > MANY:
+        return np.stack([rng.choice(bound, count, replace=False) for _ in range(n_rows)])
+    keys = rng.random((n_rows, bound))
+    return np.asarray(np.argpartition(keys, count - 1, axis=1)[:, :count], np.int64)

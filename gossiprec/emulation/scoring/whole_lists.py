@@ -1,0 +1,75 @@
+"""What metrics that rank all items look at, out of the scores of all items."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from gossiprec.arrays import F32, I32, I64, Bools
+from gossiprec.data.split import ItemSets, Split
+from gossiprec.measures.base import RelevantRanks, TargetRanks, TopItems
+from gossiprec.measures.full_ranking import relevant_ranks, side_by_side, target_ranks, top_items
+from gossiprec.measures.metric import Metric
+
+
+class WholeLists:
+    """Ranks items for users, each item that the user has not trained on.
+
+    Parameters
+    ----------
+    split : Split
+    metrics : sequence of Metric
+        Those that rank all items.
+    targets : ndarray of int64, shape (n_targets,)
+        Target items; to have one in a list counts for those who have it in no part of the split.
+
+    Attributes
+    ----------
+    users : ndarray of int64, shape (n,)
+        Whose lists are wanted: those of users with test items, or all.
+    """
+
+    def __init__(self, split: Split, metrics: Sequence[Metric], targets: I64) -> None:
+        self._split = split
+        self._wanted = {metric.measure.wants for metric in metrics}
+        self._length = max((m.k for m in metrics if m.measure.wants is TopItems), default=0)
+        self._targets = targets
+        of_tests = (
+            np.flatnonzero(split.test.sizes > 0) if RelevantRanks in self._wanted else np.zeros(0, np.int64)
+        )
+        self.users = np.arange(split.n_users) if self._wanted - {RelevantRanks} else of_tests
+
+    def seen(self, blocks: Iterable[tuple[I64, F32]]) -> dict[type[Any], list[Any]]:
+        """Return what each kind of metric wants to see; of relevant items in parts, users in order.
+
+        Parameters
+        ----------
+        blocks : iterable of (users, scores)
+            Some of :attr:`users` and their scores of all items, shape (n_some, n_items).
+        """
+        relevant: list[RelevantRanks] = []
+        targets: list[I32] = []
+        top: list[I32] = []
+        for users, scores in blocks:
+            unseen, tests = ~self._mask(users, self._split.train), self._mask(users, self._split.test)
+            if RelevantRanks in self._wanted:
+                relevant.append(side_by_side(list(map(relevant_ranks, scores, unseen, tests))))
+            if TargetRanks in self._wanted:
+                untouched = unseen & ~tests & ~self._mask(users, self._split.validation)
+                targets.append(target_ranks(scores, untouched, self._targets))
+            if TopItems in self._wanted:
+                top.append(top_items(scores, unseen, self._length))
+        return {
+            RelevantRanks: relevant,
+            TargetRanks: [TargetRanks(np.concatenate(targets))] if targets else [],
+            TopItems: [TopItems(np.concatenate(top), self._split.n_items)] if top else [],
+        }
+
+    def _mask(self, users: I64, sets: ItemSets) -> Bools:
+        """Return which items are in the users' sets, shape (n_users, n_items)."""
+        found = np.zeros((len(users), self._split.n_items), np.bool_)
+        for row, user in zip(found, users.tolist(), strict=True):
+            row[sets[user]] = True
+        return found

@@ -1,0 +1,30 @@
+"""Catalogue coverage: how many different items are shown to anybody."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from gossiprec.arrays import F64
+from gossiprec.measures import MEASURES
+from gossiprec.measures.base import NOTHING, Measure, TopItems
+
+
+@MEASURES.register("coverage")
+class Coverage(Measure):
+    """The share of all items that are among the first K of at least one user.
+
+    References
+    ----------
+    M. Ge, C. Delgado-Battenfeld, D. Jannach, "Beyond accuracy: evaluating recommender systems by coverage and
+    serendipity", RecSys 2010: catalogue coverage.
+    """
+
+    wants = TopItems
+
+    @staticmethod
+    def of(seen: TopItems, k: int) -> F64:
+        """Return 1.0 for each item that is shown to somebody, else 0.0."""
+        shown = np.unique(seen.items[:, :k])
+        found = np.zeros(seen.n_items)
+        found[shown[shown != NOTHING]] = 1.0
+        return found

@@ -1,0 +1,70 @@
+"""How a scenario asks for a measure of recommendations: ``[full_]name@K``."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from gossiprec.errors import ScenarioError
+from gossiprec.measures import MEASURES, Measure
+
+SAMPLED = 99
+"""Items that the user has not interacted with, drawn for each test item to rank it among."""
+RETIRED = {"full_hr": "recall"}
+"""Names under which something was measured that has a name of its own: a run of before must not be mistaken."""
+
+_FORM = re.compile(r"(full_)?([^@\s]+)@([1-9][0-9]{0,5})", re.ASCII)
+
+
+@dataclass(frozen=True)
+class Metric:
+    """A measure, the rankings it is taken of, and where they are cut.
+
+    Attributes
+    ----------
+    name : str
+        As written.
+    measure : type of Measure
+    k : int
+    full : bool
+        Whether all items are ranked; else a test item among the sampled ones.
+    """
+
+    name: str
+    measure: type[Measure]
+    k: int
+    full: bool
+
+
+def read_metric(text: str) -> Metric:
+    """Return the metric that `text` names.
+
+    Raises
+    ------
+    ValueError
+        If there is none; the message says what to write.
+    """
+    form = _FORM.fullmatch(text)
+    if not form:
+        known = ", ".join(MEASURES)
+        raise ValueError(
+            f"found {text!r}, must be a measure and a length, such as hr@20; measures are {known}"
+        )
+    prefix, name, k = form[1] or "", form[2], int(form[3])
+    if prefix + name in RETIRED:
+        raise ValueError(
+            f"found {text!r}: what was measured under this name is recall; write {RETIRED[prefix + name]}@{k}, "
+            f"or hit@{k} for the share of users with a hit"
+        )
+    try:
+        measure = MEASURES[name]
+    except ScenarioError as error:
+        raise ValueError(f"found {text!r}: {error}") from None
+    if prefix and not measure.sampled:
+        raise ValueError(f"found {text!r}, but {name} ranks all items as it is; write {name}@{k}")
+    if measure.sampled and not prefix and k > SAMPLED:
+        whole = RETIRED.get(f"full_{name}", f"full_{name}")
+        raise ValueError(
+            f"found {text!r}, but only {SAMPLED + 1} items are ranked; did you mean '{whole}@{k}'?"
+        )
+    return Metric(text, measure, k, bool(prefix) or not measure.sampled)

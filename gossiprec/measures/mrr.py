@@ -1,0 +1,22 @@
+"""Mean reciprocal rank: how far down the first hit stands."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from gossiprec.arrays import F64
+from gossiprec.measures import MEASURES
+from gossiprec.measures.base import Measure, RelevantRanks
+
+
+@MEASURES.register("mrr")
+class MRR(Measure):
+    """1 over the rank, from 1, of the first relevant item; 0 if it is not among the first K."""
+
+    sampled = True
+
+    @staticmethod
+    def of(seen: RelevantRanks, k: int) -> F64:
+        """Return the reciprocal rank of each list."""
+        first = seen.ranks[:, 0]
+        return np.where(first < k, 1.0 / (1.0 + first), 0.0)

@@ -1,0 +1,34 @@
+"""Normalised discounted cumulative gain: hits near the top count more."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from gossiprec.arrays import F64
+from gossiprec.measures import MEASURES
+from gossiprec.measures.base import Measure, RelevantRanks
+from gossiprec.measures.ranking import gains
+
+
+@MEASURES.register("ndcg")
+class NDCG(Measure):
+    """Discounted gain of the hits over that of the ideal list, which begins with ``min(K, n_relevant)`` hits.
+
+    References
+    ----------
+    K. Järvelin and J. Kekäläinen, "Cumulated gain-based evaluation of IR techniques", ACM TOIS 20(4), 2002; with binary
+    relevance and gains ``1 / log2(rank + 1)`` of ranks from 1.
+    """
+
+    sampled = True
+
+    @staticmethod
+    def of(seen: RelevantRanks, k: int) -> F64:
+        """Return the NDCG of each list."""
+        hits, most = seen.hits(k), np.minimum(k, seen.n_relevant)
+        found = np.zeros(len(hits))
+        for count in np.unique(hits[hits > 0]):  # lists of one length together: each sum as it would be alone
+            rows = hits == count
+            found[rows] = gains(seen.ranks[rows, :count]).sum(axis=1)
+        ideal = np.cumsum(gains(np.arange(most.max(initial=0))))
+        return np.asarray(found / ideal[most - 1])

@@ -1,0 +1,138 @@
+"""Measures of whole lists: whose lists they are of, and what is masked in them."""
+
+import numpy as np
+import pytest
+
+from gossiprec.emulation import simulate
+from gossiprec.emulation.scoring.utility import Utility, target_items
+from gossiprec.errors import ScenarioError
+from gossiprec.scenario import load_scenario
+from gossiprec.scenario.sections import LeastPopular
+from tests.emulation.test_node_utility import (
+    CURRENT,
+    N_ITEMS,
+    N_USERS,
+    TESTLESS,
+    drawn_split,
+    executor_for,
+    model_scores,
+)
+from tests.emulation.tiny_runs import tiny
+
+
+def list_of(split, executor, user, *, without):
+    """Return the items that the user is recommended, best first, but for those in some parts of the split."""
+    masked = {item for part in without for item in getattr(split, part)[user].tolist()}
+    return [j for j in np.argsort(-model_scores(executor, user)).tolist() if j not in masked]
+
+
+def test_measures_of_test_items_agree_with_a_naive_ranking():
+    split, k = drawn_split(), 60
+    executor, found = executor_for(split), {"hit@60": [], "precision@60": [], "full_mrr@60": []}
+    for user in set(range(N_USERS)) - set(TESTLESS):
+        tests = set(split.test[user].tolist())
+        places = [
+            p for p, j in enumerate(list_of(split, executor, user, without=["train"])[:k]) if j in tests
+        ]
+        found["hit@60"].append(bool(places))
+        found["precision@60"].append(len(places) / k)
+        found["full_mrr@60"].append(1 / (1 + places[0]) if places else 0.0)
+    expected = {name: pytest.approx(np.mean(values)) for name, values in found.items()}
+    assert Utility(split, list(found), executor, 3).measure(CURRENT) == expected
+    assert np.mean(found["hit@60"]) > 0
+
+
+def test_exposure_is_of_all_who_have_a_target_in_no_part_of_the_split():
+    split, k = drawn_split(), 40
+    executor, targets = executor_for(split), np.array([5, 31, 77, 140])
+    ratios = []
+    for target in targets.tolist():
+        able = [u for u in range(N_USERS) if not any(target in part[u] for part in parts(split))]
+        lists = [list_of(split, executor, u, without=["train", "validation", "test"])[:k] for u in able]
+        ratios.append(np.mean([target in shown for shown in lists]))
+    assert Utility(split, ["er@40"], executor, 3, targets).measure(CURRENT) == {
+        "er@40": pytest.approx(np.mean(ratios))
+    }
+    assert 0 < np.mean(ratios) < 1
+    assert {u for u in range(N_USERS) if any(len(np.intersect1d(targets, part[u])) for part in parts(split))}
+
+
+def test_coverage_is_of_the_lists_of_all_users_also_of_those_without_test_items():
+    split = drawn_split()
+    executor = executor_for(split)
+    shown = {j for u in range(N_USERS) for j in list_of(split, executor, u, without=["train"])[:10]}
+    found = Utility(split, ["recall@20", "coverage@10", "coverage@20"], executor, 3).measure(CURRENT)
+    assert found["coverage@10"] == pytest.approx(len(shown) / N_ITEMS)
+    assert found["coverage@20"] > found["coverage@10"]
+    assert found["recall@20"] == Utility(split, ["recall@20"], executor, 3).measure(CURRENT)["recall@20"]
+
+
+def test_blocks_of_users_do_not_show(monkeypatch):
+    split = drawn_split()
+    measure = Utility(
+        split, ["er@20", "coverage@5", "f1@9"], executor_for(split), 3, np.array([1, 2])
+    ).measure
+    whole = measure(CURRENT)
+    monkeypatch.setattr("gossiprec.emulation.scoring.utility.BLOCK", 2)
+    assert measure(CURRENT) == whole
+
+
+def test_exposure_needs_nobodys_test_items():
+    split = drawn_split(sizes=(12, 3, 0))
+    found = Utility(split, ["hr@5", "er@20", "recall@5"], executor_for(split), 3, np.array([7])).measure(
+        CURRENT
+    )
+    assert list(found) == ["er@20"]
+
+
+def test_targets_are_named_or_those_that_fewest_have_trained_on():
+    split = drawn_split(n_items=30)
+    trained = np.bincount(split.train.items, minlength=30)
+    found = target_items(LeastPopular(least_popular=4), split)
+    assert found.tolist() == sorted(sorted(range(30), key=lambda item: (trained[item], item))[:4])
+    assert target_items((9, 3, 9), split).tolist() == [3, 9]
+    assert target_items(None, split).tolist() == []
+
+
+def test_a_run_measures_exposure_and_keeps_its_targets(tmp_path):
+    evaluate = {"every": 2, "metrics": ["er@5", "coverage@5"], "targets": {"least_popular": 3}}
+    run = simulate(tiny(evaluate=evaluate), out=tmp_path / "run")
+    assert set(run.metrics["metric"]) >= {"er@5", "coverage@5"}
+    assert ((run.metrics["value"] >= 0) & (run.metrics["value"] <= 1)).all()
+    assert run.scenario["evaluate"]["targets"] == {"least_popular": 3}
+
+
+@pytest.mark.parametrize(
+    ("evaluate", "message"),
+    [
+        (
+            {"metrics": ["er@5"]},
+            "evaluate: er@5 measures how often target items are shown; say which: targets",
+        ),
+        ({"metrics": ["hr@5"], "targets": [1]}, "evaluate: targets belongs to a metric of target items"),
+        ({"metrics": ["er@5"], "targets": []}, "evaluate.targets: "),
+        ({"metrics": ["er@5"], "targets": [-1]}, "evaluate.targets.0: found -1"),
+        ({"metrics": ["full_er@5"], "targets": [1]}, "but er ranks all items as it is; write er@5"),
+    ],
+)
+def test_targets_that_do_not_fit_are_refused(evaluate, message):
+    with pytest.raises(ScenarioError) as caught:
+        load_scenario(tiny(evaluate=evaluate))
+    assert message in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("targets", "message"),
+    [
+        ([39, 40], "evaluate.targets.1: found item 40, but items are numbered 0 to 39"),
+        ({"least_popular": 41}, "evaluate.targets.least_popular: found 41, but there are only 40 items"),
+    ],
+)
+def test_targets_that_the_data_do_not_have_are_refused(targets, message, tmp_path):
+    with pytest.raises(ScenarioError) as caught:
+        simulate(tiny(evaluate={"metrics": ["er@5"], "targets": targets}), out=tmp_path / "run")
+    assert message in str(caught.value)
+
+
+def parts(split):
+    return split.train, split.validation, split.test

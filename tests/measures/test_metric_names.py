@@ -1,0 +1,65 @@
+"""How scenarios ask for measures."""
+
+import pytest
+
+from gossiprec.measures import MEASURES, Measure
+from gossiprec.measures.metric import read_metric
+
+
+@pytest.mark.parametrize(
+    ("text", "name", "k", "full"),
+    [
+        ("hr@20", "hr", 20, False),
+        ("ndcg@99", "ndcg", 99, False),
+        ("full_ndcg@100", "ndcg", 100, True),
+        ("recall@999999", "recall", 999_999, True),
+        ("f1@1", "f1", 1, True),
+    ],
+)
+def test_a_name_says_measure_cut_and_what_is_ranked(text, name, k, full):
+    found = read_metric(text)
+    assert (found.name, found.measure, found.k, found.full) == (text, MEASURES[name], k, full)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (
+            "recal@20",
+            r"found 'recal@20': unknown measure 'recal'; known: .*recall.*; did you mean 'recall'\?",
+        ),
+        ("full_ndgc@20", "unknown measure 'ndgc'.*did you mean 'ndcg'"),
+        ("full_f1@20", "found 'full_f1@20', but f1 ranks all items as it is; write f1@20"),
+        ("full_hr@20", "what was measured under this name is recall; write recall@20"),
+        ("hr@100", r"only 100 items are ranked; did you mean 'recall@100'\?"),
+        ("ndcg@100", r"only 100 items are ranked; did you mean 'full_ndcg@100'\?"),
+        *(
+            (text, "must be a measure and a length")
+            for text in ("hr", "hr@", "@20", "hr@0", "hr@05", "hr@1e3", "hr@٢")
+        ),
+        *(
+            (text, "must be a measure and a length")
+            for text in ("hr @20", "hr@1000000", " hr@20", "hr@20 ", "")
+        ),
+        ("base@20", "unknown measure 'base'"),
+        ("../hr@20", "unknown measure '../hr'"),
+    ],
+)
+def test_what_is_no_metric_is_answered_with_what_to_write(text, message):
+    with pytest.raises(ValueError, match=message):
+        read_metric(text)
+
+
+def test_a_measure_of_anybody_is_asked_for_like_ours(monkeypatch):
+    class Deepest(Measure):
+        """The last rank of a relevant item."""
+
+        @staticmethod
+        def of(seen, k):
+            return seen.ranks.max(axis=1)
+
+    monkeypatch.setitem(MEASURES._members, "deepest", Deepest)
+    found = read_metric("deepest@7")
+    assert (found.measure, found.k, found.full) == (Deepest, 7, True)
+    with pytest.raises(ValueError, match="did you mean 'deepest'"):
+        read_metric("depest@7")
