@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,8 +15,9 @@ from gossiprec.errors import suggestion
 from gossiprec.rng import generator
 from gossiprec.scenario.overrides import Override
 from gossiprec.scenario.problems import Problems, shown
+from gossiprec.scenario.source import Layer
 from gossiprec.study.load import Study
-from gossiprec.study.spec import Axis
+from gossiprec.study.spec import OWN_KEYS, Axis, seed_list
 
 DIGITS = 6
 """Significant digits of a number drawn from a range: it can be read and typed again."""
@@ -28,10 +28,12 @@ Label = str | int | float | bool | None
 
 @dataclass(frozen=True)
 class Setting:
-    """One value of an axis: what the table says of it, and what it sets."""
+    """One value of an axis: what the table says of it, what it sets, and the base and seeds it brings if any."""
 
     label: Label
     overrides: tuple[Override, ...]
+    base: Layer | None = None
+    seeds: list[int] | None = None
 
 
 Point = dict[str, Setting]
@@ -89,10 +91,7 @@ def find_setting(study: Study, name: str, value: Any) -> Setting | None:
 def _settings(study: Study, name: str, axis: Axis) -> list[Setting]:
     """Return the settings of an axis with values; none for a range."""
     if isinstance(axis.values, dict):
-        return [
-            Setting(label, tuple(_sets(study, name, axis, label, value)))
-            for label, value in axis.values.items()
-        ]
+        return [_labelled(study, name, axis, label, value) for label, value in axis.values.items()]
     at = (("axes", name, "values", place) for place in range(len(axis.values or ())))
     return [
         Setting(label_of(value), (_override(study, axis.key, value, *path),))
@@ -100,12 +99,12 @@ def _settings(study: Study, name: str, axis: Axis) -> list[Setting]:
     ]
 
 
-def _sets(study: Study, name: str, axis: Axis, label: str, value: Any) -> Iterator[Override]:
+def _labelled(study: Study, name: str, axis: Axis, label: str, value: Any) -> Setting:
+    at = ("axes", name, "values", label)
     if axis.key is not None:
-        yield _override(study, axis.key, value, "axes", name, "values", label)
-        return
-    for key, inner in value.items():
-        yield _override(study, key, inner, "axes", name, "values", label, key)
+        return Setting(label, (_override(study, axis.key, value, *at),))
+    sets = [_override(study, key, inner, *at, key) for key, inner in value.items() if key not in OWN_KEYS]
+    return Setting(label, tuple(sets), study.bases.get((*at, "base")), seed_list(value.get("seeds")))
 
 
 def _override(study: Study, key: str | None, value: Any, *at: str | int) -> Override:
