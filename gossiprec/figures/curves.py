@@ -19,15 +19,14 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
+from gossiprec.eventlog import Run
 from gossiprec.figures import style
-from gossiprec.figures.command import command_line
 from gossiprec.figures.curve_rows import Attacks, Row, Utility, curve_rows
 from gossiprec.figures.output import Cell, csv_bytes, save
 from gossiprec.figures.series import (
     EVERYTHING,
     FIELDS,
     Columns,
-    Run,
     Selection,
     attack_curves,
     chosen,
@@ -127,7 +126,3 @@ def _panel(axes: Axes, row: Row, clock: str) -> None:
         axes.plot(x, y, markevery=(place * step // len(row.curves), step), **curve.style.kwargs())
     axes.set_ylim(0, row.top)
     axes.yaxis.set_major_locator(MaxNLocator(nbins=6, steps=[1, 2, 5, 10]))
-
-
-if __name__ == "__main__":
-    command_line(draw, __doc__)

@@ -17,10 +17,10 @@ from matplotlib.figure import Figure
 
 from gossiprec.arrays import F64
 from gossiprec.errors import LogError
+from gossiprec.eventlog import Run
 from gossiprec.figures import style
-from gossiprec.figures.command import command_line
 from gossiprec.figures.output import Cell, csv_bytes, save
-from gossiprec.figures.series import Columns, Run, run_names
+from gossiprec.figures.series import Columns, run_names
 from gossiprec.measures.meetings import first_meetings, fractions_met, predicted_fraction_met
 
 N_POINTS = 201
@@ -147,7 +147,3 @@ def _line(axes: Axes, found: Exposure, look: style.LineStyle, *, name: str, firs
     axes.plot(found.time, mean, markevery=(first_mark, 40), **look.kwargs())
     axes.plot(found.time, predicted, color=PREDICTED.color, linestyle=PREDICTED.dashes, linewidth=1.1)
     return style.LineEnd(float(found.time[-1]), float(mean[-1]), name, look)
-
-
-if __name__ == "__main__":
-    command_line(draw, __doc__)

@@ -20,10 +20,10 @@ from scipy.stats import spearmanr
 
 from gossiprec.arrays import F64, I64
 from gossiprec.errors import LogError
+from gossiprec.eventlog import Run
 from gossiprec.figures import style
-from gossiprec.figures.command import command_line
 from gossiprec.figures.output import Cell, csv_bytes, save
-from gossiprec.figures.series import EVERYTHING, FIELDS, AttackKey, Run, Selection, chosen, run_names
+from gossiprec.figures.series import EVERYTHING, FIELDS, AttackKey, Selection, chosen, run_names
 
 ByNode = dict[int, float]
 
@@ -248,7 +248,3 @@ def _title(relation: Relation, *, several: bool) -> str:
     names = ("run", "observer") if several else ("observer",)
     first = ", ".join(style.short_name(key.words(name)) for name in names)
     return f"{first}, {key.relevance}\nrho {rho}, {len(relation.nodes)} nodes"
-
-
-if __name__ == "__main__":
-    command_line(draw, __doc__)

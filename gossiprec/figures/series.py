@@ -5,53 +5,14 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
-from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy.typing as npt
 
 from gossiprec.errors import LogError
+from gossiprec.eventlog import Run
 
 Columns = dict[str, npt.NDArray[Any]]
-
-
-class Run(Protocol):
-    """What a figure reads of an opened run directory (``gossiprec.eventlog.open_run``)."""
-
-    @property
-    def path(self) -> Path:
-        """The run directory."""
-
-    @property
-    def scenario(self) -> dict[str, Any]:
-        """The resolved scenario."""
-
-    @property
-    def manifest(self) -> dict[str, Any]:
-        """``manifest.json``."""
-
-    @property
-    def summary(self) -> dict[str, Any] | None:
-        """``summary.json``, None where the run has not written one."""
-
-    @property
-    def metrics(self) -> Columns:
-        """``metrics.csv``: time, round, metric, value."""
-
-    @property
-    def attacks(self) -> Columns:
-        """``attacks.csv`` by column."""
-
-    @property
-    def adversaries(self) -> dict[str, tuple[npt.NDArray[Any], npt.NDArray[Any]]]:
-        """Nodes and accuracies of the adversaries at the best round, by attack."""
-
-    @property
-    def positions(self) -> Columns:
-        """``positions.csv``: node, measure, value; empty where the run has not written it."""
-
-    def events(self, kind: str) -> Columns:
-        """Return the logged events of one kind, by column."""
 
 
 @dataclass(frozen=True)
@@ -63,6 +24,12 @@ class AttackKey:
     relevance: str
     momentum: float
     community_size: int
+
+    @classmethod
+    def read(cls, run: str, label: str) -> AttackKey:
+        """Return the key of an attack of a run, from its label ``observer/relevance/b0.99/k50``."""
+        observer, relevance, momentum, size = label.rsplit("/", 3)
+        return cls(run, observer, relevance, float(momentum[1:]), int(size[1:]))
 
     def words(self, field: str) -> str:
         """Return what a label says of one field."""

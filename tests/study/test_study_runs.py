@@ -78,7 +78,7 @@ def test_the_peak_of_memory_is_the_runs_own(tmp_path):
     assert conduct.folder.finished(simulation).summary["peak_rss_mib"] < before - 256
 
 
-@pytest.mark.parametrize("spoil", ["status", "summary", "folder"])
+@pytest.mark.parametrize("spoil", ["status", "summary.json", "events.mplog", "cut", "folder"])
 def test_a_run_that_was_not_finished_is_run_anew(tmp_path, spoil):
     plan = planned(tmp_path)
     conduct = carried_out(plan, tmp_path / "out")
@@ -86,8 +86,10 @@ def test_a_run_that_was_not_finished_is_run_anew(tmp_path, spoil):
     if spoil == "status":
         manifest = json.loads((run / "manifest.json").read_text())
         (run / "manifest.json").write_text(json.dumps({**manifest, "status": "running"}))
-    elif spoil == "summary":
-        (run / "summary.json").unlink()
+    elif "." in spoil:
+        (run / spoil).unlink()
+    elif spoil == "cut":
+        (run / "summary.json").write_bytes((run / "summary.json").read_bytes()[:-20] + b"{[")
     else:
         shutil.rmtree(run)
     again = carried_out(planned(tmp_path), tmp_path / "out")
