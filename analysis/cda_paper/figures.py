@@ -22,7 +22,7 @@ from analysis.cda_paper.experiments import MOVIELENS, MOVIELENS_LESS, PROTOCOLS,
 from analysis.cda_paper.measures import Attack, Measure, Runs, alone, utility
 from gossiprec.figures import style
 from gossiprec.figures.attack_cdf import ACCURACY, AT_OR_BELOW, distribution
-from gossiprec.figures.output import Cell, csv_bytes, save
+from gossiprec.figures.output import Cell, write_figure
 from gossiprec.figures.panels import Axis, Panel, Series, draw_panels, plot_dots, plot_line, plot_steps
 from gossiprec.figures.series import attack_curves
 
@@ -98,9 +98,8 @@ class Drawing:
             for series in panel.series
             for a, b in zip(series.x, series.y, strict=True)
         ]
-        with style.house_look():
-            figure = draw_panels(panels, x=self.x, y=self.y, **self.look)
-            return save(figure, csv_bytes(("panel", "line", self.x.label, self.y.label), rows), stem)
+        header = ("panel", "line", self.x.label, self.y.label)
+        return write_figure(stem, header, rows, lambda: draw_panels(panels, x=self.x, y=self.y, **self.look))
 
     def _guess(self, title: str, runs: Runs) -> list[float]:
         bounds = (attack.of("random_bound").mean(runs) for attack in self.random.get(title, ()))

@@ -21,7 +21,7 @@ from matplotlib.figure import Figure
 from gossiprec.arrays import F64
 from gossiprec.eventlog import Run
 from gossiprec.figures import style
-from gossiprec.figures.output import csv_bytes, save
+from gossiprec.figures.output import write_figure
 from gossiprec.figures.panels import Axis, Panel, Series, draw_panels, plot_steps
 from gossiprec.figures.series import (
     EVERYTHING,
@@ -87,9 +87,8 @@ def draw(runs: Sequence[Run], out_stem: Path, *, selection: Selection = EVERYTHI
     require_attacks(runs, file="adversaries.npz")
     found = _distributions(runs)
     shown = {key: found[key] for key in chosen(list(found), selection)}
-    table = csv_bytes((*FIELDS, "accuracy", "cumulative_share", "adversaries", "random_bound"), _rows(shown))
-    with style.house_look():
-        return save(_figure(shown), table, out_stem)
+    header = (*FIELDS, "accuracy", "cumulative_share", "adversaries", "random_bound")
+    return write_figure(out_stem, header, _rows(shown), lambda: _figure(shown))
 
 
 def distribution(accuracies: npt.ArrayLike, random_bound: float) -> Distribution:

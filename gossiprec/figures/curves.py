@@ -22,7 +22,7 @@ from matplotlib.ticker import MaxNLocator
 from gossiprec.eventlog import Run
 from gossiprec.figures import style
 from gossiprec.figures.curve_rows import Attacks, Row, Utility, curve_rows
-from gossiprec.figures.output import Cell, csv_bytes, save
+from gossiprec.figures.output import Cell, write_figure
 from gossiprec.figures.series import (
     EVERYTHING,
     FIELDS,
@@ -65,9 +65,8 @@ def draw(runs: Sequence[Run], out_stem: Path, *, selection: Selection = EVERYTHI
         for run, name in zip(runs, names, strict=True)
         for metric, points in ranking_metrics(run).items()
     }
-    table = csv_bytes((*FIELDS, "quantity", "round", "time", "value"), _cells(attacks, utility))
-    with style.house_look():
-        return save(_figure(curve_rows(attacks, utility)), table, out_stem)
+    header, rows = (*FIELDS, "quantity", "round", "time", "value"), curve_rows(attacks, utility)
+    return write_figure(out_stem, header, _cells(attacks, utility), lambda: _figure(rows))
 
 
 def ranking_metrics(run: Run) -> dict[str, Columns]:

@@ -19,7 +19,7 @@ from gossiprec.arrays import F64
 from gossiprec.errors import LogError
 from gossiprec.eventlog import Run
 from gossiprec.figures import style
-from gossiprec.figures.output import Cell, csv_bytes, save
+from gossiprec.figures.output import Cell, write_figure
 from gossiprec.figures.series import Columns, run_names
 from gossiprec.measures.meetings import first_meetings, fractions_met, predicted_fraction_met
 
@@ -67,9 +67,8 @@ def draw(runs: Sequence[Run], out_stem: Path) -> list[Path]:
         If a run logged no message.
     """
     shown = {name: measure(run) for run, name in zip(runs, run_names(runs), strict=True)}
-    table = csv_bytes(HEADER, [row for name, found in shown.items() for row in _rows(name, found)])
-    with style.house_look():
-        return save(_figure(shown), table, out_stem)
+    rows = [row for name, found in shown.items() for row in _rows(name, found)]
+    return write_figure(out_stem, HEADER, rows, lambda: _figure(shown))
 
 
 def measure(run: Run, *, n_points: int = N_POINTS) -> Exposure:

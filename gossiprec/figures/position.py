@@ -22,7 +22,7 @@ from gossiprec.arrays import F64, I64
 from gossiprec.errors import LogError
 from gossiprec.eventlog import Run
 from gossiprec.figures import style
-from gossiprec.figures.output import Cell, csv_bytes, save
+from gossiprec.figures.output import Cell, write_figure
 from gossiprec.figures.series import EVERYTHING, FIELDS, AttackKey, Selection, chosen, run_names
 
 ByNode = dict[int, float]
@@ -107,9 +107,8 @@ def draw(
     rows = [row for key in keys for row in _relations(key, tables[key.run], measures)]
     if not rows:
         raise LogError(f"none of the attacks shown has the measure {DISTANCE}: it belongs to coalitions")
-    table = csv_bytes(HEADER, [line for row in rows for relation in row for line in _lines(relation)])
-    with style.house_look():
-        return save(_figure(rows), table, out_stem)
+    table = [line for row in rows for relation in row for line in _lines(relation)]
+    return write_figure(out_stem, HEADER, table, lambda: _figure(rows))
 
 
 def groups(position: F64, value: F64, *, most: int = GROUPS) -> list[Group]:
