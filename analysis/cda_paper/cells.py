@@ -33,17 +33,12 @@ Compared = list[tuple[str, Measure]]
 
 @dataclass(frozen=True)
 class Cell:
-    """A number of the report.
+    """A number of the report: what is printed, and the measure beside it or why there is none.
 
     Attributes
     ----------
-    printed : Printed
-        ``value`` is empty where the paper prints none.
     variant : str
         Which reading of the paper was run: users and K; empty where there is one only.
-    measure : Measure, optional
-    why_not : str
-        Why there is no measure.
     """
 
     printed: Printed

@@ -53,13 +53,10 @@ class Line:
 
 @dataclass(frozen=True)
 class Drawing:
-    """A figure of the paper.
+    """A figure of the paper: the lines of its panels, by their titles.
 
     Attributes
     ----------
-    caption : str
-    panels : mapping of str to list of Line
-    x, y : Axis
     random : mapping of str to list of Attack
         By panel: the attacks whose random bound is marked, that of the first that was measured.
     also : tuple of str

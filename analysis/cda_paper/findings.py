@@ -29,17 +29,7 @@ GOSSIP = ("rand-gossip", "pers-gossip")
 
 @dataclass(frozen=True)
 class Comparison:
-    """One number that a claim says is larger than another.
-
-    Attributes
-    ----------
-    label : str
-    first, second : Measure
-    words : str
-        What the two are, with ``{first}`` and ``{second}`` for the numbers.
-    holds : callable
-        From the means to whether the claim holds.
-    """
+    """One number that a claim says is larger than another; `words` say it with ``{first}`` and ``{second}``."""
 
     label: str
     first: Measure

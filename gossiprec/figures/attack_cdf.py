@@ -34,8 +34,6 @@ from gossiprec.figures.series import (
     grouped,
     require_attacks,
     run_names,
-    title,
-    told_fields,
 )
 
 ACCURACY = Axis("attack accuracy of an adversary (%)", (0, None))
@@ -123,7 +121,7 @@ def _figure(shown: dict[AttackKey, Distribution]) -> Figure:
     names = {key: style.short_name(key.words(layout.line)) for key in keys}
     panels = [
         Panel(
-            title(inside[0], told_fields(layout)),
+            layout.title(inside[0]),
             [shown[key].series(names[key]) for key in inside],
             sorted({100 * shown[key].random_bound for key in inside if np.isfinite(shown[key].random_bound)}),
         )

@@ -20,13 +20,13 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from gossiprec.eventlog import Run
+from gossiprec.eventlog.reader import Columns
 from gossiprec.figures import style
 from gossiprec.figures.curve_rows import Attacks, Row, Utility, curve_rows
 from gossiprec.figures.output import Cell, write_figure
 from gossiprec.figures.series import (
     EVERYTHING,
     FIELDS,
-    Columns,
     Selection,
     attack_curves,
     chosen,

@@ -7,12 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
-import numpy.typing as npt
-
 from gossiprec.errors import LogError
 from gossiprec.eventlog import Run
-
-Columns = dict[str, npt.NDArray[Any]]
+from gossiprec.eventlog.reader import Columns
 
 
 @dataclass(frozen=True)
@@ -136,6 +133,11 @@ class Layout:
     across: tuple[str, ...]
     down: tuple[str, ...]
 
+    def title(self, key: AttackKey) -> str:
+        """Return the words of a panel's title: observer, relevance, and what varies over panels."""
+        told = dict.fromkeys(("observer", "relevance", *self.across, *self.down))
+        return ", ".join(key.words(field) for field in told if field != self.line)
+
 
 def arrange(keys: Sequence[AttackKey], *, columns: bool = True) -> Layout:
     """Give every field that varies a place: lines are observers where several are shown, panels the rest.
@@ -152,31 +154,16 @@ def arrange(keys: Sequence[AttackKey], *, columns: bool = True) -> Layout:
     return Layout(line, rest[:1], rest[1:]) if columns else Layout(line, (), rest)
 
 
-def title(key: AttackKey, names: Sequence[str]) -> str:
-    """Return the words of these fields, such as ``"relevance ndcg, momentum 0.9"``."""
-    return ", ".join(key.words(name) for name in names)
-
-
 def attack_curves(run: Run, name: str) -> dict[AttackKey, Columns]:
     """Return the rows of ``attacks.csv`` of each attack, in order of first appearance."""
     columns = run.attacks
-    if not columns:
-        return {}
-    fields = (columns["observer"], columns["relevance"], columns["momentum"], columns["community_size"])
-    keys = [
-        AttackKey(name, str(observer), str(relevance), float(f"{momentum:g}"), int(size))
-        for observer, relevance, momentum, size in zip(*fields, strict=True)
-    ]
     rows: dict[AttackKey, list[int]] = {}
-    for row, key in enumerate(keys):
+    for row, (observer, relevance, momentum, size) in enumerate(
+        zip(*(columns[field].tolist() for field in FIELDS[1:]), strict=True) if columns else ()
+    ):
+        key = AttackKey(name, observer, relevance, float(f"{momentum:g}"), size)
         rows.setdefault(key, []).append(row)
     return {key: {column: columns[column][own] for column in columns} for key, own in rows.items()}
-
-
-def told_fields(layout: Layout) -> tuple[str, ...]:
-    """Return the fields that a panel's title tells: observer, relevance, and those that vary over panels."""
-    told = dict.fromkeys(("observer", "relevance", *layout.across, *layout.down))
-    return tuple(field for field in told if field != layout.line)
 
 
 def grouped(keys: Sequence[AttackKey], names: tuple[str, ...]) -> list[list[AttackKey]]:
@@ -185,9 +172,7 @@ def grouped(keys: Sequence[AttackKey], names: tuple[str, ...]) -> list[list[Atta
     Values stand in order of first appearance; combinations that no key has are left out.
     """
     orders = [list(dict.fromkeys(getattr(key, name) for key in keys)) for name in names]
-    groups = [[key for key in keys if _values(key, names) == values] for values in itertools.product(*orders)]
-    return [group for group in groups if group]
-
-
-def _values(key: AttackKey, names: tuple[str, ...]) -> tuple[Any, ...]:
-    return tuple(getattr(key, name) for name in names)
+    groups: dict[tuple[Any, ...], list[AttackKey]] = {values: [] for values in itertools.product(*orders)}
+    for key in keys:
+        groups[tuple(getattr(key, name) for name in names)].append(key)
+    return [group for group in groups.values() if group]

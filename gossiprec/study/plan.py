@@ -10,7 +10,7 @@ from gossiprec.scenario.cross_checks import note_oversized
 from gossiprec.scenario.load import build_scenario
 from gossiprec.scenario.model import Scenario
 from gossiprec.scenario.overrides import Override
-from gossiprec.scenario.problems import Problems
+from gossiprec.scenario.problems import KeyPath, Problems
 from gossiprec.scenario.source import Layer
 from gossiprec.study.deduplication import Simulation, clashes, share
 from gossiprec.study.gathering import Gathered
@@ -113,10 +113,16 @@ def make_plan(study: Study, *, check_data: bool = True) -> Plan:
 
 def _check_seed_keys(study: Study, problems: Problems) -> None:
     """Refuse a second way to say the seed: rows of the table are told apart by it."""
-    said = [("set", key) for key in study.file.sets if key == "seed"]
-    said += [("axes", name) for name, axis in study.file.axes.items() if axis.key == "seed"]
+    said: list[KeyPath] = [("set", key) for key in study.file.sets if key == "seed"]
+    for name, axis in study.file.axes.items():
+        if axis.key is None and isinstance(axis.values, dict):
+            said += [("axes", name, "values", label) for label, sets in axis.values.items() if "seed" in sets]
+        elif axis.key == "seed":
+            said.append(("axes", name))
     for path in said:
-        problems.add(path, "seed is set here; write seeds: [1, 2, 3] at the top of the study instead")
+        problems.add(
+            path, "seed is set here; write seeds: [1, 2, 3] instead, at the top of the study or beside a base"
+        )
 
 
 def _variants(study: Study, points: Sequence[Point], problems: Problems) -> list[Variant]:

@@ -182,6 +182,7 @@ def test_two_observers_of_one_run_with_one_name_are_found_before_anything_runs(t
         ({"axes": {"seed": {"key": "protocol.fanout", "values": [1]}}}, "is a column of the table"),
         ({"axes": {"a b": {"key": "protocol.fanout", "values": [1]}}}, "of the form"),
         ({"axes": {"a": {"key": "seed", "values": [1]}}}, "write seeds"),
+        ({"axes": {"a": {"values": {"x": {"seed": 3}}}}}, "write seeds"),
         ({"set": {"seed": 1}}, "write seeds"),
         ({"seeds": []}, "at least 1 item"),
         ({"seeds": [1, 1]}, "written twice"),
