@@ -2,143 +2,117 @@
 
 from __future__ import annotations
 
-import argparse
 import sys
-from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
-from analysis.cda_paper.cells import all_cells
-from analysis.cda_paper.experiments import all_experiments
-from analysis.cda_paper.folder import StudyFolder
-from analysis.cda_paper.plan import Job, chosen, jobs, require_data, subjects
-from analysis.cda_paper.runs import Outcome, carry_out, duration
-from gossiprec.errors import GossipRecError
+import click
 
-INTERRUPTED = 130
+from analysis.cda_paper.experiments import data_of, experiments
+from analysis.cda_paper.measures import Runs
+from analysis.cda_paper.plan import Scale, chosen, count_runs, missing_data, paper_study, subjects
+from gossiprec.cli.main import exit_code
+from gossiprec.cli.study import conduct, conducting
+from gossiprec.eventlog import Run
+from gossiprec.study.folder import StudyFolder, made_by
+from gossiprec.study.plan import Plan, make_plan
+from gossiprec.study.record import Outcome
+from gossiprec.version import code_version
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Do what the command line asks; return the exit status.
-
-    Returns
-    -------
-    int
-        0; 1 if a run failed; 2 for usage and data; 130 after Ctrl-C.
+@click.command(context_settings={"help_option_names": ["-h", "--help"]})
+@click.option(
+    "--data", type=click.Path(path_type=Path), metavar="PATH", help="Holds ml-100k, foursquare-nyc, gowalla."
+)
+@click.option("--only", default="", metavar="NAMES", help="Such as table5,fig6 or an experiment; see --list.")
+@click.option(
+    "--seeds", type=click.IntRange(1), metavar="N", help="Seeds of every experiment, not its own number."
+)
+@click.option(
+    "--scale",
+    type=click.Choice(("full", "tiny")),
+    default="full",
+    help="tiny: small synthetic data, no number means anything.",
+)
+@click.option("--report-only", is_flag=True, help="Write the report of the runs that are there.")
+@click.option("--list", "is_list", is_flag=True, help="List what --only can name.")
+@conducting
+@click.pass_context
+def study(
+    context: click.Context,
+    /,
+    data: Path | None,
+    only: str,
+    seeds: int | None,
+    scale: Scale,
+    *,
+    report_only: bool,
+    is_list: bool,
+    out: Path | None,
+    jobs: int | None,
+    **how: Any,
+) -> None:
+    """Run or resume every experiment of the community-detection paper (arXiv 2306.08929) that the data allow, and write
+    a report beside what the paper prints. One run at a time on all cores if --jobs is not given: the large ones need
+    the memory, and times are told.
     """
-    options = _parser().parse_args(arguments)
-    try:
-        return _list() if options.list else _study(options)
-    except GossipRecError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return error.exit_code
-    except KeyboardInterrupt:
-        print(f"interrupted; the same command resumes the study in {options.out}", file=sys.stderr)
-        return INTERRUPTED
-
-
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="python -m analysis.cda_paper",
-        description="Run or resume every experiment of the community-detection paper (arXiv 2306.08929) that the "
-        "data allow, and write a report beside what the paper prints.",
-    )
-    parser.add_argument(
-        "--data", type=Path, metavar="PATH", help="the folder of ml-100k, foursquare-nyc, gowalla"
-    )
-    parser.add_argument("--out", type=Path, default=Path("study"), metavar="DIR", help="default: study")
-    parser.add_argument("--only", metavar="NAMES", help="such as table5,fig6 or an experiment; see --list")
-    parser.add_argument(
-        "--seeds", type=_count, metavar="N", help="seeds of every experiment, not its own number"
-    )
-    parser.add_argument(
-        "--scale", choices=("full", "tiny"), default="full", help="tiny: synthetic data, seconds"
-    )
-    parser.add_argument("--threads", type=_count, metavar="N", help="of each run; default: one for each core")
-    parser.add_argument("--dry-run", action="store_true", help="say what would be run, and run nothing")
-    parser.add_argument(
-        "--report-only", action="store_true", help="write the report of the runs that are there"
-    )
-    parser.add_argument("--list", action="store_true", help="list what --only can name")
-    return parser
-
-
-def _count(text: str) -> int:
-    if not text.isdigit() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"found {text!r}, must be a whole number of at least 1")
-    return int(text)
-
-
-def _list() -> int:
-    for name, experiments in subjects().items():
-        if len(experiments) == 1 and experiments[0].name == name:
-            print(f"{name}  ({experiments[0].file}, {experiments[0].data})")
-        else:
-            print(f"{name}: {len(experiments)} experiments")
-    return 0
-
-
-def _study(options: argparse.Namespace) -> int:
-    only = [name.strip() for name in options.only.split(",") if name.strip()] if options.only else []
-    experiments = chosen(only)
-    require_data(options.data, options.scale)
-    extra = [f"executor.threads={options.threads}"] if options.threads else []
-    planned = jobs(experiments, data=options.data, scale=options.scale, seeds=options.seeds, extra=extra)
-    folder = StudyFolder(options.out)
-    if options.dry_run:
-        _foresee(planned, folder)
-        return 0
-    folder.open(scale=options.scale)
-    with folder.locked() as lock:
-        outcome = Outcome() if options.report_only else carry_out(planned, folder, lock=lock, say=_say)
-        written = _report(options, folder, outcome)
-    _close(outcome, written)
-    return 1 if outcome.failed else 0
-
-
-def _foresee(planned: Sequence[Job], folder: StudyFolder) -> None:
-    """Print what would be run."""
-    seconds = 0.0
-    for job in planned:
-        if job.scenario is None:
-            print(f"{job.name}: {'not run' if job.is_missing_data else 'FAILS'}: {job.problem}")
-        elif folder.finished(job):
-            print(f"{job.name}: finished before")
-        else:
-            seconds += job.experiment.seconds
-            print(
-                f"{job.name}: about {duration(job.experiment.seconds)}: {_shell(job.command(folder.run(job)))}"
-            )
-    names = {job.experiment.name for job in planned}
-    cells = [c for c in all_cells() if c.measure and {e.name for e in c.measure.experiments()} & names]
-    print(f"{len(planned)} runs for {len(cells)} cells, about {duration(seconds)} to go on two cores")
-
-
-def _shell(command: Sequence[str]) -> str:
-    return " ".join(f"'{part}'" if set(part) & set(" []{}") else part for part in command)
-
-
-def _report(options: argparse.Namespace, folder: StudyFolder, outcome: Outcome) -> list[Path]:
-    """Write the report of all runs that are there, also of those that were not asked for now."""
+    if is_list:
+        _list()
+        return
+    names = chosen([name.strip() for name in only.split(",") if name.strip()])
+    lacking = missing_data(experiments(), data=data, scale=scale)
+    for name in names:
+        if name in lacking:
+            click.echo(f"{name}: not run: {lacking[name]}", err=True)
+    folder, outcome = StudyFolder(out or Path("study")), Outcome()
+    here: dict[str, Any] = {"data": data, "scale": scale, "seeds": seeds}
+    wanted = [name for name in names if name not in lacking and not report_only]
+    if wanted:
+        outcome = conduct(make_plan(paper_study(wanted, **here)), out=folder.path, jobs=jobs or 1, **how)
+    if how["dry_run"]:
+        return
+    there = [name for name in experiments() if name not in lacking]
+    whole = make_plan(paper_study(there, **here), check_data=False)
+    folder.check(whole.study.name)
+    runs = finished(folder, whole, keep=how["keep"])
+    reasons = why_missing(runs, whole, lacking, outcome)
     from analysis.cda_paper.report import write_report  # with matplotlib: not for --dry-run and --list
 
-    whole = jobs(all_experiments(), data=options.data, scale=options.scale, seeds=options.seeds)
-    return write_report(whole, folder, outcome, scale=options.scale)
+    with folder.locked():
+        for path in write_report(folder.path, runs, reasons, planned=count_runs(seeds), scale=scale):
+            click.echo(path)
+    if outcome.failed:
+        context.exit(1)
 
 
-def _close(outcome: Outcome, written: Sequence[Path]) -> None:
-    _say(
-        f"runs: {len(outcome.done)} made in {duration(outcome.seconds)}, {len(outcome.kept)} finished before, "
-        f"{len(outcome.skipped)} not run for want of data, {len(outcome.failed)} failed"
-    )
-    for name, problem in outcome.failed.items():
-        print(f"failed: {name}: {problem}", file=sys.stderr)
-    for path in written:
-        print(path)
+def _list() -> None:
+    for name, own in subjects().items():
+        if name in experiments():
+            click.echo(f"{name}  ({Path(experiments()[name]['base']).name}, {data_of(name)})")
+        else:
+            click.echo(f"{name}: {len(own)} experiments")
 
 
-def _say(line: str) -> None:
-    print(line, file=sys.stderr, flush=True)
+def finished(folder: StudyFolder, plan: Plan, *, keep: bool = False) -> dict[str, dict[int, Run]]:
+    """Return the finished runs of a plan by experiment and seed; `keep`: also those of other code."""
+    simulation_of = plan.simulation_of
+    found: dict[str, dict[int, Run]] = {}
+    for variant in plan.variants:
+        run = folder.finished(simulation_of[variant.hash])
+        if run is not None and (keep or made_by(run) == code_version()):
+            found.setdefault(str(variant.labels["experiment"]), {})[variant.seed] = run
+    return found
+
+
+def why_missing(runs: Runs, plan: Plan, lacking: dict[str, str], outcome: Outcome) -> dict[str, str]:
+    """Return why an experiment has no finished run."""
+    failed = {
+        str(variant.labels["experiment"]): f"failed: {outcome.failed[variant.hash].problem}"
+        for variant in plan.variants
+        if variant.hash in outcome.failed
+    }
+    return {n: (lacking | failed).get(n, "not run yet") for n in experiments() if n not in runs}
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(exit_code(sys.argv[1:], study, name="python -m analysis.cda_paper"))

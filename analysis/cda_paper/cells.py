@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, partial
 
 from analysis.cda_paper import experiments as ex
-from analysis.cda_paper.experiments import Experiment, checkins
-from analysis.cda_paper.measures import Attack, Fact, Measure, Membership, SameAdversaries, attack_seconds
+from analysis.cda_paper.experiments import MOVIELENS, checkins
+from analysis.cda_paper.measures import Attack, Measure, alone, among, attack_seconds, fact, membership
 from analysis.cda_paper.published import Printed, printed
 from analysis.cda_paper.quoted import quoted
 
@@ -27,25 +27,18 @@ COLUMNS = {
     "recall": "MIA recall",
     "seconds": "time s",
 }
-MODELS = {"gmf": "gmf", "prme-g": "prme"}
-PROTOCOL_KEYS = {"fedavg": "fedavg", "rand-gossip": "rand_gossip", "pers-gossip": "pers_gossip"}
 NO_GOWALLA_TABLE = "the print at hand has no table for this data set"
 Compared = list[tuple[str, Measure]]
 
 
 @dataclass(frozen=True)
 class Cell:
-    """A number of the report.
+    """A number of the report: what is printed, and the measure beside it or why there is none.
 
     Attributes
     ----------
-    printed : Printed
-        ``value`` is empty where the paper prints none.
     variant : str
         Which reading of the paper was run: users and K; empty where there is one only.
-    measure : Measure, optional
-    why_not : str
-        Why there is no measure.
     """
 
     printed: Printed
@@ -74,74 +67,53 @@ def all_cells() -> tuple[Cell, ...]:
             cells.append(Cell(number, why_not=compared))
             continue
         cells += [Cell(number, variant, measure) for variant, measure in compared]
-        if number.column == "best10":
-            also = Printed(number.table, number.dataset, number.row, "best10_mean", number.value)
-            cells += [
-                Cell(also, v, m.of("best10_mean")) for v, m in compared if isinstance(m, Attack)
-            ]  # a printed 60.3 % is no multiple of 1/K, as a least accuracy would be
+        if number.column == "best10":  # a printed 60.3 % is no multiple of 1/K, as a least accuracy would be
+            also = replace(number, column="best10_mean")
+            cells += [Cell(also, v, m.of("best10_mean")) for v, m in compared if isinstance(m, Attack)]
     return (*cells, *_not_printed())
 
 
-@cache
-def cells_served() -> dict[str, int]:
-    """Return how many cells each experiment serves; an experiment that only figures show serves none."""
-    served: dict[str, int] = {}
-    for cell in all_cells():
-        for name in {e.name for e in cell.measure.experiments()} if cell.measure else ():
-            served[name] = served.get(name, 0) + 1
-    return served
-
-
 def _statistics(number: Printed) -> Compared:
-    experiment = (
-        ex.ML_FEDAVG if number.dataset == "movielens-100k" else checkins("foursquare", "fedavg", "gmf")
-    )
     key = {"users": "nodes"}.get(number.column, number.column)
-    return [("", Fact(experiment, (key,)))]
+    return [("", fact(_fedavg(number), key))]
 
 
-def _single(experiment: Experiment, quantity: str, k: int = 50) -> Attack:
-    observer = "coordinator" if "fedavg" in experiment.name else "single"
-    return Attack(experiment, observer, k=k, quantity=quantity)
+def _fedavg(number: Printed) -> str:
+    return ex.ML_FEDAVG if number.dataset == "movielens-100k" else checkins("foursquare", "fedavg", "gmf")
+
+
+def _quantity(number: Printed) -> str:
+    return {"best10": "best10_min"}.get(number.column, number.column)
 
 
 def _main_tables(number: Printed) -> Compared:
     protocol, model = number.row.split()
-    quantity = {"best10": "best10_min"}.get(number.column, number.column)
+    one = partial(alone, quantity=_quantity(number))
     if number.dataset == "movielens-100k":
-        own = {"fedavg": ex.ML_FEDAVG, "rand-gossip": ex.ML_RAND, "pers-gossip": ex.ML_PERS}[protocol]
-        authors = [("100 users, K = 5", _single(ex.ML_AUTHORS, quantity, 5))]
-        return [("", _single(own, quantity)), *(authors if protocol == "rand-gossip" else [])]
-    found = partial(checkins, protocol=PROTOCOL_KEYS[protocol], model=MODELS[model])
-    return [
-        ("all users, K = 50", _single(found("foursquare"), quantity)),
-        ("146 users, K = 5", _single(found("foursquare146"), quantity, 5)),
-        ("146 users, K = 50", _single(found("foursquare146"), quantity, 50)),
-    ]
+        authors = [("100 users, K = 5", one(ex.ML_AUTHORS, 5))] if protocol == "rand-gossip" else []
+        return [("", one(MOVIELENS[protocol])), *authors]
+    whole, some = (checkins(v, protocol, model.removesuffix("-g")) for v in ("foursquare", "foursquare146"))
+    sizes = ((whole, "all users", 50), (some, "146 users", 5), (some, "146 users", 50))
+    return [(f"{users}, K = {k}", one(experiment, k)) for experiment, users, k in sizes]
 
 
 def _bounds(number: Printed) -> Compared:
-    if number.row == "random bound" and number.dataset == "movielens-100k":
-        return [("", _single(ex.ML_FEDAVG, "random_bound"))]
-    if number.row == "random bound":
-        some = checkins("foursquare146", "fedavg", "gmf")
-        whole = checkins("foursquare", "fedavg", "gmf")
-        return [
-            ("all users, K = 50", _single(whole, "random_bound")),
-            ("146 users, K = 5", _single(some, "random_bound", 5)),
-        ]
-    protocol = number.row.split()[0]
-    own = {"fedavg": ex.ML_FEDAVG, "rand-gossip": ex.ML_RAND, "pers-gossip": ex.ML_PERS}[protocol]
-    return [("MovieLens-100k", _single(own, "upper_bound"))]
+    if number.row != "random bound":
+        own = MOVIELENS[number.row.split()[0]]
+        return [("MovieLens-100k", alone(own, quantity="upper_bound"))]
+    bound = partial(alone, quantity="random_bound")
+    if number.dataset == "movielens-100k":
+        return [("", bound(ex.ML_FEDAVG))]
+    some = checkins("foursquare146", "fedavg", "gmf")
+    return [("all users, K = 50", bound(_fedavg(number))), ("146 users, K = 5", bound(some, 5))]
 
 
 def _observer(row: str) -> str:
     return "single" if row.startswith("single") else f"coalition-{row.split()[0]}"
 
 
-def _colluders(number: Printed, experiment: Experiment) -> Compared:
-    quantity = {"best10": "best10_min"}.get(number.column, number.column)
-    return [("", Attack(experiment, _observer(number.row), quantity=quantity))]
+def _colluders(number: Printed, experiment: str) -> Compared:
+    return [("", Attack(experiment, _observer(number.row), quantity=_quantity(number)))]
 
 
 def _momentum(number: Printed) -> Compared:
@@ -152,7 +124,7 @@ def _momentum(number: Printed) -> Compared:
 def _sizes(number: Printed) -> Compared:
     k = int(number.row.removeprefix("K="))
     experiment = ex.ML_FEDAVG_LESS if number.column == "share_less" else ex.ML_FEDAVG
-    return [("", _single(experiment, "random_bound" if number.column == "random" else "max_aac", k))]
+    return [("", alone(experiment, k, "random_bound" if number.column == "random" else "max_aac"))]
 
 
 def membership_attack(threshold: str) -> Attack:
@@ -162,36 +134,34 @@ def membership_attack(threshold: str) -> Attack:
 
 def _membership(number: Printed) -> Compared:
     if number.row == "cda":
-        return [("", _single(ex.ML_FEDAVG, "max_aac"))]
+        return [("", alone(ex.ML_FEDAVG))]
     threshold = number.row.split()[-1]
     attack = membership_attack(threshold)
-    if number.column == "max_aac":
-        return [("", attack)]
-    return [("", Membership(attack, float(threshold), number.column))]
+    is_rate = number.column != "max_aac"
+    return [("", membership(attack, float(threshold), number.column) if is_rate else attack)]
 
 
 AIA = Attack(ex.ML_AIA, "coordinator", momentum=0.0, relevance="aia")
-AIA_CDA = Attack(ex.ML_AIA, "coordinator")
+CDA_BESIDE_AIA = among(alone(ex.ML_AIA), AIA)
+"""CDA on the one community that attribute inference looks for."""
 
 
 def _inference(number: Printed) -> Compared:
     if number.column == "seconds":
         return [("", attack_seconds(ex.ML_AIA, f"{number.row}-coordinator"))]
-    return [("", AIA if number.row == "aia" else SameAdversaries(AIA_CDA, AIA))]
+    return [("", AIA if number.row == "aia" else CDA_BESIDE_AIA)]
 
 
 def _not_printed() -> list[Cell]:
     """Return what is measured where the print at hand has no number."""
     return [
         Cell(
-            Printed(
-                f"table{4 if protocol == 'fedavg' else 5}", "gowalla", f"{protocol} {model}", "max_aac", ""
-            ),
+            Printed("table4" if p == "fedavg" else "table5", "gowalla", f"{p} {model}", "max_aac", ""),
             f"100 users, K = {k}",
-            _single(checkins("gowalla100", PROTOCOL_KEYS[protocol], MODELS[model]), "max_aac", k),
+            alone(checkins("gowalla100", p, model.removesuffix("-g")), k),
         )
-        for protocol in PROTOCOL_KEYS
-        for model in MODELS
+        for p in MOVIELENS
+        for model in ("gmf", "prme-g")
         for k in (5, 50)
     ]
 

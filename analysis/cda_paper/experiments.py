@@ -1,119 +1,77 @@
-"""The experiments: a scenario file, what to change in it, the data it needs, how often and how long it runs."""
+"""The experiments of ``study.yaml`` by what they are: one simulation each, which serves all its observers."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from functools import cache
+from pathlib import Path
+from typing import Any
 
-SHARE_LESS = "policies=[{name: share-less, nodes: all, tau: 1.0}]"
+import yaml
+
+STUDY = Path(__file__).with_name("study.yaml")
+
 EPSILONS = (1, 10, 100, 1000)
-SEEDS = 3
-PROTOCOLS = ("fedavg", "rand_gossip", "pers_gossip")
+ML_FEDAVG = "table4-ml100k-fedavg"
+ML_RAND = "table5-ml100k-rand-gossip"
+ML_PERS = "table5-ml100k-pers-gossip"
+ML_AUTHORS = "table5-ml100k-authors100"
+ML_RAND_LESS = "table7-ml100k-rand-gossip-share-less"
+ML_FEDAVG_LESS = "table9-ml100k-fedavg-share-less"
+ML_PERS_LESS = "fig5-ml100k-pers-gossip-share-less"
+ML_AIA = "table11-ml100k-fedavg-aia"
+
+PROTOCOLS = {"fedavg": "FedAvg", "rand-gossip": "Rand-Gossip", "pers-gossip": "Pers-Gossip"}
+"""How the protocols are called in names of experiments, and in words."""
+MOVIELENS = dict(zip(PROTOCOLS, (ML_FEDAVG, ML_RAND, ML_PERS), strict=True))
+MOVIELENS_LESS = dict(zip(PROTOCOLS, (ML_FEDAVG_LESS, ML_RAND_LESS, ML_PERS_LESS), strict=True))
 
 
-@dataclass(frozen=True)
-class Experiment:
-    """One simulation, repeated over seeds; all observers of it are served by the same run.
-
-    Attributes
-    ----------
-    name : str
-        Names its folders: ``runs/<name>-s<seed>``.
-    file : str
-        In ``scenarios/``.
-    data : str
-        Folder of the data set under ``--data``.
-    overrides : tuple of str
-        As with ``gossiprec simulate --set``.
-    seeds : int
-        How many, from 1.
-    seconds : float
-        About how long a run takes on two cores; progress starts from it and learns.
-    needs_places : bool
-        Whether its data need coordinates and times.
-    momentum : float
-        Of the attack that tables show, where they do not say.
-    """
-
-    name: str
-    file: str
-    data: str
-    overrides: tuple[str, ...] = ()
-    seeds: int = SEEDS
-    seconds: float = 120
-    needs_places: bool = False
-    momentum: float = 0.99
+@cache
+def study() -> dict[str, Any]:
+    """Return the study as it is written."""
+    told: dict[str, Any] = yaml.safe_load(STUDY.read_text(encoding="utf-8"))
+    return told
 
 
-def _shipped(
-    stem: str, data: str, seconds: float, *, seeds: int = SEEDS, needs_places: bool = False
-) -> Experiment:
-    name = stem.removeprefix("cda_").replace("_", "-")
-    return Experiment(name, f"{stem}.yaml", data, (), seeds, seconds, needs_places)
+def experiments() -> dict[str, dict[str, Any]]:
+    """Return what each experiment sets, in the order in which they are run: the cheap and most wanted first."""
+    found: dict[str, dict[str, Any]] = study()["axes"]["experiment"]["values"]
+    return found
 
 
-def _changed(base: Experiment, suffix: str, *overrides: str) -> Experiment:
-    return replace(base, name=f"{base.name}-{suffix}", overrides=overrides)
-
-
-ML_FEDAVG = _shipped("cda_table4_ml100k_fedavg", "ml-100k", 110)
-ML_RAND = _shipped("cda_table5_ml100k_rand_gossip", "ml-100k", 240)
-ML_PERS = _shipped("cda_table5_ml100k_pers_gossip", "ml-100k", 240)
-ML_AUTHORS = _shipped("cda_table5_ml100k_authors100", "ml-100k", 90)
-ML_RAND_LESS = _shipped("cda_table7_ml100k_rand_gossip_share_less", "ml-100k", 300)
-ML_FEDAVG_LESS = _shipped("cda_table9_ml100k_fedavg_share_less", "ml-100k", 120)
-ML_AIA = _shipped("cda_table11_ml100k_fedavg_aia", "ml-100k", 120)
-ML_PERS_LESS = _shipped("cda_fig5_ml100k_pers_gossip_share_less", "ml-100k", 300)
-_DP = {
-    "fedavg": _shipped("cda_fig6_ml100k_fedavg_dp", "ml-100k", 120),
-    "rand_gossip": _shipped("cda_fig6_ml100k_rand_gossip_dp", "ml-100k", 240),
-}
-
-
-def dp(protocol: str, epsilon: int | None) -> Experiment:
+def dp(protocol: str, epsilon: int | None) -> str:
     """Return a point of Figure 6; None: the same training without noise or clipping (epsilon infinite)."""
-    base = _DP[protocol]
-    if epsilon is None:
-        return _changed(base, "eps-inf", "policies=[]")
-    return _changed(base, f"eps-{epsilon}", f"policies.0.epsilon={epsilon}")
+    return f"fig6-ml100k-{protocol}-dp-eps-{epsilon or 'inf'}"
 
 
-def checkins(variant: str, protocol: str, model: str, *, share_less: bool = False) -> Experiment:
+def checkins(variant: str, protocol: str, model: str, *, share_less: bool = False) -> str:
     """Return an experiment on check-ins.
 
     Parameters
     ----------
     variant : {'foursquare', 'foursquare146', 'gowalla100'}
         All users of Foursquare-NYC once, or the first 146 or 100 users over several seeds.
-    protocol : {'fedavg', 'rand_gossip', 'pers_gossip'}
+    protocol : {'fedavg', 'rand-gossip', 'pers-gossip'}
     model : {'gmf', 'prme'}
     share_less : bool
     """
-    table = 4 if protocol == "fedavg" else 5
-    whole = variant == "foursquare"
-    base = _shipped(
-        f"cda_table{table}_{variant}_{protocol}_{model}",
-        "gowalla" if variant.startswith("gowalla") else "foursquare-nyc",
-        seconds=900 if whole else 90,
-        seeds=1 if whole else SEEDS,
-        needs_places=model == "prme",
-    )
-    if whole and model == "prme" and protocol != "rand_gossip":
-        base = replace(base, momentum=0.0)  # as the files say: momentum models of everyone do not fit 24 GB
-    return _changed(base, "share-less", SHARE_LESS) if share_less else base
+    table = "table4" if protocol == "fedavg" else "table5"
+    return f"{table}-{variant}-{protocol}-{model}{'-share-less' if share_less else ''}"
 
 
-def all_experiments() -> tuple[Experiment, ...]:
-    """Return every experiment, in the order in which they are run: the cheap and most wanted first."""
-    movielens = (ML_FEDAVG, ML_RAND, ML_PERS, ML_FEDAVG_LESS, ML_RAND_LESS, ML_PERS_LESS, ML_AUTHORS, ML_AIA)
-    private = [dp(protocol, epsilon) for protocol in _DP for epsilon in (*EPSILONS, None)]
-    some = [
-        checkins(variant, protocol, model, share_less=less)
-        for variant in ("foursquare146", "gowalla100")
-        for less in (False, True)
-        for model in ("gmf", "prme")
-        for protocol in PROTOCOLS
-        if not (less and variant == "gowalla100")
-    ]
-    whole = [checkins("foursquare", protocol, model) for model in ("gmf", "prme") for protocol in PROTOCOLS]
-    less = [checkins("foursquare", "fedavg", "gmf", share_less=True)]
-    return (*movielens, *private, *some, *whole, *less)
+def on_checkins(variant: str, model: str, *, share_less: bool = False) -> dict[str, str]:
+    """Return the experiments on check-ins that differ in their protocol alone, by it."""
+    return {protocol: checkins(variant, protocol, model, share_less=share_less) for protocol in PROTOCOLS}
+
+
+def data_of(experiment: str) -> str:
+    """Return the data set of an experiment, as its folder is called."""
+    folders = {"gowalla": "gowalla", "foursquare": "foursquare-nyc", "ml100k": "ml-100k"}
+    return next(folder for word, folder in folders.items() if word in experiment)
+
+
+def momentum_of(experiment: str) -> float:
+    """Return the momentum of the attack that tables show, where they do not say."""
+    # as the files say: momentum models of everyone do not fit 24 GB
+    too_large = (checkins("foursquare", protocol, "prme") for protocol in ("fedavg", "pers-gossip"))
+    return 0.0 if experiment in too_large else 0.99

@@ -8,281 +8,284 @@ and leakage against utility), 6 (differential privacy), 7 (momentum).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
 
 from analysis.cda_paper import experiments as ex
-from analysis.cda_paper.experiments import Experiment, checkins, dp
-from analysis.cda_paper.measures import MAIN_RULE, Attack, Measure, Runs, Utility, mean
-from analysis.cda_paper.panels import Axis, Panel, Series, draw_panels
+from analysis.cda_paper.experiments import MOVIELENS, MOVIELENS_LESS, PROTOCOLS, dp, on_checkins
+from analysis.cda_paper.measures import Attack, Measure, Runs, alone, utility
 from gossiprec.figures import style
+from gossiprec.figures.attack_cdf import ACCURACY, AT_OR_BELOW, distribution
+from gossiprec.figures.output import Cell, write_figure
+from gossiprec.figures.panels import Axis, Panel, Series, draw_panels, plot_dots, plot_line, plot_steps
 from gossiprec.figures.series import attack_curves
 
-PROTOCOLS = {"FedAvg": "fedavg", "Rand-Gossip": "rand_gossip", "Pers-Gossip": "pers_gossip"}
-MOVIELENS = {"FedAvg": ex.ML_FEDAVG, "Rand-Gossip": ex.ML_RAND, "Pers-Gossip": ex.ML_PERS}
-MOVIELENS_LESS = {
-    "FedAvg": ex.ML_FEDAVG_LESS,
-    "Rand-Gossip": ex.ML_RAND_LESS,
-    "Pers-Gossip": ex.ML_PERS_LESS,
-}
 FULL, LESS = "full models", "Share less"
+MAX_AAC = Axis("Max AAC (%)")
 EPSILON_LABELS = [*(f"{epsilon:,}" for epsilon in ex.EPSILONS), "∞"]
-ACCURACY = "attack accuracy of an adversary (%)"
-
-Settings = dict[str, tuple[dict[str, Experiment], dict[str, Experiment], int, str]]
-"""Panel title to full-model and Share-less experiments by protocol, K, and the utility that is shown."""
+Coordinate = float | Measure
 
 
-def settings() -> Settings:
-    """Return the settings in which full models and Share less are compared."""
-    found: Settings = {"MovieLens-100k, GMF": (MOVIELENS, MOVIELENS_LESS, 50, "hr@20")}
+@dataclass(frozen=True)
+class Setting:
+    """What full models and Share less are compared in: experiments by protocol, K, and the utility shown."""
+
+    full: Mapping[str, str]
+    less: Mapping[str, str]
+    k: int = 50
+    metric: str = "hr@20"
+
+
+@dataclass(frozen=True)
+class Line:
+    """A line that the runs decide: what it is called, the experiments behind it, and how its points are found."""
+
+    name: str
+    experiments: tuple[str, ...]
+    series: Callable[[Runs], Series]
+
+
+@dataclass(frozen=True)
+class Drawing:
+    """A figure of the paper: the lines of its panels, by their titles.
+
+    Attributes
+    ----------
+    random : mapping of str to list of Attack
+        By panel: the attacks whose random bound is marked, that of the first that was measured.
+    also : tuple of str
+        Experiments that it is compared with.
+    look : mapping
+        What else :func:`gossiprec.figures.panels.draw_panels` is told.
+    """
+
+    caption: str
+    panels: Mapping[str, Sequence[Line]]
+    x: Axis
+    y: Axis
+    random: Mapping[str, Sequence[Attack]] = field(default_factory=dict)
+    also: tuple[str, ...] = ()
+    look: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def experiments(self) -> tuple[str, ...]:
+        """The experiments that it shows or is compared with."""
+        shown = (name for lines in self.panels.values() for line in lines for name in line.experiments)
+        return tuple(dict.fromkeys((*shown, *self.also)))
+
+    def draw(self, runs: Runs, stem: Path) -> list[Path]:
+        """Draw what the runs allow; return the files written, none if that is nothing."""
+        found = {title: [line.series(runs) for line in lines] for title, lines in self.panels.items()}
+        panels = [
+            Panel(title, known, self._guess(title, runs))
+            for title, series in found.items()
+            if (known := [one for one in series if len(one.x)])
+        ]
+        if not panels:
+            return []
+        rows: list[list[Cell]] = [
+            [panel.title, series.name, float(a), float(b)]
+            for panel in panels
+            for series in panel.series
+            for a, b in zip(series.x, series.y, strict=True)
+        ]
+        header = ("panel", "line", self.x.label, self.y.label)
+        return write_figure(stem, header, rows, lambda: draw_panels(panels, x=self.x, y=self.y, **self.look))
+
+    def _guess(self, title: str, runs: Runs) -> list[float]:
+        bounds = (attack.of("random_bound").mean(runs) for attack in self.random.get(title, ()))
+        return [bound for bound in bounds if np.isfinite(bound)][:1]
+
+
+@cache
+def settings() -> dict[str, Setting]:
+    """Return the settings in which full models and Share less are compared, by their titles."""
+    found = {"MovieLens-100k, GMF": Setting(MOVIELENS, MOVIELENS_LESS)}
     for label, model, metric in (("GMF", "gmf", "hr@20"), ("PRME-G", "prme", "f1@20")):
-        full, less = (
-            {
-                name: checkins("foursquare146", key, model, share_less=is_less)
-                for name, key in PROTOCOLS.items()
-            }
-            for is_less in (False, True)
-        )
-        found[f"Foursquare 146, {label}"] = (full, less, 5, metric)
+        full, less = (on_checkins("foursquare146", model, share_less=is_less) for is_less in (False, True))
+        found[f"Foursquare 146, {label}"] = Setting(full, less, 5, metric)
     return found
 
 
-def alone(experiment: Experiment, k: int = 50) -> Attack:
-    """Return the attack by the coordinator, or by single nodes where there is none."""
-    return Attack(experiment, "coordinator" if "fedavg" in experiment.name else "single", k=k)
+@cache
+def drawings() -> dict[str, Drawing]:
+    """Return the figures by name."""
+    whole = {
+        "MovieLens-100k, GMF": MOVIELENS,
+        "Foursquare, GMF": on_checkins("foursquare", "gmf"),
+        "Foursquare, PRME-G": on_checkins("foursquare", "prme"),
+    }
+    at = "at the round of the largest AAC, full models"
+    return {
+        "fig2": _distributions(
+            f"Figure 2. Accuracy over the adversaries {at}.",
+            {title: _attacks(experiments) for title, experiments in whole.items()},
+        ),
+        "fig3": _distributions(
+            "Figure 3. The same under Share less; Foursquare: the first 146 users, K = 5.",
+            {title: _attacks(one.less, one.k) for title, one in settings().items()},
+        ),
+        "fig4": _leakage(),
+        "fig5": _trade_off(),
+        "fig6": _privacy(),
+        "fig7": _momentum(),
+    }
 
 
 def draw_figures(runs: Runs, folder: Path) -> dict[str, list[Path]]:
     """Draw every figure for which there are runs; return the files of each."""
-    makers: dict[str, Callable[[Runs, Path], list[Path]]] = {
-        "fig2": _distributions_full,
-        "fig3": _distributions_less,
-        "fig4": _leakage,
-        "fig5": _trade_off,
-        "fig6": _privacy,
-        "fig7": _momentum,
-    }
-    found = {name: make(runs, folder / name) for name, make in makers.items()}
+    found = {name: drawing.draw(runs, folder / name) for name, drawing in drawings().items()}
     return {name: paths for name, paths in found.items() if paths}
 
 
-def _distributions_full(runs: Runs, stem: Path) -> list[Path]:
-    wanted = {"MovieLens-100k, GMF": (MOVIELENS, 50)}
-    for label, model in (("GMF", "gmf"), ("PRME-G", "prme")):
-        whole = {name: checkins("foursquare", key, model) for name, key in PROTOCOLS.items()}
-        wanted[f"Foursquare, {label}"] = (whole, 50)
-    return _distributions(runs, stem, wanted)
+def _attacks(experiments: Mapping[str, str], k: int = 50) -> dict[str, Attack]:
+    return {PROTOCOLS[protocol]: alone(experiment, k) for protocol, experiment in experiments.items()}
 
 
-def _distributions_less(runs: Runs, stem: Path) -> list[Path]:
-    return _distributions(runs, stem, {title: (less, k) for title, (_, less, k, _) in settings().items()})
+def _line(name: str, points: Sequence[tuple[Coordinate, Coordinate]]) -> Line:
+    """Return a line through points given by numbers and by measures; those not measured are left out."""
+    measures = [one for point in points for one in point if isinstance(one, Measure)]
+
+    def series(runs: Runs) -> Series:
+        at = [[one.mean(runs) if isinstance(one, Measure) else one for one in point] for point in points]
+        return _known(name, at)
+
+    return Line(name, tuple(name for one in measures for name in one.experiments), series)
 
 
-def _distributions(
-    runs: Runs, stem: Path, wanted: dict[str, tuple[dict[str, Experiment], int]]
-) -> list[Path]:
-    panels = []
-    for title, (experiments, k) in wanted.items():
-        series, random = [], float("nan")
-        for name, experiment in experiments.items():
-            attack = alone(experiment, k)
-            found = [attack.accuracies(run, MAIN_RULE) for run in runs.get(experiment.name, {}).values()]
-            values = [100 * spread[1] for spread in found if spread is not None]
-            if values:
-                levels, counts = np.unique(np.concatenate(values), return_counts=True)
-                share = 100 * np.cumsum(counts) / counts.sum()
-                series.append(Series(name, [levels[0], *levels], [0.0, *share]))
-                random = mean(attack.of("random_bound").per_seed(runs))
-        if series:
-            panels.append(Panel(title, series, random))
-    if not panels:
-        return []
-    top = max(max(series.x) for panel in panels for series in panel.series)
-    return draw_panels(
-        stem,
-        panels,
-        x=Axis(ACCURACY, (0, max(20.0, 1.03 * top))),
-        y=Axis("adversaries at or below (%)", (0, 101)),
-        line=_steps,
-        is_random_upright=True,
-        names=tuple(PROTOCOLS),
+def _known(name: str, points: Iterable[Sequence[float]]) -> Series:
+    known = [point for point in points if np.isfinite(point).all()]
+    return Series(name, [x for x, _ in known], [y for _, y in known])
+
+
+def _distributions(caption: str, attacks: Mapping[str, Mapping[str, Attack]]) -> Drawing:
+    return Drawing(
+        caption,
+        {title: [_spread(name, one) for name, one in own.items()] for title, own in attacks.items()},
+        ACCURACY,
+        AT_OR_BELOW,
+        {title: list(own.values()) for title, own in attacks.items()},
+        look={"line": plot_steps, "is_random_upright": True, "order": list(PROTOCOLS.values())},
     )
 
 
-def _steps(axes: Axes, series: Series, look: style.LineStyle) -> None:
-    marked = np.unique(np.searchsorted(series.y, (10, 30, 50, 70, 90))).tolist()
-    axes.plot(series.x, series.y, drawstyle="steps-post", markevery=marked, **look.kwargs())
+def _spread(name: str, attack: Attack) -> Line:
+    """Return how accuracy is spread over the adversaries of all seeds."""
+
+    def series(runs: Runs) -> Series:
+        found = [attack.accuracies(run) for run in runs.get(attack.experiment, {}).values()]
+        own = [accuracies for one in found if one is not None for accuracies in one[1]]
+        return distribution(own, float("nan")).series(name) if own else Series(name, (), ())
+
+    return Line(name, (attack.experiment,), series)
 
 
-def _leakage(runs: Runs, stem: Path) -> list[Path]:
-    panels = []
-    for title, (full, less, k, _) in settings().items():
-        series = []
-        for name, experiments in ((FULL, full), (LESS, less)):
-            points = [
-                (place, mean(alone(experiments[protocol], k).per_seed(runs)))
-                for place, protocol in enumerate(PROTOCOLS)
-            ]
-            series += _series(name, points)
-        if series:
-            known = _run(runs, full, less)[0]
-            random = mean(alone(known, k).of("random_bound").per_seed(runs))
-            panels.append(Panel(title, series, random))
-    if not panels:
-        return []
+def _leakage() -> Drawing:
+    panels, random = {}, {}
+    for title, one in settings().items():
+        both = {FULL: _attacks(one.full, one.k), LESS: _attacks(one.less, one.k)}
+        panels[title] = [_line(name, list(enumerate(attacks.values()))) for name, attacks in both.items()]
+        random[title] = [attack for attacks in both.values() for attack in attacks.values()]
 
     def dress(axes: Axes) -> None:
-        axes.set_xticks(range(len(PROTOCOLS)), [name.replace("-", "-\n") for name in PROTOCOLS])
+        axes.set_xticks(range(len(PROTOCOLS)), [name.replace("-", "-\n") for name in PROTOCOLS.values()])
 
-    return draw_panels(
-        stem,
+    return Drawing(
+        "Figure 4. What Share less does to leakage; Foursquare: the first 146 users, K = 5.",
         panels,
-        x=Axis("", (-0.5, 2.5)),
-        y=Axis("Max AAC (%)"),
-        line=_dots,
-        is_joined=False,
-        names=(FULL, LESS),
-        dress=dress,
+        Axis("", (-0.5, 2.5)),
+        MAX_AAC,
+        random,
+        look={"line": plot_dots, "is_joined": False, "order": (FULL, LESS), "dress": dress},
     )
 
 
-def _run(runs: Runs, *groups: dict[str, Experiment]) -> list[Experiment]:
-    """Return the experiments of which there are runs."""
-    return [e for group in groups for e in group.values() if runs.get(e.name)]
-
-
-def _series(name: str, points: Sequence[tuple[float, float]]) -> list[Series]:
-    known = [(a, b) for a, b in points if np.isfinite(a) and np.isfinite(b)]
-    return [Series(name, [a for a, _ in known], [b for _, b in known])] if known else []
-
-
-def _dots(axes: Axes, series: Series, look: style.LineStyle) -> None:
-    axes.plot(series.x, series.y, **{**look.kwargs(), "linestyle": "none", "markersize": 6})
-
-
-def _trade_off(runs: Runs, stem: Path) -> list[Path]:
-    """Draw utility against leakage: an arrow leads from full models to Share less."""
-    panels = []
-    for title, (full, less, k, metric) in settings().items():
-        series = []
-        for name in PROTOCOLS:
-            points = [
-                (
-                    mean(Utility(group[name], metric).per_seed(runs)),
-                    mean(alone(group[name], k).per_seed(runs)),
-                )
-                for group in (full, less)
-            ]
-            series += _series(name, points)
-        if series:
-            panels.append(Panel(f"{title}: {metric.upper()}", series))
-    if not panels:
-        return []
-    return draw_panels(
-        stem,
+def _trade_off() -> Drawing:
+    """Return utility against leakage: an arrow leads from full models to Share less."""
+    panels = {}
+    for title, one in settings().items():
+        panels[f"{title}: {one.metric.upper()}"] = [
+            _line(
+                name,
+                [(utility(own[key], one.metric), alone(own[key], one.k)) for own in (one.full, one.less)],
+            )
+            for key, name in PROTOCOLS.items()
+        ]
+    return Drawing(
+        "Figure 5. Leakage against utility: from full models (filled) to Share less (open).",
         panels,
-        x=Axis("utility (%), arrow: to Share less"),
-        y=Axis("Max AAC (%)"),
-        line=_arrow,
-        is_joined=False,
-        names=tuple(PROTOCOLS),
+        Axis("utility (%), arrow: to Share less"),
+        MAX_AAC,
+        look={"line": _arrow, "is_joined": False, "order": list(PROTOCOLS.values())},
     )
 
 
 def _arrow(axes: Axes, series: Series, look: style.LineStyle) -> None:
-    kwargs = {**look.kwargs(), "linestyle": "none", "markersize": 6}
-    axes.plot(series.x[:1], series.y[:1], **kwargs)
-    if len(series.x) > 1:
-        axes.plot(
-            series.x[1:],
-            series.y[1:],
-            **{**kwargs, "markerfacecolor": "white", "markeredgecolor": look.color},
-        )
-        axes.annotate(
-            "",
-            xytext=(series.x[0], series.y[0]),
-            xy=(series.x[1], series.y[1]),
-            arrowprops={"arrowstyle": "->", "color": look.color, "shrinkA": 4, "shrinkB": 4},
-        )
+    plot_dots(axes, Series(series.name, series.x[:1], series.y[:1]), look)
+    for x, y in zip(series.x[1:], series.y[1:], strict=True):
+        kwargs = {**look.kwargs(), "linestyle": "none", "markersize": 6}
+        axes.plot(x, y, **{**kwargs, "markerfacecolor": "white", "markeredgecolor": look.color})
+        arrow = {"arrowstyle": "->", "color": look.color, "shrinkA": 4, "shrinkB": 4}
+        axes.annotate("", xytext=(series.x[0], series.y[0]), xy=(x, y), arrowprops=arrow)
 
 
-def _privacy(runs: Runs, stem: Path) -> list[Path]:
-    panels = []
-    for title, key in (("FedAvg", "fedavg"), ("Rand-Gossip", "rand_gossip")):
-        points = [dp(key, epsilon) for epsilon in (*ex.EPSILONS, None)]
-        lines: dict[str, Sequence[Measure]] = {
-            "Max AAC": [alone(point) for point in points],
-            "HR@20": [Utility(point) for point in points],
-        }
-        series = [
-            one
-            for name, measures in lines.items()
-            for one in _series(name, [(i, mean(m.per_seed(runs))) for i, m in enumerate(measures)])
+def _privacy() -> Drawing:
+    panels, random = {}, {}
+    for protocol in ("fedavg", "rand-gossip"):
+        points = [dp(protocol, epsilon) for epsilon in (*ex.EPSILONS, None)]
+        random[PROTOCOLS[protocol]] = [alone(point) for point in points]
+        panels[PROTOCOLS[protocol]] = [
+            _line("Max AAC", [(place, alone(point)) for place, point in enumerate(points)]),
+            _line("HR@20", [(place, utility(point)) for place, point in enumerate(points)]),
         ]
-        known = [point for point in points if runs.get(point.name)]
-        if series:
-            panels.append(Panel(title, series, mean(alone(known[0]).of("random_bound").per_seed(runs))))
-    if not panels:
-        return []
-    return draw_panels(
-        stem,
+    return Drawing(
+        "Figure 6. DP-SGD: leakage and utility over the privacy budget, MovieLens-100k, GMF.",
         panels,
-        x=Axis("epsilon (∞: no noise, no clipping)", (-0.3, len(EPSILON_LABELS) - 0.7)),
-        y=Axis("%"),
-        line=_line,
-        dress=lambda axes: _ticks(axes, EPSILON_LABELS),
+        Axis("epsilon (∞: no noise, no clipping)", (-0.3, len(EPSILON_LABELS) - 0.7)),
+        Axis("%"),
+        random,
+        also=(ex.ML_FEDAVG_LESS, ex.ML_RAND_LESS),
+        look={"dress": lambda axes: axes.set_xticks(range(len(EPSILON_LABELS)), EPSILON_LABELS)},
     )
 
 
-def _ticks(axes: Axes, labels: Sequence[str]) -> None:
-    axes.set_xticks(range(len(labels)), labels)
-
-
-def _line(axes: Axes, series: Series, look: style.LineStyle) -> None:
-    axes.plot(series.x, series.y, markevery=max(1, len(series.x) // 6), **look.kwargs())
-
-
-def _from_zero(axes: Axes) -> None:
-    axes.set_xlim(left=0)
-
-
-def _momentum(runs: Runs, stem: Path) -> list[Path]:
-    panels = []
-    wanted = (
-        ("FedAvg, coordinator", ex.ML_FEDAVG, "coordinator"),
-        ("Rand-Gossip, single", ex.ML_RAND, "single"),
-        ("Rand-Gossip, 20 % colluders", ex.ML_RAND, "coalition-20%"),
-    )
-    for title, experiment, observer in wanted:
-        series = []
-        for beta in (0.0, 0.5, 0.9, 0.99):
-            attack = Attack(experiment, observer, beta)
-            series += _series(f"momentum {beta:g}", _curve(runs, attack))
-        if series:
-            random = mean(Attack(experiment, observer).of("random_bound").per_seed(runs))
-            panels.append(Panel(title, series, random))
-    if not panels:
-        return []
-    return draw_panels(
-        stem,
-        panels,
-        x=Axis("round"),
-        y=Axis("AAC (%)"),
-        line=_line,
-        dress=_from_zero,
+def _momentum() -> Drawing:
+    observers = {
+        "FedAvg, coordinator": alone(ex.ML_FEDAVG),
+        "Rand-Gossip, single": alone(ex.ML_RAND),
+        "Rand-Gossip, 20 % colluders": Attack(ex.ML_RAND, "coalition-20%"),
+    }
+    betas = (0.0, 0.5, 0.9, 0.99)
+    return Drawing(
+        "Figure 7. Momentum: average attack accuracy over rounds, MovieLens-100k, GMF.",
+        {
+            title: [_curve(own.experiment, own.observer, beta) for beta in betas]
+            for title, own in observers.items()
+        },
+        Axis("round"),
+        Axis("AAC (%)"),
+        {title: [own] for title, own in observers.items()},
+        look={"line": plot_line, "dress": lambda axes: axes.set_xlim(left=0)},
     )
 
 
-def _curve(runs: Runs, attack: Attack) -> list[tuple[float, float]]:
-    """Return AAC (percent) by round, the mean over seeds."""
-    by_round: dict[float, list[float]] = {}
-    for run in runs.get(attack.experiment.name, {}).values():
-        for key, columns in attack_curves(run, "").items():
-            if attack.fits(key.observer, key.relevance, key.momentum, key.community_size, MAIN_RULE):
-                for at, aac in zip(columns["round"].tolist(), columns["aac"].tolist(), strict=True):
-                    by_round.setdefault(float(at), []).append(100 * aac)
-    return [(at, float(np.mean(values))) for at, values in sorted(by_round.items())]
+def _curve(experiment: str, observer: str, beta: float) -> Line:
+    """Return AAC by round, the mean over seeds."""
+    name, attack = f"momentum {beta:g}", Attack(experiment, observer, beta)
+
+    def series(runs: Runs) -> Series:
+        by_round: dict[float, list[float]] = {}
+        for run in runs.get(experiment, {}).values():
+            for key, columns in attack_curves(run, "").items():
+                if attack.fits(key):
+                    for at, aac in zip(columns["round"].tolist(), columns["aac"].tolist(), strict=True):
+                        by_round.setdefault(float(at), []).append(100 * aac)
+        return _known(name, [(at, float(np.mean(values))) for at, values in sorted(by_round.items())])
+
+    return Line(name, (experiment,), series)

@@ -11,11 +11,11 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from analysis.cda_paper.experiments import Experiment
-from gossiprec.arrays import F64
-from gossiprec.figures.series import Run
+from analysis.cda_paper.experiments import momentum_of
+from gossiprec.arrays import F64, I64
+from gossiprec.eventlog import Run
+from gossiprec.figures.series import AttackKey
 
 RULES = ("standardized", "ndcg", "mean_score")
 MAIN_RULE = RULES[0]
@@ -27,19 +27,31 @@ Runs = Mapping[str, Mapping[int, Run]]
 class Measure(ABC):
     """A number per seed."""
 
-    def experiments(self) -> tuple[Experiment, ...]:
-        """Return the experiments that it needs."""
-        return self._needs()
+    @property
+    @abstractmethod
+    def experiments(self) -> tuple[str, ...]:
+        """The experiments that it needs."""
+
+    @abstractmethod
+    def of_seed(self, runs: Mapping[str, Run], rule: str) -> float | None:
+        """Return its value for one seed, given a run of each experiment; None where they do not say.
+
+        The rule matters to attacks alone.
+        """
 
     def per_seed(self, runs: Runs, rule: str = MAIN_RULE) -> PerSeed:
-        """Return its value for each seed whose runs are there; the rule matters to attacks alone."""
-        return self._values(runs, rule)
+        """Return its value for each seed of which all runs are there."""
+        of_each = [runs.get(name, {}) for name in self.experiments]
+        found = {
+            seed: self.of_seed({name: runs[name][seed] for name in self.experiments}, rule)
+            for seed in of_each[0]
+            if all(seed in other for other in of_each)
+        }
+        return {seed: value for seed, value in found.items() if value is not None}
 
-    @abstractmethod
-    def _needs(self) -> tuple[Experiment, ...]: ...
-
-    @abstractmethod
-    def _values(self, runs: Runs, rule: str) -> PerSeed: ...
+    def mean(self, runs: Runs, rule: str = MAIN_RULE) -> float:
+        """Return its mean over seeds; NaN without any."""
+        return mean(self.per_seed(runs, rule))
 
 
 @dataclass(frozen=True)
@@ -48,7 +60,7 @@ class Attack(Measure):
 
     Attributes
     ----------
-    experiment : Experiment
+    experiment : str
     observer : str
         Such as ``coalition-5%``.
     momentum : float, optional
@@ -60,195 +72,157 @@ class Attack(Measure):
         Where the attack has one of its own, such as ``mia-0.2``; otherwise the rule asked for.
     """
 
-    experiment: Experiment
+    experiment: str
     observer: str
     momentum: float | None = None
     k: int = 50
     quantity: str = "max_aac"
     relevance: str | None = None
 
-    def _needs(self) -> tuple[Experiment, ...]:
+    @property
+    def experiments(self) -> tuple[str, ...]:
+        """Its own."""
         return (self.experiment,)
 
     def of(self, quantity: str) -> Attack:
         """Return another number of the same attack."""
         return replace(self, quantity=quantity)
 
-    def _values(self, runs: Runs, rule: str) -> PerSeed:
-        found = {seed: self._line(run, rule) for seed, run in _runs(runs, self.experiment).items()}
-        return {
-            seed: 100 * line[self.quantity]
-            for seed, line in found.items()
-            if line is not None and line[self.quantity] is not None
-        }
-
-    def _line(self, run: Run, rule: str) -> dict[str, Any] | None:
-        for line in (run.summary or {}).get("attacks", []):
-            if self.fits(line["observer"], line["relevance"], line["momentum"], line["community_size"], rule):
-                return dict(line)
+    def of_seed(self, runs: Mapping[str, Run], rule: str) -> float | None:
+        """Return the number of its line."""
+        for line in _summary(runs[self.experiment]).get("attacks", []):
+            key = AttackKey(
+                "", *(line[name] for name in ("observer", "relevance", "momentum", "community_size"))
+            )
+            if self.fits(key, rule):
+                return _percent(line[self.quantity])
         return None
 
-    def fits(self, observer: str, relevance: str, momentum: float, k: int, rule: str) -> bool:
-        """Say whether a line of these keys is this attack's under a relevance rule."""
-        wanted = self.experiment.momentum if self.momentum is None else self.momentum
-        return (
-            observer == self.observer
-            and k == self.k
-            and relevance == (self.relevance or rule)
-            and abs(momentum - wanted) < 1e-6
-        )
+    def fits(self, key: AttackKey, rule: str = MAIN_RULE) -> bool:
+        """Say whether a key is this attack's under a relevance rule."""
+        wanted = momentum_of(self.experiment) if self.momentum is None else self.momentum
+        told = (key.observer, key.relevance, key.community_size)
+        return told == (self.observer, self.relevance or rule, self.k) and abs(key.momentum - wanted) < 1e-6
 
-    def accuracies(self, run: Run, rule: str) -> tuple[npt.NDArray[Any], npt.NDArray[Any]] | None:
+    def accuracies(self, run: Run, rule: str = MAIN_RULE) -> tuple[I64, F64] | None:
         """Return the adversaries and their accuracies (fractions) at the best round; None where there are none."""
-        for label, (nodes, accuracies) in run.adversaries.items():
-            observer, relevance, momentum, size = label.rsplit("/", 3)
-            if self.fits(observer, relevance, float(momentum[1:]), int(size[1:]), rule):
-                return nodes, accuracies
-        return None
+        found = (own for label, own in run.adversaries.items() if self.fits(AttackKey.read("", label), rule))
+        return next(found, None)
 
 
 @dataclass(frozen=True)
-class Adversaries(Measure):
-    """A number (percent) drawn from how accuracy is spread over the adversaries of an attack.
+class Number(Measure):
+    """A number that a function reads from the runs of a seed."""
 
-    Attributes
+    names: tuple[str, ...]
+    read: Callable[[Mapping[str, Run], str], float | None]
+
+    @property
+    def experiments(self) -> tuple[str, ...]:
+        """Those that the function reads."""
+        return self.names
+
+    def of_seed(self, runs: Mapping[str, Run], rule: str) -> float | None:
+        """Read it."""
+        return self.read(runs, rule)
+
+
+def number(experiment: str, read: Callable[[Run, str], float | None]) -> Number:
+    """Return what a function reads from a run of one experiment under a rule."""
+    return Number((experiment,), lambda runs, rule: read(runs[experiment], rule))
+
+
+def combined(first: Measure, second: Measure, join: Callable[[float, float], float]) -> Number:
+    """Return two measures joined seed by seed, such as a difference."""
+
+    def read(runs: Mapping[str, Run], rule: str) -> float | None:
+        a, b = first.of_seed(runs, rule), second.of_seed(runs, rule)
+        return None if a is None or b is None else join(a, b)
+
+    return Number(tuple(dict.fromkeys((*first.experiments, *second.experiments))), read)
+
+
+def alone(experiment: str, k: int = 50, quantity: str = "max_aac") -> Attack:
+    """Return the attack by the coordinator, or by single nodes where there is none."""
+    return Attack(experiment, "coordinator" if "fedavg" in experiment else "single", k=k, quantity=quantity)
+
+
+def adversaries(attack: Attack, take: Callable[[F64, float], float]) -> Number:
+    """Return a number (percent) drawn from how accuracy is spread over the adversaries of an attack.
+
+    Parameters
     ----------
     attack : Attack
     take : callable
         From accuracies and the random bound (fractions) to a fraction.
     """
 
-    attack: Attack
-    take: Callable[[F64, float], float]
+    def read(run: Run, rule: str) -> float | None:
+        found = attack.accuracies(run, rule)
+        bound = attack.of("random_bound").of_seed({attack.experiment: run}, rule)
+        return None if found is None or bound is None else 100 * float(take(found[1], bound / 100))
 
-    def _needs(self) -> tuple[Experiment, ...]:
-        return self.attack.experiments()
-
-    def _values(self, runs: Runs, rule: str) -> PerSeed:
-        bounds = self.attack.of("random_bound").per_seed(runs, rule)
-        found = {}
-        for seed, run in _runs(runs, self.attack.experiment).items():
-            spread = self.attack.accuracies(run, rule)
-            if spread is not None and seed in bounds:
-                found[seed] = 100 * float(self.take(spread[1], bounds[seed] / 100))
-        return found
+    return number(attack.experiment, read)
 
 
-@dataclass(frozen=True)
-class SameAdversaries(Measure):
-    """The mean accuracy (percent) of an attack over the adversaries of another, at its own best round."""
+def among(attack: Attack, others: Attack) -> Number:
+    """Return the mean accuracy (percent) of an attack over the adversaries of another, at its own best round."""
 
-    attack: Attack
-    others: Attack
+    def read(run: Run, rule: str) -> float | None:
+        own, other = attack.accuracies(run, rule), others.accuracies(run, rule)
+        if own is None or other is None:
+            return None
+        return 100 * float(np.mean(own[1][np.isin(own[0], other[0])]))
 
-    def _needs(self) -> tuple[Experiment, ...]:
-        return self.attack.experiments()
-
-    def _values(self, runs: Runs, rule: str) -> PerSeed:
-        found = {}
-        for seed, run in _runs(runs, self.attack.experiment).items():
-            own, other = self.attack.accuracies(run, rule), self.others.accuracies(run, rule)
-            if own is not None and other is not None:
-                found[seed] = 100 * float(np.mean(own[1][np.isin(own[0], other[0])]))
-        return found
+    return number(attack.experiment, read)
 
 
-@dataclass(frozen=True)
-class Utility(Measure):
-    """The quality of the recommendations at the end of a run, percent."""
+def membership(attack: Attack, threshold: float, quantity: str) -> Number:
+    """Return a number of membership inference at the round where its community attack does best (a fraction)."""
 
-    experiment: Experiment
-    metric: str = "hr@20"
+    def read(run: Run, _: str) -> float | None:
+        lines = [line for line in _summary(run).get("membership", []) if line["observer"] == attack.observer]
+        found = [line[quantity] for line in lines if abs(line["threshold"] - threshold) < 1e-9]
+        return next((float(value) for value in reversed(found) if value is not None), None)
 
-    def _needs(self) -> tuple[Experiment, ...]:
-        return (self.experiment,)
-
-    def _values(self, runs: Runs, rule: str) -> PerSeed:
-        found = {s: (run.summary or {}).get("utility", {}) for s, run in _runs(runs, self.experiment).items()}
-        return {seed: 100 * u[self.metric] for seed, u in found.items() if u.get(self.metric) is not None}
+    return number(attack.experiment, read)
 
 
-@dataclass(frozen=True)
-class Fact(Measure):
-    """A number of ``summary.json`` as it stands there; a tuple of keys leads into mappings."""
-
-    experiment: Experiment
-    keys: tuple[str, ...]
-
-    def _needs(self) -> tuple[Experiment, ...]:
-        return (self.experiment,)
-
-    def _values(self, runs: Runs, rule: str) -> PerSeed:
-        found = {}
-        for seed, run in _runs(runs, self.experiment).items():
-            value: Any = run.summary or {}
-            for key in self.keys:
-                value = value.get(key) if isinstance(value, dict) else None
-            if isinstance(value, int | float):
-                found[seed] = float(value)
-        return found
+def utility(experiment: str, metric: str = "hr@20") -> Number:
+    """Return the quality of the recommendations at the end of a run, percent."""
+    return number(experiment, lambda run, _: _percent(_summary(run).get("utility", {}).get(metric)))
 
 
-@dataclass(frozen=True)
-class Membership(Measure):
-    """A number of membership inference at the round where its community attack does best (fractions)."""
+def fact(experiment: str, *keys: str) -> Number:
+    """Return a number of ``summary.json`` as it stands there; several keys lead into mappings."""
 
-    attack: Attack
-    threshold: float
-    quantity: str
+    def read(run: Run, _: str) -> float | None:
+        value: Any = _summary(run)
+        for key in keys:
+            value = value.get(key) if isinstance(value, dict) else None
+        return float(value) if isinstance(value, int | float) else None
 
-    def _needs(self) -> tuple[Experiment, ...]:
-        return self.attack.experiments()
-
-    def _values(self, runs: Runs, rule: str) -> PerSeed:
-        found = {}
-        for seed, run in _runs(runs, self.attack.experiment).items():
-            lines = [
-                line
-                for line in (run.summary or {}).get("membership", [])
-                if line["observer"] == self.attack.observer
-                and abs(line["threshold"] - self.threshold) < 1e-9
-                and line[self.quantity] is not None
-            ]
-            if lines:
-                found[seed] = float(lines[-1][self.quantity])
-        return found
+    return number(experiment, read)
 
 
-@dataclass(frozen=True)
-class Combined(Measure):
-    """Two measures combined seed by seed, such as a difference, over the seeds that both have."""
-
-    first: Measure
-    second: Measure
-    join: Callable[[float, float], float]
-
-    def _needs(self) -> tuple[Experiment, ...]:
-        return (*self.first.experiments(), *self.second.experiments())
-
-    def _values(self, runs: Runs, rule: str) -> PerSeed:
-        first, second = self.first.per_seed(runs, rule), self.second.per_seed(runs, rule)
-        return {seed: self.join(first[seed], second[seed]) for seed in first if seed in second}
-
-
-def attack_seconds(experiment: Experiment, label: str) -> Fact:
+def attack_seconds(experiment: str, label: str) -> Number:
     """Return the time of an attack, such as ``cda-coordinator``, over all threads."""
-    return Fact(experiment, ("attack_seconds", label))
+    return fact(experiment, "attack_seconds", label)
 
 
-def difference(first: Measure, second: Measure) -> Combined:
+def difference(first: Measure, second: Measure) -> Number:
     """Return first - second."""
-    return Combined(first, second, lambda a, b: a - b)
+    return combined(first, second, lambda a, b: a - b)
 
 
-def factor(first: Measure, second: Measure) -> Combined:
+def factor(first: Measure, second: Measure) -> Number:
     """Return first / second; NaN where second is zero."""
-    return Combined(first, second, lambda a, b: a / b if b else float("nan"))
+    return combined(first, second, lambda a, b: a / b if b else float("nan"))
 
 
-def loss(before: Measure, after: Measure) -> Combined:
+def loss(before: Measure, after: Measure) -> Number:
     """Return how much is lost, in percent of `before`."""
-    return Combined(before, after, lambda a, b: 100 * (a - b) / a if a else float("nan"))
+    return combined(before, after, lambda a, b: 100 * (a - b) / a if a else float("nan"))
 
 
 def mean(values: PerSeed) -> float:
@@ -261,5 +235,16 @@ def spread(values: PerSeed) -> float:
     return float(np.std(list(values.values()), ddof=1)) if len(values) > 1 else float("nan")
 
 
-def _runs(runs: Runs, experiment: Experiment) -> Mapping[int, Run]:
-    return runs.get(experiment.name, {})
+def shown(measure: Measure, runs: Runs, digits: int = 1) -> str:
+    """Return a mean over seeds as text, with the spread where there are several."""
+    values = measure.per_seed(runs)
+    text = f"{mean(values):.{digits}f}"
+    return f"{text} ± {spread(values):.{digits}f}" if len(values) > 1 else text
+
+
+def _summary(run: Run) -> Mapping[str, Any]:
+    return run.summary or {}
+
+
+def _percent(value: float | None) -> float | None:
+    return None if value is None else 100 * value

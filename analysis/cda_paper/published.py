@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cache
-from importlib import resources
+from pathlib import Path
 from typing import Any
 
 import yaml
@@ -37,15 +37,13 @@ class Printed:
 @cache
 def titles() -> dict[str, str]:
     """Return the title of each table, in the order of the paper."""
-    return {table: content["title"] for table, content in _content()["tables"].items()} | {
-        "text": "Numbers quoted in the text"
-    }
+    return {**{table: own["title"] for table, own in _tables().items()}, "text": "Numbers quoted in the text"}
 
 
 @cache
 def notes() -> dict[str, str]:
     """Return what is wrong with the print of a table, where something is."""
-    return {table: content["note"] for table, content in _content()["tables"].items() if "note" in content}
+    return {table: own["note"] for table, own in _tables().items() if "note" in own}
 
 
 @cache
@@ -53,21 +51,23 @@ def printed() -> tuple[Printed, ...]:
     """Return every printed number, in the order of the paper."""
     cells = [
         Printed(table, dataset, row, column, value)
-        for table, content in _content()["tables"].items()
-        for dataset, row, *values in content["rows"]
-        for column, value in zip(content["columns"], values, strict=True)
+        for table, own in _tables().items()
+        for dataset, row, *values in own["rows"]
+        for column, value in zip(own["columns"], values, strict=True)
         if value is not None
     ]
     quoted = [
-        Printed("text", item["where"], item["id"], item["quantity"], item["value"], item.get("note", ""))
-        for item in _content()["text"]
+        Printed("text", one["where"], one["id"], one["quantity"], one["value"], one.get("note", ""))
+        for one in _content()["text"]
     ]
     return (*cells, *quoted)
 
 
+def _tables() -> dict[str, Any]:
+    tables: dict[str, Any] = _content()["tables"]
+    return tables
+
+
 @cache
-def _content() -> dict[str, Any]:
-    content: dict[str, Any] = yaml.safe_load(
-        (resources.files(__package__) / "published.yaml").read_text(encoding="utf-8")
-    )
-    return content
+def _content() -> Any:
+    return yaml.safe_load(Path(__file__).with_name("published.yaml").read_text(encoding="utf-8"))

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 
 from analysis.cda_paper.cells import NO_GOWALLA_TABLE, Cell, all_cells
-from analysis.cda_paper.measures import MAIN_RULE, RULES, Attack, Measure, PerSeed, Runs, mean, spread
+from analysis.cda_paper.measures import RULES, PerSeed, Runs, mean, spread
 from analysis.cda_paper.published import notes, titles
 
 PRINTED_RANDOM = {"movielens-100k": 5.3, "foursquare-nyc": 3.6}
@@ -17,8 +17,13 @@ NAMES = {
     "movielens-100k": "MovieLens-100k",
     "foursquare-nyc": "Foursquare-NYC",
     "gowalla": "Gowalla",
-    "all": "all",
 }
+BOUNDS = ("random_bound", "upper_bound")
+_HEAD = ["data", "setting", "what", "published", "measured", "difference"]
+_BOUNDED = [
+    "published / random", "measured / random", *(f"under {rule}" for rule in RULES[1:]), "random", "upper bound",
+]  # fmt: skip
+CSV_HEADER = ("table", "dataset", "row", "variant", "column", "published", "relevance", "seed", "measured")
 Line = list[str]
 
 
@@ -26,10 +31,10 @@ Line = list[str]
 class Table:
     """A table of the report: text, ready to be laid out."""
 
-    name: str
     title: str
     header: Line
     lines: list[Line]
+    name: str = ""
     note: str = ""
 
     def markdown(self) -> str:
@@ -51,74 +56,32 @@ def tables(runs: Runs, reasons: dict[str, str]) -> list[Table]:
     found = []
     for name, title in titles().items():
         cells = [cell for cell in all_cells() if cell.printed.table == name]
-        note = notes().get(name, "")
         has_bounds = any(cell.attack for cell in cells) and name not in ("table4-bounds", "text")
+        lines = [
+            _head(cell, runs, reasons) + (_bounds(cell, runs) if has_bounds else [cell.printed.note])
+            for cell in cells
+        ]
         heading = "Text" if name == "text" else name.replace("table", "Table ").replace("-bounds", ", bounds")
-        make = _with_bounds if has_bounds else _plain
-        header, lines = make(cells, runs, reasons)
-        found.append(Table(name, f"{heading}: {title}", header, lines, note))
+        header = _HEAD + (_BOUNDED if has_bounds else ["note"])
+        found.append(Table(f"{heading}: {title}", header, lines, name, notes().get(name, "")))
     return found
-
-
-def _with_bounds(cells: Sequence[Cell], runs: Runs, reasons: dict[str, str]) -> tuple[Line, list[Line]]:
-    rules = [f"under {rule}" for rule in RULES[1:]]
-    header = ["data", "setting", "what", "published", "measured", "difference", "published / random"]
-    header += ["measured / random", *rules, "random", "upper bound"]
-    return header, [_bounded_line(cell, runs, reasons) for cell in cells]
-
-
-def _bounded_line(cell: Cell, runs: Runs, reasons: dict[str, str]) -> Line:
-    attack = cell.attack
-    random = upper = float("nan")
-    others = ["", ""]
-    if attack is not None:
-        random, upper = (mean(attack.of(name).per_seed(runs)) for name in ("random_bound", "upper_bound"))
-        if attack.relevance is None and attack.quantity not in ("random_bound", "upper_bound"):
-            others = [shown(attack.per_seed(runs, rule)) for rule in RULES[1:]]
-    measured = mean(cell.measure.per_seed(runs)) if cell.measure else float("nan")
-    is_accuracy = attack is not None and attack.quantity not in ("random_bound", "upper_bound")
-    printed_random = PRINTED_RANDOM.get(cell.printed.dataset, float("nan"))
-    if cell.printed.table == "table9":
-        printed_random = next(
-            float(other.printed.value)
-            for other in all_cells()
-            if (other.printed.table, other.printed.row, other.printed.column)
-            == ("table9", cell.printed.row, "random")
-        )
-    value = cell.printed.value if isinstance(cell.printed.value, int | float) else float("nan")
-    return [
-        *_head(cell, runs, reasons),
-        _times(value, printed_random) if is_accuracy else "",
-        _times(measured, random) if is_accuracy else "",
-        *others,
-        _text(random),
-        _text(upper),
-    ]
-
-
-def _plain(cells: Sequence[Cell], runs: Runs, reasons: dict[str, str]) -> tuple[Line, list[Line]]:
-    header = ["data", "setting", "what", "published", "measured", "difference", "note"]
-    return header, [[*_head(cell, runs, reasons), cell.printed.note] for cell in cells]
 
 
 def _head(cell: Cell, runs: Runs, reasons: dict[str, str]) -> Line:
     """Return data set, setting, quantity, published, measured, difference."""
     printed = cell.printed
     values = cell.measure.per_seed(runs) if cell.measure else {}
-    unprinted = NO_GOWALLA_TABLE if printed.dataset == "gowalla" else "not printed"
-    setting = printed.row if not cell.variant else f"{printed.row} ({cell.variant})"
-    if printed.table == "text":
-        setting = cell.variant
+    setting = f"{printed.row} ({cell.variant})" if cell.variant else printed.row
     difference = ""
     if isinstance(printed.value, int | float) and values:
         digits = 2 if abs(printed.value) <= 1 else 1
         difference = f"{mean(values) - printed.value:+.{digits}f}"
     return [
         NAMES.get(printed.dataset, printed.dataset),
-        setting,
+        cell.variant if printed.table == "text" else setting,
         cell.column,
-        f"{printed.value}" if printed.value != "" else unprinted,
-        shown(values) if values else _why_not(cell, reasons),
+        NO_GOWALLA_TABLE if printed.value == "" else str(printed.value),
+        in_words(values) or _why_not(cell, reasons),
         difference,
     ]
 
@@ -127,13 +90,35 @@ def _why_not(cell: Cell, reasons: dict[str, str]) -> str:
     """Say why a cell has no value: in short, the report lists the rest under "Missing"."""
     if cell.measure is None:
         return f"not compared: {cell.why_not}"
-    for experiment in cell.measure.experiments():
-        if experiment.name in reasons:
-            return reasons[experiment.name].partition(":")[0]
-    return "the run does not say"
+    known = (reasons[name].partition(":")[0] for name in cell.measure.experiments if name in reasons)
+    return next(known, "the run does not say")
 
 
-def shown(values: PerSeed) -> str:
+def _bounds(cell: Cell, runs: Runs) -> Line:
+    """Return published and measured over random, what other rules measure, and both bounds."""
+    attack = cell.attack
+    if attack is None:
+        return [""] * len(_BOUNDED)
+    random, upper = (attack.of(name).mean(runs) for name in BOUNDS)
+    others, over_random = [""] * (len(RULES) - 1), ["", ""]
+    if attack.quantity not in BOUNDS:
+        value = cell.printed.value if isinstance(cell.printed.value, int | float) else float("nan")
+        over_random = [_times(value, _printed_random(cell)), _times(attack.mean(runs), random)]
+        if attack.relevance is None:
+            others = [in_words(attack.per_seed(runs, rule)) for rule in RULES[1:]]
+    return [*over_random, *others, *(f"{one:.1f}" if np.isfinite(one) else "" for one in (random, upper))]
+
+
+def _printed_random(cell: Cell) -> float:
+    """Return what the paper prints for guessing: in Table 9 for each K, elsewhere for each data set."""
+    printed = cell.printed
+    if printed.table != "table9":
+        return PRINTED_RANDOM.get(printed.dataset, float("nan"))
+    others = (other.printed for other in all_cells() if other.printed.table == "table9")
+    return next(float(o.value) for o in others if (o.row, o.column) == (printed.row, "random"))
+
+
+def in_words(values: PerSeed) -> str:
     """Return the mean and the spread over seeds as text."""
     if not values:
         return ""
@@ -148,37 +133,11 @@ def _times(value: float, bound: float) -> str:
     return f"{value / bound:.1f}" if np.isfinite(value) and np.isfinite(bound) and bound else ""
 
 
-def _text(value: float) -> str:
-    return f"{value:.1f}" if np.isfinite(value) else ""
-
-
-def csv_rows(runs: Runs) -> list[list[str | int | float]]:
-    """Return every cell as numbers: one row per seed and rule, for other programs."""
-    rows: list[list[str | int | float]] = []
+def csv_rows(runs: Runs) -> Iterator[list[str | int | float]]:
+    """Yield every cell as numbers: one row per seed and rule, for other programs."""
     for cell in all_cells():
-        if cell.measure is None:
-            continue
-        for rule in _rules(cell.measure):
-            for seed, value in cell.measure.per_seed(runs, rule or MAIN_RULE).items():
-                printed = cell.printed
-                rows.append(
-                    [
-                        printed.table,
-                        printed.dataset,
-                        printed.row,
-                        cell.variant,
-                        printed.column,
-                        printed.value,
-                        rule,
-                        seed,
-                        value,
-                    ]
-                )
-    return rows
-
-
-CSV_HEADER = ("table", "dataset", "row", "variant", "column", "published", "relevance", "seed", "measured")
-
-
-def _rules(measure: Measure) -> tuple[str, ...]:
-    return RULES if isinstance(measure, Attack) and measure.relevance is None else ("",)
+        printed, measure = cell.printed, cell.measure
+        about = [printed.table, printed.dataset, printed.row, cell.variant, printed.column, printed.value]
+        for rule in RULES if cell.attack and cell.attack.relevance is None else ("",):
+            for seed, value in (measure.per_seed(runs, rule or RULES[0]) if measure else {}).items():
+                yield [*about, rule, seed, value]

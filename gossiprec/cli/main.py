@@ -74,8 +74,18 @@ def run() -> None:
     sys.exit(exit_code(sys.argv[1:]))
 
 
-def exit_code(arguments: Sequence[str]) -> int:
-    """Run the command line, say on stderr what went wrong, and return the exit status.
+def exit_code(
+    arguments: Sequence[str], command: click.Command = gossiprec, *, name: str = "gossiprec"
+) -> int:
+    """Run a command line, say on stderr what went wrong, and return the exit status.
+
+    Parameters
+    ----------
+    arguments : sequence of str
+    command : click.Command
+        gossiprec's own, or one of a script that wants the same errors and statuses.
+    name : str
+        How the command is called, for its usage.
 
     Returns
     -------
@@ -83,7 +93,7 @@ def exit_code(arguments: Sequence[str]) -> int:
         0; 2 for usage, scenario and data; 1 for what the machine lacks; 130 after Ctrl-C.
     """
     try:
-        returned = gossiprec.main(list(arguments), prog_name="gossiprec", standalone_mode=False)
+        returned = command.main(list(arguments), prog_name=name, standalone_mode=False)
         _flush()
     except click.Abort:  # click's own word for Ctrl-C
         return _failed("interrupted", INTERRUPTED)

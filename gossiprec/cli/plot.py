@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import functools
+import importlib
+from collections.abc import Callable
 from pathlib import Path
-from typing import TypeVar
+from typing import Any
 
 import click
 
-Command = TypeVar("Command", bound=Callable[..., object])
+Command = Callable[..., None]
 
-_RUN = click.Path(exists=True, file_okay=False, path_type=Path)
-_STEM = click.Path(dir_okay=False, path_type=Path)
+_FOLDER = click.Path(exists=True, file_okay=False, path_type=Path)
 
 
 @click.group()
@@ -19,112 +20,103 @@ def plot() -> None:
     """Draw figures from run directories: csv, png and svg."""
 
 
-def _runs(command: Command) -> Command:
-    return click.argument("runs", metavar="RUN...", nargs=-1, required=True, type=_RUN)(command)
-
-
 def _out(default: str) -> Callable[[Command], Command]:
     return click.option(
         "--out",
-        type=_STEM,
+        type=click.Path(dir_okay=False, path_type=Path),
         metavar="STEM",
-        help=f"Files are STEM.csv, STEM.png and STEM.svg.  [default: {default} inside the first RUN]",
+        help=f"Files are STEM.csv, STEM.png and STEM.svg.  [default: {default}]",
     )
 
 
-def _choice(command: Command) -> Command:
-    """Add the options that choose among the attacks of the runs."""
+def _of_runs(name: str) -> Callable[[Command], Command]:
+    """Add the runs to draw and the stem of the files; the command is given both as they are used."""
+
+    def add(command: Command) -> Command:
+        @functools.wraps(command)
+        def opening(runs: tuple[Path, ...], out: Path | None, **more: Any) -> None:
+            from gossiprec.eventlog import open_run
+
+            command([open_run(run) for run in runs], out or runs[0] / name, **more)
+
+        argument = click.argument("runs", metavar="RUN...", nargs=-1, required=True, type=_FOLDER)
+        return argument(_out(f"{name} inside the first RUN")(opening))
+
+    return add
+
+
+def _of_attacks(command: Command) -> Command:
+    """Add the options that choose among the attacks of the runs; the command is given the selection."""
+
+    @functools.wraps(command)
+    def choosing(
+        *runs: Any,
+        observer: tuple[str, ...],
+        relevance: tuple[str, ...],
+        momentum: tuple[float, ...],
+        **more: Any,
+    ) -> None:
+        from gossiprec.figures.series import Selection
+
+        command(*runs, selection=Selection(observer, relevance, momentum), **more)
+
+    added: Command = choosing
     for name, kind, example in (
         ("momentum", float, "0.99"),
         ("relevance", str, "standardized"),
         ("observer", str, "coalition-5%"),
     ):
-        command = click.option(
-            f"--{name}", multiple=True, type=kind, help=f"Show only this {name}, e.g. {example} (repeatable)."
-        )(command)
-    return command
+        said = f"Show only this {name}, e.g. {example} (repeatable)."
+        added = click.option(f"--{name}", multiple=True, type=kind, help=said)(added)
+    return added
+
+
+def _draw(figure: str, *what: Any, **choice: Any) -> None:
+    """Draw a figure, whose module is loaded now, and print the paths of its files."""
+    for path in importlib.import_module(f"gossiprec.figures.{figure}").draw(*what, **choice):
+        click.echo(path)
 
 
 @plot.command()
-@_runs
-@_choice
-@_out("cdf")
-def cdf(
-    runs: tuple[Path, ...],
-    observer: tuple[str, ...],
-    relevance: tuple[str, ...],
-    momentum: tuple[float, ...],
-    out: Path | None,
-) -> None:
+@_of_runs("cdf")
+@_of_attacks
+def cdf(*runs: Any, **choice: Any) -> None:
     """Draw how attack accuracy is spread over the adversaries."""
-    from gossiprec.eventlog import open_run
-    from gossiprec.figures import attack_cdf
-    from gossiprec.figures.series import Selection
-
-    selection = Selection(observer, relevance, momentum)
-    _print(attack_cdf.draw([open_run(run) for run in runs], out or runs[0] / "cdf", selection=selection))
+    _draw("attack_cdf", *runs, **choice)
 
 
 @plot.command()
-@_runs
-@_choice
-@_out("curves")
-def curves(
-    runs: tuple[Path, ...],
-    observer: tuple[str, ...],
-    relevance: tuple[str, ...],
-    momentum: tuple[float, ...],
-    out: Path | None,
-) -> None:
+@_of_runs("curves")
+@_of_attacks
+def curves(*runs: Any, **choice: Any) -> None:
     """Draw attack accuracy with its bounds, and utility, over rounds and virtual time."""
-    from gossiprec.eventlog import open_run
-    from gossiprec.figures import curves
-    from gossiprec.figures.series import Selection
-
-    selection = Selection(observer, relevance, momentum)
-    _print(curves.draw([open_run(run) for run in runs], out or runs[0] / "curves", selection=selection))
+    _draw("curves", *runs, **choice)
 
 
 @plot.command()
-@_runs
-@_out("exposure")
-def exposure(runs: tuple[Path, ...], out: Path | None) -> None:
+@_of_runs("exposure")
+def exposure(*runs: Any) -> None:
     """Draw how much of the network each node has met, measured and predicted."""
-    from gossiprec.eventlog import open_run
-    from gossiprec.figures import exposure
-
-    _print(exposure.draw([open_run(run) for run in runs], out or runs[0] / "exposure"))
+    _draw("exposure", *runs)
 
 
 @plot.command()
-@_runs
-@_choice
+@_of_runs("position")
+@_of_attacks
 @click.option(
     "--measure",
+    "measures",
     multiple=True,
     help="Measure of position, e.g. betweenness, in_contacts, or distance to the coalition (repeatable).  "
     "[default: betweenness, or in_contacts in runs without it]",
 )
-@_out("position")
-def position(
-    runs: tuple[Path, ...],
-    observer: tuple[str, ...],
-    relevance: tuple[str, ...],
-    momentum: tuple[float, ...],
-    measure: tuple[str, ...],
-    out: Path | None,
-) -> None:
+def position(*runs: Any, **choice: Any) -> None:
     """Draw what nodes find, and how often they are found, against where they sit."""
-    from gossiprec.eventlog import open_run
-    from gossiprec.figures import position
-    from gossiprec.figures.series import Selection
-
-    selection, stem = Selection(observer, relevance, momentum), out or runs[0] / "position"
-    _print(position.draw([open_run(run) for run in runs], stem, measures=measure, selection=selection))
+    _draw("position", *runs, **choice)
 
 
 @plot.command()
-@click.argument("folder", metavar="FOLDER", type=_RUN)
+@click.argument("folder", metavar="FOLDER", type=_FOLDER)
 @click.option(
     "--kind",
     type=click.Choice(("lines", "heat", "front", "paired")),
@@ -139,28 +131,18 @@ def position(
 )
 @click.option("--against", metavar="MEASURE", help="The utility of a front.  [default: the first metric]")
 @click.option("--where", multiple=True, metavar="AXIS=VALUE", help="Only runs with this value (repeatable).")
-@_out("KIND")
-def study(
-    folder: Path,
-    kind: str,
-    x: str | None,
-    by: str | None,
-    y: str | None,
-    against: str | None,
-    where: tuple[str, ...],
-    out: Path | None,
-) -> None:
+@_out("KIND inside FOLDER")
+def study(folder: Path, kind: str, where: tuple[str, ...], out: Path | None, **choice: str | None) -> None:
     """Draw a figure of a study from its folder.
 
     \b
     gossiprec plot study studies/fanout --x fanout --y max_aac[single]
     gossiprec plot study studies/fanout --kind paired
     """  # noqa: D301
-    from gossiprec.figures.study.draw import draw
     from gossiprec.figures.study.panels import Choice
 
     chosen = dict(_pair(text) for text in where)
-    _print(draw(folder, out or folder / kind, kind=kind, choice=Choice(x, by, y, against), where=chosen))
+    _draw("study.draw", folder, out or folder / kind, kind=kind, choice=Choice(**choice), where=chosen)
 
 
 def _pair(text: str) -> tuple[str, str]:
@@ -168,8 +150,3 @@ def _pair(text: str) -> tuple[str, str]:
     if not equals or not name:
         raise click.UsageError(f"--where reads AXIS=VALUE, found {text!r}")
     return name.strip(), value.strip()
-
-
-def _print(paths: Iterable[Path]) -> None:
-    for path in paths:
-        click.echo(path)

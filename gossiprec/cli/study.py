@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -18,39 +19,40 @@ if TYPE_CHECKING:
     from gossiprec.study.runner import OtherCode, Start, StudyRunner
 
 
+_OPTIONS = (
+    click.option(
+        "--out", type=click.Path(path_type=Path), metavar="DIR", help="The folder.  [default: studies/<name>]"
+    ),
+    click.option(
+        "--jobs", type=click.IntRange(1, 1024), metavar="N", help="Worker processes.  [default: one a core]"
+    ),
+    click.option(
+        "--ray",
+        "address",
+        is_flag=False,
+        flag_value="local",
+        metavar="[ADDRESS]",
+        help="Run on a Ray cluster: auto, host:port; without ADDRESS on a Ray of its own on this machine.",
+    ),
+    click.option("--dry-run", is_flag=True, help="Check all runs and say what would be run; run nothing."),
+    click.option("--again", is_flag=True, help="Run anew what was run by another version of the code."),
+    click.option("--keep", is_flag=True, help="Use runs of another version of the code as they are."),
+    click.option("-q", "--quiet", is_flag=True, help="Show no progress."),
+)
+
+
+def conducting(command: Callable[..., None]) -> Callable[..., None]:
+    """Add the options of :func:`conduct` to a command."""
+    for option in reversed(_OPTIONS):
+        command = option(command)
+    return command
+
+
 @click.command()
 @click.argument("study", metavar="STUDY", type=click.Path(path_type=Path))
-@click.option(
-    "--out", type=click.Path(path_type=Path), metavar="DIR", help="The folder.  [default: studies/<name>]"
-)
-@click.option(
-    "--jobs", type=click.IntRange(1, 1024), metavar="N", help="Worker processes.  [default: one a core]"
-)
-@click.option(
-    "--ray",
-    "address",
-    is_flag=False,
-    flag_value="local",
-    metavar="[ADDRESS]",
-    help="Run on a Ray cluster: auto, host:port; without ADDRESS on a Ray of its own on this machine.",
-)
-@click.option("--dry-run", is_flag=True, help="Check all runs and say what would be run; run nothing.")
-@click.option("--again", is_flag=True, help="Run anew what was run by another version of the code.")
-@click.option("--keep", is_flag=True, help="Use runs of another version of the code as they are.")
-@click.option("-q", "--quiet", is_flag=True, help="Show no progress.")
+@conducting
 @click.pass_context
-def study(
-    context: click.Context,
-    /,
-    study: Path,
-    out: Path | None,
-    jobs: int | None,
-    address: str | None,
-    dry_run: bool,
-    again: bool,
-    keep: bool,
-    quiet: bool,
-) -> None:
+def study(context: click.Context, /, study: Path, **how: Any) -> None:
     """Run the study in the file STUDY: a base scenario, what varies, and seeds.
 
     \b
@@ -62,57 +64,75 @@ def study(
     Results are DIR/table.parquet and DIR/table.csv, one row for each run and measure. Finished runs are not repeated:
     the same command continues a study that was interrupted or made larger.
     """  # noqa: D301
-    from gossiprec.study.cluster import require_ray
-    from gossiprec.study.folder import StudyFolder
     from gossiprec.study.load import load_study
     from gossiprec.study.plan import make_plan
-    from gossiprec.study.runner import StudyRunner
 
-    if again and keep:
-        raise click.UsageError("--again and --keep exclude each other")
-    plan = make_plan(load_study(study))
-    folder = StudyFolder(out or Path("studies") / plan.study.name)
-    folder.check(plan.study.name)
-    conduct = StudyRunner(plan, folder)
-    other_code: OtherCode = "again" if again else "keep" if keep else "refuse"
-    if dry_run:
-        _foresee(conduct, other_code, jobs or _cores())
-        return
-    if address:
-        require_ray()
-    click.echo(size_of(plan), err=True)
-    with folder.locked():
-        todo = conduct.take_stock(other_code=other_code)
-        outcome = _carried_out(context, conduct, todo, jobs, address, quiet=quiet)
-    _close(conduct, outcome)
+    outcome = conduct(make_plan(load_study(study)), **how)
     if outcome.failed:
         context.exit(1)
 
 
-def _carried_out(
-    context: click.Context,
-    conduct: StudyRunner,
-    todo: list[Simulation],
+def conduct(
+    plan: Plan,
+    *,
+    out: Path | None,
     jobs: int | None,
     address: str | None,
-    *,
+    dry_run: bool,
+    again: bool,
+    keep: bool,
     quiet: bool,
+) -> Outcome:
+    """Carry out a study as the options of the command say, with its progress; return how it went.
+
+    Raises
+    ------
+    GossipRecError
+        If the folder holds something else or runs of other code, or Ray cannot be reached.
+    click.exceptions.Exit
+        After Ctrl-C.
+    """
+    from gossiprec.study.cluster import require_ray
+    from gossiprec.study.folder import StudyFolder
+    from gossiprec.study.runner import StudyRunner
+
+    if again and keep:
+        raise click.UsageError("--again and --keep exclude each other")
+    folder = StudyFolder(out or Path("studies") / plan.study.name)
+    folder.check(plan.study.name)
+    runner = StudyRunner(plan, folder)
+    other_code: OtherCode = "again" if again else "keep" if keep else "refuse"
+    if dry_run:
+        _foresee(runner, other_code, jobs or _cores())
+        return runner.outcome
+    if address:
+        require_ray()
+    click.echo(size_of(plan), err=True)
+    with folder.locked():
+        todo = runner.take_stock(other_code=other_code)
+        outcome = _carried_out(runner, todo, jobs, address, quiet=quiet)
+    _close(runner, outcome)
+    return outcome
+
+
+def _carried_out(
+    runner: StudyRunner, todo: list[Simulation], jobs: int | None, address: str | None, *, quiet: bool
 ) -> Outcome:
     """Run what is to be run; Ctrl-C ends it with a word on how to go on."""
     from gossiprec.cli.study_progress import tally_display
 
     try:
-        with tally_display(lambda hash_: conduct.record.labels(hash_)[0], quiet=quiet) as tally:
+        with tally_display(lambda hash_: runner.record.labels(hash_)[0], quiet=quiet) as tally:
             start = _workers(jobs, address, len(todo), tally)
-            return conduct.carry_out(todo, start, tally)
+            return runner.carry_out(todo, start, tally)
     except KeyboardInterrupt:
-        outcome, path = conduct.outcome, conduct.folder.path
+        outcome, path = runner.outcome, runner.folder.path
         click.echo(
-            f"interrupted with {outcome.kept + outcome.made} of {conduct.record.n_simulations} runs finished; their "
+            f"interrupted with {outcome.kept + outcome.made} of {runner.record.n_simulations} runs finished; their "
             f"rows are in {path / 'table.csv'}, and the same command runs the rest",
             err=True,
         )
-        context.exit(INTERRUPTED)
+        raise click.exceptions.Exit(INTERRUPTED) from None
 
 
 def _workers(jobs: int | None, address: str | None, n_tasks: int, tally: Tally) -> Start:
@@ -143,12 +163,12 @@ def size_of(plan: Plan) -> str:
     return f"{text}: {n_simulations} simulations"
 
 
-def _foresee(conduct: StudyRunner, other_code: OtherCode, jobs: int) -> None:
+def _foresee(runner: StudyRunner, other_code: OtherCode, jobs: int) -> None:
     """Print what would be run: how much, how large the first is, and each run."""
     from gossiprec.emulation import prepare
 
-    plan = conduct.plan
-    todo = {simulation.hash for simulation in conduct.take_stock(other_code=other_code)}
+    plan = runner.plan
+    todo = {simulation.hash for simulation in runner.take_stock(other_code=other_code)}
     click.echo(size_of(plan))
     prepared = prepare(plan.simulations[0].scenario)
     memory = sum(prepared.needed.values()) / 2**20
@@ -156,16 +176,16 @@ def _foresee(conduct: StudyRunner, other_code: OtherCode, jobs: int) -> None:
         f"first: {prepared.sizes()['node_updates']:,} local epochs of {prepared.executor.name}, {memory:,.0f} MiB; "
         f"{min(jobs, len(plan.simulations))} run at a time"
     )
-    click.echo(f"to run: {len(todo)}, finished before: {conduct.outcome.kept}, in {conduct.folder.path}")
+    click.echo(f"to run: {len(todo)}, finished before: {runner.outcome.kept}, in {runner.folder.path}")
     for simulation in plan.simulations:
         how = "to run" if simulation.hash in todo else "finished"
-        for label in conduct.record.labels(simulation.hash):
+        for label in runner.record.labels(simulation.hash):
             click.echo(f"  {simulation.hash}  {how:8}  {label}")
 
 
-def _close(conduct: StudyRunner, outcome: Outcome) -> None:
+def _close(runner: StudyRunner, outcome: Outcome) -> None:
     """Say what was done, what failed, and where the table is."""
-    path = conduct.folder.path
+    path = runner.folder.path
     click.echo(
         f"{outcome.made} runs made in {outcome.seconds:,.1f} s, {outcome.kept} finished before, "
         f"{len(outcome.failed)} failed",
@@ -173,7 +193,7 @@ def _close(conduct: StudyRunner, outcome: Outcome) -> None:
     )
     by_problem: dict[str, list[str]] = {}
     for hash_, done in outcome.failed.items():
-        by_problem.setdefault(done.problem, []).extend(conduct.record.labels(hash_))
+        by_problem.setdefault(done.problem, []).extend(runner.record.labels(hash_))
     for problem, labels in by_problem.items():
         more = f" (and {len(labels) - 1} more)" if len(labels) > 1 else ""
         click.echo(f"failed: {labels[0]}{more}: {problem}", err=True)

@@ -8,8 +8,9 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from gossiprec.arrays import F64
+from gossiprec.eventlog.reader import Columns
 from gossiprec.figures import style
-from gossiprec.figures.series import AttackKey, Columns, Layout, arrange, grouped, title, told_fields
+from gossiprec.figures.series import AttackKey, Layout, arrange, grouped
 
 Attacks = dict[AttackKey, Columns]
 Utility = dict[tuple[str, str], Columns]
@@ -104,7 +105,7 @@ def _accuracy_rows(attacks: Attacks, layout: Layout, lines: list[object]) -> lis
         random = [
             Curve("random", _RANDOM, attacks[key], "random_bound") for key in _one_per(keys, "community_size")
         ]
-        heading = f"Average attack accuracy, {title(keys[0], told_fields(layout))}"
+        heading = f"Average attack accuracy, {layout.title(keys[0])}"
         rows.append(Row(heading, "AAC", curves + random, faint))
     return rows
 

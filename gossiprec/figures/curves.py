@@ -19,15 +19,14 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
+from gossiprec.eventlog import Run
+from gossiprec.eventlog.reader import Columns
 from gossiprec.figures import style
-from gossiprec.figures.command import command_line
 from gossiprec.figures.curve_rows import Attacks, Row, Utility, curve_rows
-from gossiprec.figures.output import Cell, csv_bytes, save
+from gossiprec.figures.output import Cell, write_figure
 from gossiprec.figures.series import (
     EVERYTHING,
     FIELDS,
-    Columns,
-    Run,
     Selection,
     attack_curves,
     chosen,
@@ -66,9 +65,8 @@ def draw(runs: Sequence[Run], out_stem: Path, *, selection: Selection = EVERYTHI
         for run, name in zip(runs, names, strict=True)
         for metric, points in ranking_metrics(run).items()
     }
-    table = csv_bytes((*FIELDS, "quantity", "round", "time", "value"), _cells(attacks, utility))
-    with style.house_look():
-        return save(_figure(curve_rows(attacks, utility)), table, out_stem)
+    header, rows = (*FIELDS, "quantity", "round", "time", "value"), curve_rows(attacks, utility)
+    return write_figure(out_stem, header, _cells(attacks, utility), lambda: _figure(rows))
 
 
 def ranking_metrics(run: Run) -> dict[str, Columns]:
@@ -127,7 +125,3 @@ def _panel(axes: Axes, row: Row, clock: str) -> None:
         axes.plot(x, y, markevery=(place * step // len(row.curves), step), **curve.style.kwargs())
     axes.set_ylim(0, row.top)
     axes.yaxis.set_major_locator(MaxNLocator(nbins=6, steps=[1, 2, 5, 10]))
-
-
-if __name__ == "__main__":
-    command_line(draw, __doc__)

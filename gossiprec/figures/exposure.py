@@ -8,8 +8,8 @@ V views drawn by then. No attack can find a community member that was not met.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -17,10 +17,11 @@ from matplotlib.figure import Figure
 
 from gossiprec.arrays import F64
 from gossiprec.errors import LogError
+from gossiprec.eventlog import Run
+from gossiprec.eventlog.reader import Columns
 from gossiprec.figures import style
-from gossiprec.figures.command import command_line
-from gossiprec.figures.output import Cell, csv_bytes, save
-from gossiprec.figures.series import Columns, Run, run_names
+from gossiprec.figures.output import Cell, write_figure
+from gossiprec.figures.series import run_names
 from gossiprec.measures.meetings import first_meetings, fractions_met, predicted_fraction_met
 
 N_POINTS = 201
@@ -29,8 +30,7 @@ PREDICTED = style.LineStyle("black", style.THIN_DOTS, "")
 HEADER = ("run", "time", "views", "mean", "p10", "p90", "predicted")
 
 
-@dataclass(frozen=True)
-class Exposure:
+class Exposure(NamedTuple):
     """Fractions of the other nodes met, at some times of one run.
 
     Attributes
@@ -67,9 +67,10 @@ def draw(runs: Sequence[Run], out_stem: Path) -> list[Path]:
         If a run logged no message.
     """
     shown = {name: measure(run) for run, name in zip(runs, run_names(runs), strict=True)}
-    table = csv_bytes(HEADER, [row for name, found in shown.items() for row in _rows(name, found)])
-    with style.house_look():
-        return save(_figure(shown), table, out_stem)
+    rows: list[list[Cell]] = [
+        [name, *map(float, at)] for name, found in shown.items() for at in zip(*found, strict=True)
+    ]
+    return write_figure(out_stem, HEADER, rows, lambda: _figure(shown))
 
 
 def measure(run: Run, *, n_points: int = N_POINTS) -> Exposure:
@@ -110,11 +111,6 @@ def _views(run: Run, at: F64, n_nodes: int) -> tuple[F64, int]:
     return drawn, min(size, int(run.scenario.get("protocol", {}).get("fanout", size)))
 
 
-def _rows(name: str, found: Exposure) -> list[list[Cell]]:
-    columns = (found.time, found.views, found.mean, found.low, found.high, found.predicted)
-    return [[name, *point] for point in zip(*(column.tolist() for column in columns), strict=True)]
-
-
 def _figure(shown: dict[str, Exposure]) -> Figure:
     alone = len(shown) == 1
     names = ["measured"] if alone else [style.short_name(name) for name in shown]
@@ -147,7 +143,3 @@ def _line(axes: Axes, found: Exposure, look: style.LineStyle, *, name: str, firs
     axes.plot(found.time, mean, markevery=(first_mark, 40), **look.kwargs())
     axes.plot(found.time, predicted, color=PREDICTED.color, linestyle=PREDICTED.dashes, linewidth=1.1)
     return style.LineEnd(float(found.time[-1]), float(mean[-1]), name, look)
-
-
-if __name__ == "__main__":
-    command_line(draw, __doc__)

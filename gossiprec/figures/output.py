@@ -4,52 +4,59 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from matplotlib.figure import Figure
 
 from gossiprec.eventlog.atomic_write import replace_file, writing
+from gossiprec.figures.style import house_look
 
-Cell = str | int | float
+Cell = str | int | float | None
 
 
-def csv_bytes(header: Sequence[str], rows: Iterable[Sequence[Cell]]) -> bytes:
-    """Return a csv table; numbers keep every digit, NaN is an empty field."""
+def csv_bytes(header: Iterable[str], rows: Iterable[Sequence[Cell]]) -> bytes:
+    """Return a csv table; numbers keep every digit, NaN and None are empty fields."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(header)
-    writer.writerows([_field(cell) for cell in row] for row in rows)
+    writer.writerows([None if cell != cell else cell for cell in row] for row in rows)
     return text.getvalue().encode()
 
 
-def _field(cell: Cell) -> str:
-    if isinstance(cell, float):
-        return "" if cell != cell else repr(float(cell))
-    return str(cell)
-
-
-def save(figure: Figure, table: bytes, stem: Path) -> list[Path]:
+def write_figure(
+    stem: Path, header: Iterable[str], rows: Iterable[Sequence[Cell]], draw: Callable[[], Figure]
+) -> list[Path]:
     """Write ``stem.csv``, ``stem.png`` and ``stem.svg`` and return their paths.
 
     Neither picture holds a date or a program version: equal numbers give equal bytes.
+
+    Parameters
+    ----------
+    stem : Path
+    header, rows : iterable
+        The plotted numbers.
+    draw : callable
+        Makes the figure, in the house look.
 
     Raises
     ------
     ResourceError
         If a file cannot be written.
     """
-    files = {
-        ".csv": table,
-        ".png": _picture(figure, "png", {"Software": None}),
-        ".svg": _picture(figure, "svg", {"Date": None, "Creator": None}),
-    }
+    table = csv_bytes(header, rows)
+    with house_look():
+        figure = draw()
+        png = _picture(figure, "png", {"Software": None})
+        svg = _picture(figure, "svg", {"Date": None, "Creator": None})
     with writing(stem.parent):
         stem.parent.mkdir(parents=True, exist_ok=True)
-    paths = [stem.with_name(stem.name + suffix) for suffix in files]
-    for path, content in zip(paths, files.values(), strict=True):
+    files = {
+        stem.with_name(f"{stem.name}.{end}"): c for end, c in (("csv", table), ("png", png), ("svg", svg))
+    }
+    for path, content in files.items():
         replace_file(path, content)
-    return paths
+    return list(files)
 
 
 def _picture(figure: Figure, kind: str, metadata: dict[str, None]) -> bytes:

@@ -20,10 +20,10 @@ from scipy.stats import spearmanr
 
 from gossiprec.arrays import F64, I64
 from gossiprec.errors import LogError
+from gossiprec.eventlog import Run
 from gossiprec.figures import style
-from gossiprec.figures.command import command_line
-from gossiprec.figures.output import Cell, csv_bytes, save
-from gossiprec.figures.series import EVERYTHING, FIELDS, AttackKey, Run, Selection, chosen, run_names
+from gossiprec.figures.output import Cell, write_figure
+from gossiprec.figures.series import EVERYTHING, FIELDS, AttackKey, Selection, chosen, run_names
 
 ByNode = dict[int, float]
 
@@ -107,9 +107,8 @@ def draw(
     rows = [row for key in keys for row in _relations(key, tables[key.run], measures)]
     if not rows:
         raise LogError(f"none of the attacks shown has the measure {DISTANCE}: it belongs to coalitions")
-    table = csv_bytes(HEADER, [line for row in rows for relation in row for line in _lines(relation)])
-    with style.house_look():
-        return save(_figure(rows), table, out_stem)
+    table = [line for row in rows for relation in row for line in _lines(relation)]
+    return write_figure(out_stem, HEADER, table, lambda: _figure(rows))
 
 
 def groups(position: F64, value: F64, *, most: int = GROUPS) -> list[Group]:
@@ -130,12 +129,10 @@ def groups(position: F64, value: F64, *, most: int = GROUPS) -> list[Group]:
         group = place
     found = []
     for number in range(int(group.max()) + 1):
-        inside = value[group == number]
+        at, inside = position[group == number], value[group == number]
         error = 1.96 * inside.std(ddof=1) / np.sqrt(len(inside)) if len(inside) > 1 else float("nan")
         mean = float(inside.mean())
-        found.append(
-            Group(float(position[group == number].mean()), mean, mean - error, mean + error, len(inside))
-        )
+        found.append(Group(float(at.mean()), mean, mean - error, mean + error, len(inside)))
     return found
 
 
@@ -154,18 +151,16 @@ def _table(run: Run) -> dict[str, ByNode]:
     return found
 
 
-def _attacks(name: str, table: dict[str, ByNode]) -> Iterator[AttackKey]:
-    for measure in table:
-        kind, _, label = measure.rstrip("]").partition("[")
-        if kind == "found":
-            observer, relevance, momentum, size = label.rsplit("/", 3)
-            yield AttackKey(name, observer, relevance, float(momentum[1:]), int(size[1:]))
+def _attacks(name: str, table: dict[str, ByNode]) -> list[AttackKey]:
+    labels = (measure[len("found[") : -1] for measure in table if measure.startswith("found["))
+    return [AttackKey.read(name, label) for label in labels]
 
 
 def _relations(key: AttackKey, table: dict[str, ByNode], measures: Sequence[str]) -> Iterator[list[Relation]]:
     """Yield for each measure the relations of an attack's quantities to it, of distances that of the found."""
     label = f"{key.observer}/{key.relevance}/b{key.momentum:g}/k{key.community_size}"
-    for measure in measures or _first_of(table):
+    first = next((measure for measure in MEASURES if measure in table), MEASURES[-1])
+    for measure in measures or [first]:
         name = f"{DISTANCE}[{key.observer}]" if measure == DISTANCE else measure
         if name not in table:
             if measure == DISTANCE:
@@ -178,10 +173,6 @@ def _relations(key: AttackKey, table: dict[str, ByNode], measures: Sequence[str]
             for quantity in quantities
         ]
         yield [relation for relation in row if len(relation.nodes)]
-
-
-def _first_of(table: dict[str, ByNode]) -> list[str]:
-    return [next((measure for measure in MEASURES if measure in table), MEASURES[-1])]
 
 
 def _relation(key: AttackKey, measure: str, quantity: str, position: ByNode, value: ByNode) -> Relation:
@@ -248,7 +239,3 @@ def _title(relation: Relation, *, several: bool) -> str:
     names = ("run", "observer") if several else ("observer",)
     first = ", ".join(style.short_name(key.words(name)) for name in names)
     return f"{first}, {key.relevance}\nrho {rho}, {len(relation.nodes)} nodes"
-
-
-if __name__ == "__main__":
-    command_line(draw, __doc__)

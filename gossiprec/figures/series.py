@@ -5,53 +5,11 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
-from pathlib import Path
-from typing import Any, Protocol
-
-import numpy.typing as npt
+from typing import Any
 
 from gossiprec.errors import LogError
-
-Columns = dict[str, npt.NDArray[Any]]
-
-
-class Run(Protocol):
-    """What a figure reads of an opened run directory (``gossiprec.eventlog.open_run``)."""
-
-    @property
-    def path(self) -> Path:
-        """The run directory."""
-
-    @property
-    def scenario(self) -> dict[str, Any]:
-        """The resolved scenario."""
-
-    @property
-    def manifest(self) -> dict[str, Any]:
-        """``manifest.json``."""
-
-    @property
-    def summary(self) -> dict[str, Any] | None:
-        """``summary.json``, None where the run has not written one."""
-
-    @property
-    def metrics(self) -> Columns:
-        """``metrics.csv``: time, round, metric, value."""
-
-    @property
-    def attacks(self) -> Columns:
-        """``attacks.csv`` by column."""
-
-    @property
-    def adversaries(self) -> dict[str, tuple[npt.NDArray[Any], npt.NDArray[Any]]]:
-        """Nodes and accuracies of the adversaries at the best round, by attack."""
-
-    @property
-    def positions(self) -> Columns:
-        """``positions.csv``: node, measure, value; empty where the run has not written it."""
-
-    def events(self, kind: str) -> Columns:
-        """Return the logged events of one kind, by column."""
+from gossiprec.eventlog import Run
+from gossiprec.eventlog.reader import Columns
 
 
 @dataclass(frozen=True)
@@ -63,6 +21,12 @@ class AttackKey:
     relevance: str
     momentum: float
     community_size: int
+
+    @classmethod
+    def read(cls, run: str, label: str) -> AttackKey:
+        """Return the key of an attack of a run, from its label ``observer/relevance/b0.99/k50``."""
+        observer, relevance, momentum, size = label.rsplit("/", 3)
+        return cls(run, observer, relevance, float(momentum[1:]), int(size[1:]))
 
     def words(self, field: str) -> str:
         """Return what a label says of one field."""
@@ -169,6 +133,11 @@ class Layout:
     across: tuple[str, ...]
     down: tuple[str, ...]
 
+    def title(self, key: AttackKey) -> str:
+        """Return the words of a panel's title: observer, relevance, and what varies over panels."""
+        told = dict.fromkeys(("observer", "relevance", *self.across, *self.down))
+        return ", ".join(key.words(field) for field in told if field != self.line)
+
 
 def arrange(keys: Sequence[AttackKey], *, columns: bool = True) -> Layout:
     """Give every field that varies a place: lines are observers where several are shown, panels the rest.
@@ -185,31 +154,16 @@ def arrange(keys: Sequence[AttackKey], *, columns: bool = True) -> Layout:
     return Layout(line, rest[:1], rest[1:]) if columns else Layout(line, (), rest)
 
 
-def title(key: AttackKey, names: Sequence[str]) -> str:
-    """Return the words of these fields, such as ``"relevance ndcg, momentum 0.9"``."""
-    return ", ".join(key.words(name) for name in names)
-
-
 def attack_curves(run: Run, name: str) -> dict[AttackKey, Columns]:
     """Return the rows of ``attacks.csv`` of each attack, in order of first appearance."""
     columns = run.attacks
-    if not columns:
-        return {}
-    fields = (columns["observer"], columns["relevance"], columns["momentum"], columns["community_size"])
-    keys = [
-        AttackKey(name, str(observer), str(relevance), float(f"{momentum:g}"), int(size))
-        for observer, relevance, momentum, size in zip(*fields, strict=True)
-    ]
     rows: dict[AttackKey, list[int]] = {}
-    for row, key in enumerate(keys):
+    for row, (observer, relevance, momentum, size) in enumerate(
+        zip(*(columns[field].tolist() for field in FIELDS[1:]), strict=True) if columns else ()
+    ):
+        key = AttackKey(name, observer, relevance, float(f"{momentum:g}"), size)
         rows.setdefault(key, []).append(row)
     return {key: {column: columns[column][own] for column in columns} for key, own in rows.items()}
-
-
-def told_fields(layout: Layout) -> tuple[str, ...]:
-    """Return the fields that a panel's title tells: observer, relevance, and those that vary over panels."""
-    told = dict.fromkeys(("observer", "relevance", *layout.across, *layout.down))
-    return tuple(field for field in told if field != layout.line)
 
 
 def grouped(keys: Sequence[AttackKey], names: tuple[str, ...]) -> list[list[AttackKey]]:
@@ -218,9 +172,7 @@ def grouped(keys: Sequence[AttackKey], names: tuple[str, ...]) -> list[list[Atta
     Values stand in order of first appearance; combinations that no key has are left out.
     """
     orders = [list(dict.fromkeys(getattr(key, name) for key in keys)) for name in names]
-    groups = [[key for key in keys if _values(key, names) == values] for values in itertools.product(*orders)]
-    return [group for group in groups if group]
-
-
-def _values(key: AttackKey, names: tuple[str, ...]) -> tuple[Any, ...]:
-    return tuple(getattr(key, name) for name in names)
+    groups: dict[tuple[Any, ...], list[AttackKey]] = {values: [] for values in itertools.product(*orders)}
+    for key in keys:
+        groups[tuple(getattr(key, name) for name in names)].append(key)
+    return [group for group in groups.values() if group]

@@ -22,7 +22,7 @@ from matplotlib.lines import Line2D
 
 from gossiprec.arrays import F64, Bools
 from gossiprec.figures import style
-from gossiprec.figures.output import Cell, csv_bytes, save
+from gossiprec.figures.output import Cell, write_figure
 from gossiprec.graphs.cover import colluder_cover, edge_cover_bound
 from gossiprec.graphs.edge_lists import ordered_links
 
@@ -83,9 +83,9 @@ def draw(graphs: Sequence[tuple[str, nx.Graph]], out_stem: Path, *, layout: Layo
                 "draw a smaller or sparser graph"
             )
     shown = [placed(name, graph, layout) for name, graph in graphs]
-    table = csv_bytes(HEADER, [row for one in shown for row in _rows(one)])
-    with style.house_look():
-        return save(_figure(shown), table, out_stem)
+    return write_figure(
+        out_stem, HEADER, [row for one in shown for row in _rows(one)], lambda: _figure(shown)
+    )
 
 
 def placed(name: str, graph: nx.Graph, layout: Layout) -> Drawn:

@@ -104,15 +104,15 @@ def read_text(text: str, source: str, problems: Problems, *, numbered: bool = Tr
     return Layer(data, Origin(source), reader.origins)
 
 
-def read_mapping(mapping: Mapping[str, Any], problems: Problems) -> Layer:
-    """Take a scenario held in memory, under the same rules as a file."""
+def read_mapping(mapping: Mapping[str, Any], problems: Problems, source: str = "scenario") -> Layer:
+    """Take a scenario, or what else `source` names, held in memory, under the same rules as a file."""
     try:
         text = yaml.safe_dump(dict(mapping), sort_keys=False)
     except yaml.YAMLError as error:
-        raise ScenarioError(f"scenario: holds something that YAML cannot say: {error}") from None
+        raise ScenarioError(f"{source}: holds something that YAML cannot say: {error}") from None
     except RecursionError:
-        raise ScenarioError("scenario: is nested too deeply") from None
-    return read_text(text, "scenario", problems, numbered=False)
+        raise ScenarioError(f"{source}: is nested too deeply") from None
+    return read_text(text, source, problems, numbered=False)
 
 
 def _syntax_error(error: yaml.MarkedYAMLError, source: str, numbered: bool) -> str:

@@ -74,14 +74,18 @@ class _Shared:
         return Simulation(run_hash(merged), merged, tuple(self.serves))
 
 
-def share(scenarios: Mapping[str, Scenario]) -> list[Simulation]:
+def share(scenarios: Mapping[str, Scenario], *, merge: bool = True) -> list[Simulation]:
     """Return as few simulations as serve all variants.
 
     Parameters
     ----------
     scenarios : mapping of str to Scenario
         By hash.
+    merge : bool
+        Whether one may serve variants with different observers.
     """
+    if not merge:
+        return [Simulation(hash_, scenario, (hash_,)) for hash_, scenario in scenarios.items()]
     groups: dict[str, list[_Shared]] = {}
     order: list[_Shared] = []
     for hash_, scenario in scenarios.items():

@@ -12,7 +12,7 @@ from typing import Any
 import yaml
 
 from gossiprec.errors import GossipRecError, LogError
-from gossiprec.eventlog import open_run
+from gossiprec.eventlog import Run, open_run
 from gossiprec.eventlog.atomic_write import replace_file, writing
 from gossiprec.eventlog.folder_lock import LOCK, only_writer
 from gossiprec.plugins import code_with
@@ -72,19 +72,14 @@ class StudyFolder:
         """Return the directory of a simulation."""
         return self.runs / simulation.hash
 
-    def finished(self, simulation: Simulation) -> str | None:
-        """Return the code version of a simulation that is finished, with plug-ins; None if there is none that is."""
+    def finished(self, simulation: Simulation) -> Run | None:
+        """Return the run of a simulation that is finished, by whichever code; None if there is none that is."""
         try:
             run = open_run(self.run(simulation))
             complete = run.manifest.get("status") == "complete" and run.summary is not None
         except GossipRecError:
             return None
-        code = str(run.manifest.get("code", "unknown"))
-        return code_with(run.manifest.get("plugins", {}), code) if complete else None
-
-    def summary(self, simulation: Simulation) -> dict[str, Any]:
-        """Return the summary of a finished simulation."""
-        return open_run(self.run(simulation)).summary or {}
+        return run if complete else None
 
     def clear(self, simulation: Simulation) -> None:
         """Remove what an earlier attempt at a simulation has left."""
@@ -100,6 +95,11 @@ class StudyFolder:
     def write_mark(self, told: Mapping[str, Any]) -> None:
         """Write ``study.json``: how the study stands."""
         replace_file(self.path / MARK, json.dumps(told, indent=2, ensure_ascii=False).encode() + b"\n")
+
+
+def made_by(run: Run) -> str:
+    """Return the version of the code that made a run, with those of its plug-ins."""
+    return code_with(run.manifest.get("plugins", {}), str(run.manifest.get("code", "unknown")))
 
 
 def read_mark(path: Path) -> dict[str, Any]:

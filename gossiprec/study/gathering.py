@@ -29,7 +29,7 @@ class Gathered:
         value that makes it; any other is told with a variant that has it.
         """
         for (path, text), (origin, variants) in self._found.items():
-            if len(variants) < n_variants and origin.source != str(self._study.path):
+            if len(variants) < n_variants and origin.source != self._study.source.whole.source:
                 more = f" and {len(variants) - 1} more" if len(variants) > 1 else ""
                 text = f"{text} (with {variants[0]}{more})"
             problems.add(path, text, origin=origin)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -12,8 +13,8 @@ from pydantic import ValidationError
 from gossiprec.errors import ScenarioError
 from gossiprec.scenario.explain import explain, misread_booleans
 from gossiprec.scenario.load import read_source
-from gossiprec.scenario.problems import Origin, Problems, shown
-from gossiprec.scenario.source import Layer, read_file
+from gossiprec.scenario.problems import KeyPath, Origin, Problems, dotted, shown
+from gossiprec.scenario.source import Layer, read_file, read_mapping
 from gossiprec.study.spec import StudyFile
 
 
@@ -23,20 +24,18 @@ class Study:
 
     Attributes
     ----------
-    path : Path
     file : StudyFile
     source : Layer
         Where each of its values was written.
-    base : Layer
-        The base scenario as written.
+    bases : dict of key path to Layer
+        The base scenarios as written, by the place in the study that names them.
     problems : Problems
         What was found wrong with values that can still be worked with.
     """
 
-    path: Path
     file: StudyFile
     source: Layer
-    base: Layer
+    bases: dict[KeyPath, Layer]
     problems: Problems = field(default_factory=Problems)
 
     @property
@@ -45,17 +44,27 @@ class Study:
         return self.file.name
 
     def told(self) -> dict[str, Any]:
-        """Return the study as plain data that can be loaded from anywhere: with its base in it."""
+        """Return the study as plain data that can be loaded from anywhere: with its bases in it."""
         told = self.file.model_dump(mode="json", by_alias=True, exclude_unset=True)
-        return {**told, "base": self.base.data}
+        for at, base in self.bases.items():
+            holder: Any = told
+            for key in at[:-1]:
+                holder = holder[key]
+            holder[at[-1]] = base.data
+        return told
 
     def origin(self, *path: str | int) -> Origin:
         """Return where a value was written."""
         return self.source.source_map.locate(path)
 
 
-def load_study(path: str | os.PathLike[str]) -> Study:
-    """Read a study file and its base scenario.
+def load_study(study: str | os.PathLike[str] | Mapping[str, Any]) -> Study:
+    """Read a study file and its base scenarios.
+
+    Parameters
+    ----------
+    study : path or mapping
+        A YAML file, or the same as data; paths of bases are relative to the file, or to the working folder.
 
     Raises
     ------
@@ -63,19 +72,21 @@ def load_study(path: str | os.PathLike[str]) -> Study:
         With every problem of the study file itself, one a line; those of its runs are found by
         :func:`gossiprec.study.plan.make_plan`.
     """
-    path = Path(path)
     problems = Problems()
-    source = read_file(path, problems)
+    if isinstance(study, Mapping):
+        source, folder = read_mapping(study, problems, "study"), Path()
+    else:
+        source, folder = read_file(Path(study), problems), Path(study).parent
     if not isinstance(source.data, dict):
         raise ScenarioError(
-            f"{path}: found {shown(source.data)}, must be a mapping of keys (name, base, axes, ...); "
+            f"{source.whole}: found {shown(source.data)}, must be a mapping of keys (name, base, axes, ...); "
             "see docs/studies.md"
         )
     file = _typed(source, problems)
     problems.raise_any(source.source_map)
     assert file is not None, "a study that cannot be read has problems"
-    base = _base(path, file, source, problems)
-    return Study(path, file, source, base, problems)
+    bases = {at: _base(base, at, folder, source, problems) for at, base in _named_bases(file)}
+    return Study(file, source, bases, problems)
 
 
 def _typed(source: Layer, problems: Problems) -> StudyFile | None:
@@ -96,12 +107,23 @@ def _but(raw: Any, key: str) -> Any:
     return {k: v for k, v in raw.items() if k != key} if isinstance(raw, dict) else raw
 
 
-def _base(path: Path, file: StudyFile, source: Layer, problems: Problems) -> Layer:
-    if isinstance(file.base, str):
+def _named_bases(file: StudyFile) -> Iterator[tuple[KeyPath, Any]]:
+    """Yield the bases of a study and where they are named."""
+    if file.base is not None:
+        yield ("base",), file.base
+    for name, axis in file.axes.items():
+        if axis.key is None and isinstance(axis.values, dict):
+            for label, sets in axis.values.items():
+                if "base" in sets:
+                    yield ("axes", name, "values", label, "base"), sets["base"]
+
+
+def _base(base: Any, at: KeyPath, folder: Path, source: Layer, problems: Problems) -> Layer:
+    whole = source.source_map.locate(at)
+    if isinstance(base, str):
         try:
-            return read_source(path.parent / file.base, problems)
+            return read_source(folder / base, problems)
         except ScenarioError as error:
-            origin = source.source_map.locate(("base",))
-            raise ScenarioError(f"{origin}: base: {error}") from None
-    origins = {p[1:]: origin for p, origin in source.origins.items() if p[:1] == ("base",) and len(p) > 1}
-    return Layer(file.base, source.source_map.locate(("base",)), origins)
+            raise ScenarioError(f"{whole}: {dotted(at)}: {error}") from None
+    inside = {p[len(at) :]: origin for p, origin in source.origins.items() if p[: len(at)] == at != p}
+    return Layer(base, whole, inside)

@@ -10,13 +10,15 @@ from gossiprec.scenario.cross_checks import note_oversized
 from gossiprec.scenario.load import build_scenario
 from gossiprec.scenario.model import Scenario
 from gossiprec.scenario.overrides import Override
-from gossiprec.scenario.problems import Problems
+from gossiprec.scenario.problems import KeyPath, Problems
+from gossiprec.scenario.source import Layer
 from gossiprec.study.deduplication import Simulation, clashes, share
 from gossiprec.study.gathering import Gathered
 from gossiprec.study.identity import canonical, run_hash
 from gossiprec.study.load import Study
 from gossiprec.study.measures import check_measures, parse_measures
 from gossiprec.study.points import Label, Point, find_setting, make_points
+from gossiprec.study.spec import seed_list
 
 
 @dataclass(frozen=True)
@@ -75,8 +77,14 @@ class Plan:
         return {served: simulation for simulation in self.simulations for served in simulation.serves}
 
 
-def make_plan(study: Study) -> Plan:
+def make_plan(study: Study, *, check_data: bool = True) -> Plan:
     """Resolve and check all runs of a study.
+
+    Parameters
+    ----------
+    study : Study
+    check_data : bool
+        Whether the data are read to see that they can carry the runs; not needed to look up runs that are there.
 
     Raises
     ------
@@ -94,19 +102,27 @@ def make_plan(study: Study) -> Plan:
     baseline = _baseline(study, problems)
     problems.raise_any(study.source.source_map)
     _check_observers(study, variants, problems)
-    _check_against_data(study, variants, problems)
+    if check_data:
+        _check_against_data(study, variants, problems)
     if measures is not None:
         check_measures(measures, [variant.scenario for variant in variants], problems)
     problems.raise_any(study.source.source_map)
-    return Plan(study, variants, share({v.hash: v.scenario for v in variants}), measures, baseline)
+    simulations = share({v.hash: v.scenario for v in variants}, merge=study.file.share)
+    return Plan(study, variants, simulations, measures, baseline)
 
 
 def _check_seed_keys(study: Study, problems: Problems) -> None:
     """Refuse a second way to say the seed: rows of the table are told apart by it."""
-    said = [("set", key) for key in study.file.sets if key == "seed"]
-    said += [("axes", name) for name, axis in study.file.axes.items() if axis.key == "seed"]
+    said: list[KeyPath] = [("set", key) for key in study.file.sets if key == "seed"]
+    for name, axis in study.file.axes.items():
+        if axis.key is None and isinstance(axis.values, dict):
+            said += [("axes", name, "values", label) for label, sets in axis.values.items() if "seed" in sets]
+        elif axis.key == "seed":
+            said.append(("axes", name))
     for path in said:
-        problems.add(path, "seed is set here; write seeds: [1, 2, 3] at the top of the study instead")
+        problems.add(
+            path, "seed is set here; write seeds: [1, 2, 3] instead, at the top of the study or beside a base"
+        )
 
 
 def _variants(study: Study, points: Sequence[Point], problems: Problems) -> list[Variant]:
@@ -116,9 +132,9 @@ def _variants(study: Study, points: Sequence[Point], problems: Problems) -> list
     for point in points:
         chosen = [override for setting in point.values() for override in setting.overrides]
         labels = {name: setting.label for name, setting in point.items()}
-        for given in _seeds(study):
+        for given in _seeds(study, point):
             found = Problems()
-            scenario, source_map = build_scenario(study.base, [*common, *chosen, *given], found)
+            scenario, source_map = build_scenario(_base(study, point), [*common, *chosen, *given], found)
             gathered.add(found, source_map, labels)
             if scenario is not None and not found:
                 variants.append(Variant(labels, scenario.located(source_map), run_hash(scenario)))
@@ -128,9 +144,16 @@ def _variants(study: Study, points: Sequence[Point], problems: Problems) -> list
     return variants
 
 
-def _seeds(study: Study) -> list[list[Override]]:
-    """Return what sets each seed; nothing where the base's own is used."""
-    seeds = study.file.seed_list
+def _base(study: Study, point: Point) -> Layer:
+    """Return the base of a combination: that of the last axis that brings one, or the study's."""
+    own = [setting.base for setting in point.values() if setting.base is not None]
+    return own[-1] if own else study.bases[("base",)]
+
+
+def _seeds(study: Study, point: Point) -> list[list[Override]]:
+    """Return what sets each seed of a combination; nothing where the base's own is used."""
+    own = [setting.seeds for setting in point.values() if setting.seeds is not None]
+    seeds = own[-1] if own else seed_list(study.file.seeds)
     return [[]] if seeds is None else [[Override(("seed",), seed, study.origin("seeds"))] for seed in seeds]
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,8 +15,9 @@ from gossiprec.errors import suggestion
 from gossiprec.rng import generator
 from gossiprec.scenario.overrides import Override
 from gossiprec.scenario.problems import Problems, shown
+from gossiprec.scenario.source import Layer
 from gossiprec.study.load import Study
-from gossiprec.study.spec import Axis
+from gossiprec.study.spec import OWN_KEYS, Axis, seed_list
 
 DIGITS = 6
 """Significant digits of a number drawn from a range: it can be read and typed again."""
@@ -28,10 +28,12 @@ Label = str | int | float | bool | None
 
 @dataclass(frozen=True)
 class Setting:
-    """One value of an axis: what the table says of it, and what it sets."""
+    """One value of an axis: what the table says of it, what it sets, and the base and seeds it brings if any."""
 
     label: Label
     overrides: tuple[Override, ...]
+    base: Layer | None = None
+    seeds: list[int] | None = None
 
 
 Point = dict[str, Setting]
@@ -75,37 +77,28 @@ def label_of(value: Any) -> Label:
 
 def find_setting(study: Study, name: str, value: Any) -> Setting | None:
     """Return the setting of an axis that a row of ``list`` or the baseline means; None: the axis has no such value."""
-    axis = study.file.axes[name]
-    if axis.values is not None:
-        wanted = label_of(value)
-        same = (
-            s for s in _settings(study, name, axis) if s.label == wanted and type(s.label) is type(wanted)
-        )
-        near = (s for s in _settings(study, name, axis) if s.label == wanted and not isinstance(wanted, bool))
-        return next(same, None) or next(near, None)
-    return None
+    wanted = label_of(value)
+    alike = (s for s in _settings(study, name, study.file.axes[name]) if s.label == wanted)
+    found = [s for s in alike if isinstance(s.label, bool) == isinstance(wanted, bool)]  # True is no 1
+    return min(found, key=lambda setting: type(setting.label) is not type(wanted), default=None)
 
 
 def _settings(study: Study, name: str, axis: Axis) -> list[Setting]:
     """Return the settings of an axis with values; none for a range."""
     if isinstance(axis.values, dict):
-        return [
-            Setting(label, tuple(_sets(study, name, axis, label, value)))
-            for label, value in axis.values.items()
-        ]
-    at = (("axes", name, "values", place) for place in range(len(axis.values or ())))
+        return [_labelled(study, name, axis, label, value) for label, value in axis.values.items()]
     return [
-        Setting(label_of(value), (_override(study, axis.key, value, *path),))
-        for value, path in zip(axis.values or (), at, strict=True)
+        Setting(label_of(value), (_override(study, axis.key, value, "axes", name, "values", place),))
+        for place, value in enumerate(axis.values or ())
     ]
 
 
-def _sets(study: Study, name: str, axis: Axis, label: str, value: Any) -> Iterator[Override]:
+def _labelled(study: Study, name: str, axis: Axis, label: str, value: Any) -> Setting:
+    at = ("axes", name, "values", label)
     if axis.key is not None:
-        yield _override(study, axis.key, value, "axes", name, "values", label)
-        return
-    for key, inner in value.items():
-        yield _override(study, key, inner, "axes", name, "values", label, key)
+        return Setting(label, (_override(study, axis.key, value, *at),))
+    sets = [_override(study, key, inner, *at, key) for key, inner in value.items() if key not in OWN_KEYS]
+    return Setting(label, tuple(sets), study.bases.get((*at, "base")), seed_list(value.get("seeds")))
 
 
 def _override(study: Study, key: str | None, value: Any, *at: str | int) -> Override:
@@ -155,17 +148,13 @@ def _refuse_open(study: Study, problems: Problems) -> None:
 def _drawn(study: Study, settings: dict[str, list[Setting]]) -> list[Point]:
     axes, search = study.file.axes, study.file.search
     assert search.samples is not None
+
+    def setting(name: str, u: float) -> Setting:
+        known = settings[name]
+        return known[min(int(u * len(known)), len(known) - 1)] if known else _at(study, name, axes[name], u)
+
     drawn = _unit_cube(search.method, search.samples, len(axes), search.seed)
-    points = []
-    for row in drawn:
-        point = {}
-        for (name, axis), u in zip(axes.items(), row.tolist(), strict=True):
-            known = settings[name]
-            point[name] = (
-                known[min(int(u * len(known)), len(known) - 1)] if known else _at(study, name, axis, u)
-            )
-        points.append(point)
-    return points
+    return [{name: setting(name, u) for name, u in zip(axes, row, strict=True)} for row in drawn.tolist()]
 
 
 def _unit_cube(method: str, samples: int, dim: int, seed: int) -> F64:
@@ -192,7 +181,7 @@ def _at(study: Study, name: str, axis: Axis, u: float) -> Setting:
     else:
         value = low + u * (high - low)
     # rounding must not leave the range
-    number = math.floor(value) if axis.integer else float(f"{value:.{DIGITS}g}")
-    number = min(max(number, math.ceil(axis.low) if axis.integer else axis.low), axis.high)
-    number = math.floor(number) if axis.integer else number
+    number = min(max(float(f"{value:.{DIGITS}g}"), axis.low), axis.high)
+    if axis.integer:
+        number = min(max(math.floor(value), math.ceil(axis.low)), math.floor(axis.high))
     return Setting(number, (_override(study, axis.key, number, "axes", name),))

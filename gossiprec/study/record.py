@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from gossiprec.errors import LogError
+from gossiprec.eventlog import open_run
 from gossiprec.eventlog.manifest import utc_now
 from gossiprec.scenario.plugins import code_of
 from gossiprec.study.deduplication import Simulation, keys_of
@@ -124,7 +125,7 @@ class Record:
 
     def _measured(self, variant: Variant, simulation: Simulation) -> list[Row]:
         scenario = variant.scenario
-        summary, keys = self.folder.summary(simulation), keys_of(scenario)
+        summary, keys = open_run(self.folder.run(simulation)).summary or {}, keys_of(scenario)
         lacking = missing(summary, keys)
         if lacking:
             raise LogError(

@@ -10,7 +10,7 @@ from gossiprec.errors import LogError
 from gossiprec.scenario.model import Scenario
 from gossiprec.scenario.plugins import code_of, plugins_of
 from gossiprec.study.deduplication import Simulation
-from gossiprec.study.folder import StudyFolder
+from gossiprec.study.folder import StudyFolder, made_by
 from gossiprec.study.identity import hash_of
 from gossiprec.study.plan import Plan
 from gossiprec.study.record import Outcome, Record
@@ -62,29 +62,32 @@ class StudyRunner:
         return self.record.outcome
 
     def take_stock(self, *, other_code: OtherCode) -> list[Simulation]:
-        """Find out what is finished; return what is to be run.
+        """Find out what is finished; return what is to be run: first seeds first, so that all is known a little early.
 
         Raises
         ------
         LogError
             If there are runs of another code version and nothing is said about them.
         """
-        found = {s.hash: self.folder.finished(s) for s in self.plan.simulations}
+        runs = {s.hash: self.folder.finished(s) for s in self.plan.simulations}
+        found = {hash_: made_by(run) for hash_, run in runs.items() if run is not None}
         ours = {s.hash: code_of(s.scenario) for s in self.plan.simulations}
-        others = {hash_: code for hash_, code in found.items() if code not in (None, ours[hash_])}
+        others = {hash_: code for hash_, code in found.items() if code != ours[hash_]}
         if others and other_code == "refuse":
-            versions = ", ".join(sorted({str(code) for code in others.values()}))
+            versions = ", ".join(sorted(set(others.values())))
             here = ", ".join(sorted({ours[hash_] for hash_ in others}))
             raise LogError(
-                f"{self.folder.path} holds {len(others)} of {len(found)} runs made by the code version {versions}, and "
+                f"{self.folder.path} holds {len(others)} of {len(runs)} runs made by the code version {versions}, and "
                 f"this is {here}; give --again to run them again, --keep to use them as they are "
                 "(the column code of the table tells which), or another --out"
             )
         for hash_, code in found.items():
-            if code is not None and not (hash_ in others and other_code == "again"):
+            if not (hash_ in others and other_code == "again"):
                 self.record.finish(hash_, code)
         self.outcome.kept = len(self.record.codes)
-        return [s for s in self.plan.simulations if s.hash not in self.record.codes]
+        seeds = list(dict.fromkeys(variant.seed for variant in self.plan.variants))
+        todo = [s for s in self.plan.simulations if s.hash not in self.record.codes]
+        return sorted(todo, key=lambda simulation: seeds.index(simulation.scenario.seed))
 
     def carry_out(self, todo: list[Simulation], start: Start, watching: Watching) -> Outcome:
         """Run simulations; the table is written now and then, and at the end, however it comes.
@@ -156,8 +159,8 @@ class StudyRunner:
         self.record.serve_apart(parts)
         todo = []
         for part in parts:
-            code = code_of(part.scenario)
-            if self.folder.finished(part) == code:
+            run, code = self.folder.finished(part), code_of(part.scenario)
+            if run is not None and made_by(run) == code:
                 self.record.finish(part.hash, code)
                 self.outcome.kept += 1
             else:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import AfterValidator, Field, TypeAdapter, ValidationError, field_validator, model_validator
 
 from gossiprec.options import Options
 from gossiprec.scenario.model import Slug
@@ -21,6 +21,21 @@ AxisName = Annotated[str, Field(pattern=AXIS_NAME, max_length=64)]
 Seed = Annotated[int, Field(ge=0, le=2**63 - 1)]
 
 
+def _each_once(seeds: int | list[int]) -> int | list[int]:
+    if isinstance(seeds, list) and len(set(seeds)) < len(seeds):
+        raise ValueError("a seed is written twice")
+    return seeds
+
+
+Seeds = Annotated[
+    Annotated[int, Field(ge=1, le=10_000)] | Annotated[list[Seed], Field(min_length=1)],
+    AfterValidator(_each_once),
+]
+"""A list of seeds, or their number."""
+OWN_KEYS = ("base", "seeds")
+"""Keys that a labelled variant sets of the study, where all others are keys of the scenario."""
+
+
 class Axis(Options):
     """One thing that varies: a key and its values or range, or named variants that set several keys."""
 
@@ -30,7 +45,7 @@ class Axis(Options):
     values: list[Any] | dict[str, Any] | None = Field(
         default=None,
         description="A list of values of the key; or a mapping of labels to values; or, without key, a mapping of "
-        "labels to mappings of dotted keys to values.",
+        "labels to mappings of dotted keys to values, among which base and seeds are those of the study.",
     )
     low: float | None = Field(default=None, description="The lower end of a range, for random searches.")
     high: float | None = Field(default=None, description="The upper end of a range, for random searches.")
@@ -64,6 +79,14 @@ class Axis(Options):
         for label, sets in self.values.items():
             if not isinstance(sets, dict) or not sets:
                 raise ValueError(f"without a key of the axis, {label!r} must be a mapping of keys to values")
+            if not isinstance(sets.get("base", ""), str | dict):
+                raise ValueError(f"the base of {label!r} must be a scenario file, or a scenario")
+            try:
+                TypeAdapter(Seeds).validate_python(sets.get("seeds", 1), strict=True)
+            except ValidationError:
+                raise ValueError(
+                    f"found {sets['seeds']!r} for the seeds of {label!r}, must be different seeds, or their number"
+                ) from None
 
     def _check_range(self) -> None:
         assert self.low is not None
@@ -79,6 +102,11 @@ class Axis(Options):
     def is_range(self) -> bool:
         """Whether the axis is a range to draw from."""
         return self.low is not None
+
+    @property
+    def brings_base(self) -> bool:
+        """Whether each of its values names a base."""
+        return self.key is None and all("base" in sets for sets in dict(self.values or {}).values())
 
     @property
     def labels(self) -> list[Any] | None:
@@ -121,13 +149,15 @@ class StudyFile(Options):
     """A study: a base scenario, what varies, seeds, and what to collect."""
 
     name: Slug
-    base: str | dict[str, Any] = Field(
-        description="A scenario file, its path relative to this file; or a whole scenario."
+    base: str | dict[str, Any] | None = Field(
+        default=None,
+        description="A scenario file, its path relative to this file; or a whole scenario. Not needed where each value "
+        "of an axis has a base.",
     )
     sets: dict[str, Any] = Field(
         default_factory=dict, alias="set", description="Values of all runs, by dotted key as in --set."
     )
-    seeds: Annotated[int, Field(ge=1, le=10_000)] | Annotated[list[Seed], Field(min_length=1)] | None = Field(
+    seeds: Seeds | None = Field(
         default=None,
         description="A list of seeds; or their number: 3 means 1, 2, 3.  [default: the base's own]",
     )
@@ -139,13 +169,11 @@ class StudyFile(Options):
     baseline: dict[str, Any] | None = Field(
         default=None, description="The value of one or several axes that others are compared with."
     )
-
-    @field_validator("seeds")
-    @classmethod
-    def _each_once(cls, seeds: int | list[int] | None) -> int | list[int] | None:
-        if isinstance(seeds, list) and len(set(seeds)) < len(seeds):
-            raise ValueError("a seed is written twice")
-        return seeds
+    share: bool = Field(
+        default=True,
+        description="Whether runs that differ only in observers share one simulation; false: each has its own, whose "
+        "times and memory are its own.",
+    )
 
     @field_validator("axes")
     @classmethod
@@ -155,10 +183,18 @@ class StudyFile(Options):
             raise ValueError(f"{taken[0]!r} is a column of the table already; call the axis something else")
         return axes
 
-    @property
-    def seed_list(self) -> list[int] | None:
-        """The seeds; None: the base's own."""
-        return list(range(1, self.seeds + 1)) if isinstance(self.seeds, int) else self.seeds
+    @model_validator(mode="after")
+    def _has_a_base(self) -> StudyFile:
+        if self.base is None and not any(axis.brings_base for axis in self.axes.values()):
+            raise ValueError(
+                "base is missing: name a scenario file; or write a base in each value of an axis"
+            )
+        return self
+
+
+def seed_list(seeds: int | list[int] | None) -> list[int] | None:
+    """Return the seeds that a list or a number means; None: the base's own."""
+    return list(range(1, seeds + 1)) if isinstance(seeds, int) else seeds
 
 
 def study_schema() -> dict[str, Any]:

@@ -60,7 +60,14 @@ def write_table(folder: Path, rows: Sequence[Row], axes: dict[str, str]) -> None
     kinds = {**axes, **_KINDS}
     columns = {name: [_cell(row.get(name), kind) for row in rows] for name, kind in kinds.items()}
     _write_parquet(folder / PARQUET, columns, kinds)
-    replace_file(folder / CSV, _csv(columns))
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(columns)
+    writer.writerows(
+        [_words(value) if isinstance(value, bool) else value for value in row]
+        for row in zip(*columns.values(), strict=True)
+    )
+    replace_file(folder / CSV, text.getvalue().encode())
 
 
 def _cell(value: Any, kind: str) -> Any:
@@ -86,17 +93,3 @@ def _write_parquet(path: Path, columns: dict[str, list[Any]], kinds: dict[str, s
     )
     with replacing(path) as file:
         pq.write_table(table, file, compression="zstd")
-
-
-def _csv(columns: dict[str, list[Any]]) -> bytes:
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(columns)
-    writer.writerows([_field(value) for value in row] for row in zip(*columns.values(), strict=True))
-    return text.getvalue().encode()
-
-
-def _field(value: Any) -> str:
-    if value is None:
-        return ""
-    return repr(value) if isinstance(value, float) else _words(value)

@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from analysis.cda_paper.experiments import Experiment
 from analysis.cda_paper.measures import RULES
 from gossiprec.eventlog import Run, RunDirectory, open_run
 
@@ -88,11 +87,11 @@ def write_study_run(
 
 
 def one_run(
-    folder: Path, experiment: Experiment, attacks: Sequence[Mapping[str, Any]], **more: Any
+    folder: Path, experiment: str, attacks: Sequence[Mapping[str, Any]], **more: Any
 ) -> dict[str, dict[int, Run]]:
     """Return one experiment's run in the form that measures read."""
-    run = write_study_run(folder / f"{experiment.name}-s1", attacks, **more)
-    return {experiment.name: {1: run}}
+    run = write_study_run(folder / f"{experiment}-s1", attacks, **more)
+    return {experiment: {1: run}}
 
 
 def _row(attack: Mapping[str, Any], at: int, aac: float) -> dict[str, Any]:

@@ -186,7 +186,7 @@ def test_speeds_are_those_of_the_data_plane(tmp_path):
 
 def test_the_cost_of_the_attack_is_set_against_everything_else(tmp_path):
     runs = one_run(
-        tmp_path, dp("rand_gossip", None), [line("single", 0.1)],
+        tmp_path, dp("rand-gossip", None), [line("single", 0.1)],
         wall_seconds=70.0, seconds={"compile": 10.0, "compute": 40.0}, attack_seconds={"cda-single": 40.0}, threads=2,
     )  # fmt: skip
     found = target(runs, "All 943 adversaries over the simulation without them, thread time")

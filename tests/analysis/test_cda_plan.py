@@ -10,13 +10,21 @@ import pytest
 import yaml
 
 from analysis.cda_paper.cells import all_cells
-from analysis.cda_paper.experiments import SHARE_LESS, all_experiments
+from analysis.cda_paper.experiments import STUDY, data_of, experiments
+from analysis.cda_paper.figures import drawings
 from analysis.cda_paper.measures import MAIN_RULE, RULES, Attack
-from analysis.cda_paper.plan import SCENARIOS, chosen, figures, jobs, require_data, subjects
+from analysis.cda_paper.plan import chosen, count_runs, missing_data, paper_study, subjects
 from analysis.cda_paper.published import printed
 from gossiprec.errors import DataError, ScenarioError
+from gossiprec.study.load import load_study
+from gossiprec.study.plan import make_plan
 
-EXPERIMENTS = {experiment.name: experiment for experiment in all_experiments()}
+SCENARIOS = Path(__file__).resolve().parents[2] / "scenarios"
+FILES = {name: Path(sets["base"]).name for name, sets in experiments().items()}
+
+
+def tiny(names, seeds=1):
+    return make_plan(paper_study(names, data=None, scale="tiny", seeds=seeds), check_data=False)
 
 
 def cells_of(table, row, column):
@@ -45,12 +53,12 @@ def test_only_numbers_that_need_no_run_or_contradict_themselves_are_not_compared
 
 def test_a_printed_number_meets_the_attack_that_the_table_describes():
     (cell,) = cells_of("table8", "10% colluders", "without_momentum")
-    assert cell.attack == Attack(EXPERIMENTS["table5-ml100k-rand-gossip"], "coalition-10%", 0.0)
+    assert cell.attack == Attack("table5-ml100k-rand-gossip", "coalition-10%", 0.0)
     (cell,) = cells_of("table9", "K=20", "share_less")
-    assert cell.attack == Attack(EXPERIMENTS["table9-ml100k-fedavg-share-less"], "coordinator", k=20)
+    assert cell.attack == Attack("table9-ml100k-fedavg-share-less", "coordinator", k=20)
     assert cell.printed.value == 32
     (cell,) = cells_of("table10", "entropy mia 1", "max_aac")
-    assert cell.attack == Attack(EXPERIMENTS["table4-ml100k-fedavg"], "coordinator", 0.0, relevance="mia-1")
+    assert cell.attack == Attack("table4-ml100k-fedavg", "coordinator", 0.0, relevance="mia-1")
 
 
 def test_check_ins_are_compared_at_full_size_and_at_the_size_of_the_published_data_files():
@@ -63,25 +71,22 @@ def test_check_ins_are_compared_at_full_size_and_at_the_size_of_the_published_da
 
 
 def test_every_experiment_is_of_use_and_every_measure_has_its_experiment():
-    measured = {e.name for cell in all_cells() if cell.measure for e in cell.measure.experiments()}
-    drawn = {e.name for group in figures().values() for e in group}
-    assert measured | drawn == set(EXPERIMENTS)
+    measured = {name for cell in all_cells() if cell.measure for name in cell.measure.experiments}
+    drawn = {name for drawing in drawings().values() for name in drawing.experiments}
+    assert measured | drawn == set(experiments())
 
 
 def test_every_scenario_of_the_study_ships_and_every_shipped_one_is_used():
-    used = {experiment.file for experiment in EXPERIMENTS.values()}
-    tables = {path.name for path in SCENARIOS.glob("cda_table*.yaml")} | {
-        path.name for path in SCENARIOS.glob("cda_fig*.yaml")
-    }
-    assert used == tables
+    shipped = {path.name for kind in ("table", "fig") for path in SCENARIOS.glob(f"cda_{kind}*.yaml")}
+    assert set(FILES.values()) == shipped
 
 
 def test_the_header_of_a_scenario_names_the_tables_that_it_serves():
-    served = {experiment.file: set() for experiment in EXPERIMENTS.values()}
+    served = {file: set() for file in FILES.values()}
     for name, group in subjects().items():
-        if name.startswith("table") and name[5:].isdigit() and name not in ("table2",):
+        if name.startswith("table") and name[5:].isdigit() and name != "table2":
             for experiment in group:
-                served[experiment.file].add(name[5:])
+                served[FILES[experiment]].add(name[5:])
     for file, tables in served.items():
         header = " ".join(
             itertools.takewhile(lambda s: s.startswith("#"), (SCENARIOS / file).read_text().splitlines())
@@ -90,41 +95,53 @@ def test_the_header_of_a_scenario_names_the_tables_that_it_serves():
         assert not missing, (file, missing)
 
 
+def test_the_study_as_it_is_written_resolves_and_its_experiments_are_what_their_names_say():
+    plan = make_plan(load_study(STUDY), check_data=False)
+    assert len(plan.variants) == count_runs(None) == 115
+    for variant in plan.variants:
+        name, scenario = variant.labels["experiment"], variant.scenario
+        assert data_of(name) in (scenario.dataset.name.replace("movielens-100k", "ml-100k"))
+        assert scenario.protocol.name in (name if "authors100" not in name else "rand-gossip")
+        assert ("prme" in name) == (scenario.model.name == "prme-g")
+        assert ("share-less" in name) == any(policy.name == "share-less" for policy in scenario.policies)
+
+
 def test_no_two_experiments_differ_in_their_observers_alone():
     """An observer only looks: a run for each of its parameters would be waste. AIA alone is timed by itself."""
     seen: dict[str, str] = {}
-    for experiment in EXPERIMENTS.values():
-        data = yaml.safe_load((SCENARIOS / experiment.file).read_text())
-        rest = {k: v for k, v in data.items() if k not in ("name", "observers", "evaluate")}
-        if "aia" in experiment.name:
+    for name, sets in experiments().items():
+        if name == "table11-ml100k-fedavg-aia":
             continue
-        key = repr((rest, experiment.overrides))
-        assert key not in seen, (experiment.name, seen.get(key))
-        seen[key] = experiment.name
+        data = yaml.safe_load((SCENARIOS / FILES[name]).read_text())
+        data |= {key: value for key, value in sets.items() if key not in ("base", "seeds")}
+        key = repr({k: v for k, v in data.items() if k not in ("name", "observers", "evaluate")})
+        assert key not in seen, (name, seen.get(key))
+        seen[key] = name
 
 
 def test_gossip_is_repeated_and_the_large_check_in_runs_are_not():
-    assert EXPERIMENTS["table5-ml100k-rand-gossip"].seeds == 3
-    assert {e.seeds for e in EXPERIMENTS.values() if e.data == "gowalla" or "146" in e.name} == {3}
-    assert {e.seeds for e in EXPERIMENTS.values() if "-foursquare-" in e.name} == {1}
+    seeds = {name: sets.get("seeds", 3) for name, sets in experiments().items()}
+    assert seeds["table5-ml100k-rand-gossip"] == 3
+    assert {number for name, number in seeds.items() if "gowalla" in name or "146" in name} == {3}
+    assert {number for name, number in seeds.items() if "-foursquare-" in name} == {1}
 
 
-def test_share_less_by_override_says_the_same_as_the_shipped_files():
+def test_share_less_of_the_study_says_the_same_as_the_shipped_files():
     shipped = yaml.safe_load((SCENARIOS / "cda_table9_ml100k_fedavg_share_less.yaml").read_text())
-    assert yaml.safe_load(SHARE_LESS.partition("=")[2]) == shipped["policies"]
+    assert experiments()["table4-foursquare-fedavg-gmf-share-less"]["policies"] == shipped["policies"]
 
 
 def test_names_choose_tables_figures_data_and_experiments():
-    assert [e.name for e in chosen(["table7"])] == ["table7-ml100k-rand-gossip-share-less"]
-    assert {e.data for e in chosen(["gowalla"])} == {"gowalla"}
+    assert chosen(["table7"]) == ["table7-ml100k-rand-gossip-share-less"]
+    assert {data_of(name) for name in chosen(["gowalla"])} == {"gowalla"}
     assert len(chosen(["fig6"])) == 12
-    assert [e.name for e in chosen(["table11-ml100k-fedavg-aia"])] == ["table11-ml100k-fedavg-aia"]
-    assert chosen([]) == all_experiments()
+    assert chosen(["table11-ml100k-fedavg-aia"]) == ["table11-ml100k-fedavg-aia"]
+    assert chosen([]) == list(experiments())
 
 
 def test_what_is_chosen_is_run_once_and_in_the_order_of_the_study():
     both = chosen(["table6", "table5", "table6"])
-    assert both == tuple(e for e in all_experiments() if e in both)
+    assert both == [name for name in experiments() if name in both]
 
 
 def test_an_unknown_name_is_answered_with_the_nearest():
@@ -132,40 +149,38 @@ def test_an_unknown_name_is_answered_with_the_nearest():
         chosen(["tabel5"])
 
 
-def test_first_seeds_come_first():
-    names = ["table5-ml100k-authors100", "fig6-ml100k-fedavg-dp-eps-inf"]
-    planned = jobs(chosen(names), data=None, scale="tiny", seeds=2)
-    assert [job.seed for job in planned] == [1, 1, 2, 2]
-    assert planned[0].scenario["seed"] == 1
-    assert planned[-1].scenario["seed"] == 2
+def test_each_experiment_has_a_simulation_of_its_own_and_the_seeds_asked_for():
+    names = ["table4-ml100k-fedavg", "table11-ml100k-fedavg-aia"]
+    plan = tiny(names, seeds=2)
+    told = [(v.labels["experiment"], v.seed, v.scenario.dataset.name) for v in plan.variants]
+    assert told == [(name, seed, "synthetic") for name in names for seed in (1, 2)]
+    assert [s.serves for s in plan.simulations] == [(v.hash,) for v in plan.variants]
 
 
-def test_missing_data_are_no_error_but_no_run_either(tmp_path):
+def test_missing_data_are_no_error(tmp_path):
     (tmp_path / "ml-100k").mkdir()
-    planned = jobs(chosen(["table5-ml100k-authors100", "gowalla"]), data=tmp_path, seeds=1)
-    has = {job.name: (job.scenario is not None, job.is_missing_data) for job in planned}
-    assert has["table5-ml100k-authors100-s1"] == (True, False)
-    assert has["table4-gowalla100-fedavg-gmf-s1"] == (False, True)
-    assert next(job for job in planned if job.is_missing_data).problem.startswith(
-        "data missing: no gowalla or"
-    )
+    names = ["table5-ml100k-authors100", "table4-gowalla100-fedavg-gmf"]
+    lacking = missing_data(names, data=tmp_path, scale="full")
+    assert list(lacking) == names[1:]
+    assert lacking[names[1]].startswith("data missing: no gowalla or")
+    assert missing_data(names, data=None, scale="tiny") == {}
 
 
 def test_a_data_folder_without_data_is_refused(tmp_path):
     with pytest.raises(
         DataError, match=r"found none of the data sets in .*; it must hold at least one of ml-100k or"
     ):
-        require_data(tmp_path, "full")
+        missing_data([], data=tmp_path, scale="full")
     with pytest.raises(DataError, match="--data is missing"):
-        require_data(None, "full")
-    require_data(None, "tiny")
+        missing_data([], data=None, scale="full")
 
 
 def test_the_data_are_named_by_their_whole_path(tmp_path, monkeypatch):
     (tmp_path / "ml-100k").mkdir()
     monkeypatch.chdir(tmp_path)
-    (job,) = jobs(chosen(["table5-ml100k-authors100"]), data=Path(), seeds=1)
-    assert job.scenario["dataset"]["path"] == str(tmp_path.resolve() / "ml-100k")
+    study = paper_study(["table5-ml100k-authors100"], data=Path(), scale="full", seeds=1)
+    (variant,) = make_plan(study, check_data=False).variants
+    assert variant.scenario.resolved()["dataset"]["path"] == str(tmp_path.resolve() / "ml-100k")
 
 
 def test_the_main_rule_is_the_attacks_default():

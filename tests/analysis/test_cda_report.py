@@ -8,15 +8,10 @@ import pytest
 from study_runs import every_rule, line, one_run, write_study_run
 
 from analysis.cda_paper import experiments as ex
-from analysis.cda_paper.experiments import all_experiments, checkins, dp
+from analysis.cda_paper.experiments import checkins, data_of, dp, experiments
 from analysis.cda_paper.figures import draw_figures
-from analysis.cda_paper.folder import StudyFolder
-from analysis.cda_paper.plan import Job
 from analysis.cda_paper.report import write_report
-from analysis.cda_paper.runs import Outcome
 from analysis.cda_paper.tables import tables
-
-SCENARIO = {"name": "x", "seed": 1, "executor": {}}
 
 
 def rows(runs, table, reasons=None):
@@ -55,7 +50,7 @@ def test_the_best_tenth_is_shown_as_minimum_and_as_mean(tmp_path):
 
 
 def test_seeds_are_a_mean_with_its_spread(tmp_path):
-    name = ex.ML_RAND.name
+    name = ex.ML_RAND
     runs = {
         name: {
             s: write_study_run(tmp_path / str(s), every_rule("single", a)) for s, a in ((1, 0.14), (2, 0.16))
@@ -87,7 +82,7 @@ def test_membership_is_in_fractions_as_printed(tmp_path):
 
 
 def test_what_is_missing_says_why_in_short():
-    reasons = {ex.ML_FEDAVG.name: "data missing: no ml-100k in there", ex.ML_RAND.name: "failed: it broke"}
+    reasons = {ex.ML_FEDAVG: "data missing: no ml-100k in there", ex.ML_RAND: "failed: it broke"}
     assert row({}, "table4", "fedavg gmf", "Max AAC %", reasons)["measured"] == "data missing"
     assert row({}, "table5", "rand-gossip gmf", "Max AAC %", reasons)["measured"] == "failed"
 
@@ -108,30 +103,30 @@ def test_numbers_quoted_in_the_text_are_computed_from_the_adversaries(tmp_path):
 
 @pytest.fixture
 def study(tmp_path):
-    folder = StudyFolder(tmp_path / "study")
-    folder.open(scale="full")
-    planned = [Job(ex.ML_FEDAVG, 1, scenario=SCENARIO), Job(ex.ML_RAND, 1, scenario=SCENARIO)]
-    write_study_run(folder.run(planned[0]), every_rule("coordinator", 0.6), scenario=SCENARIO)
-    return folder, planned
+    """Return a folder, and how a report of one run is written into it."""
+    runs = one_run(tmp_path / "runs", ex.ML_FEDAVG, every_rule("coordinator", 0.6))
+    reasons = {ex.ML_RAND: "failed: no room\non the disk"}
+    return tmp_path, lambda: write_report(tmp_path, runs, reasons, planned=2)
 
 
 def test_a_report_of_a_part_says_which_part(study):
-    folder, planned = study
-    write_report(planned, folder, Outcome(failed={planned[1].name: "no room\non the disk"}))
-    report = (folder.path / "report.md").read_text()
+    folder, write = study
+    write()
+    report = (folder / "report.md").read_text()
     assert "1 of 2 runs are finished, made by gossiprec" in report
-    assert f"- `{ex.ML_RAND.name}`: failed: no room on the disk" in report
+    assert f"- `{ex.ML_RAND}`: failed: no room on the disk" in report
     assert (
-        f"| {ex.ML_FEDAVG.name} | {ex.ML_FEDAVG.file} | table2, table4, table9, table10, text, fig2" in report
+        f"| {ex.ML_FEDAVG} | cda_table4_ml100k_fedavg.yaml | table2, table4, table9, table10, text, fig2, "
+        in report
     )
     assert "All finished runs together took 1:00." in report
 
 
 def test_markdown_and_html_say_the_same(study):
-    folder, planned = study
-    write_report(planned, folder, Outcome())
+    folder, write = study
+    write()
     for name in ("report", "findings"):
-        text, page = ((folder.path / f"{name}{suffix}").read_text() for suffix in (".md", ".html"))
+        text, page = ((folder / f"{name}{suffix}").read_text() for suffix in (".md", ".html"))
         assert page.startswith("<!doctype html>")
         assert page.count("<table>") == sum(one.startswith("| ---") for one in text.splitlines())
         assert page.count("<tr>") == sum(
@@ -140,9 +135,9 @@ def test_markdown_and_html_say_the_same(study):
 
 
 def test_the_table_of_cells_has_a_row_for_each_rule(study):
-    folder, planned = study
-    write_report(planned, folder, Outcome())
-    with (folder.path / "cells.csv").open() as file:
+    folder, write = study
+    write()
+    with (folder / "cells.csv").open() as file:
         found = [r for r in csv.DictReader(file) if (r["table"], r["column"]) == ("table4", "max_aac")]
     assert {r["relevance"]: float(r["measured"]) for r in found} == pytest.approx(
         {"standardized": 60.0, "ndcg": 54.0, "mean_score": 48.0}
@@ -150,23 +145,22 @@ def test_the_table_of_cells_has_a_row_for_each_rule(study):
 
 
 def test_a_report_is_the_same_bytes_each_time(study):
-    folder, planned = study
-    written = write_report(planned, folder, Outcome())
-    before = [path.read_bytes() for path in written]
-    assert [path.read_bytes() for path in write_report(planned, folder, Outcome())] == before
+    _, write = study
+    before = [path.read_bytes() for path in write()]
+    assert [path.read_bytes() for path in write()] == before
 
 
 def every_run(folder):
     """Return a run of every experiment but those on Gowalla."""
     runs = {}
-    for experiment in all_experiments():
-        if experiment.data == "gowalla":
+    for experiment in experiments():
+        if data_of(experiment) == "gowalla":
             continue
-        observer, aac = ("coordinator", 0.5) if "fedavg" in experiment.name else ("single", 0.15)
+        observer, aac = ("coordinator", 0.5) if "fedavg" in experiment else ("single", 0.15)
         lines = [
             one for k in (5, 50) for b in (0.0, 0.99) for one in every_rule(observer, aac, momentum=b, k=k)
         ]
-        metric = "f1@20" if "prme" in experiment.name else "hr@20"
+        metric = "f1@20" if "prme" in experiment else "hr@20"
         runs |= one_run(folder, experiment, lines, metric=metric)
     return runs
 
@@ -192,7 +186,7 @@ def test_figures_hold_the_numbers_of_the_runs(tmp_path):
 
 
 def test_a_distribution_joins_the_adversaries_of_all_seeds(tmp_path):
-    name = ex.ML_FEDAVG.name
+    name = ex.ML_FEDAVG
     runs = {
         name: {
             s: write_study_run(tmp_path / str(s), every_rule("coordinator", a))

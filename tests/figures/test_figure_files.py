@@ -24,7 +24,7 @@ TEXT_SIZES = (
     "ytick.labelsize",
     "legend.fontsize",
 )
-FIGURES = {"attack_cdf": attack_cdf, "curves": curves, "exposure": exposure, "position": position}
+FIGURES = {"cdf": attack_cdf, "curves": curves, "exposure": exposure, "position": position}
 
 several_lines = st.lists(st.floats(0, 1), min_size=1, max_size=9)
 
@@ -34,7 +34,7 @@ def test_the_same_run_gives_the_same_bytes_in_another_process(name, tmp_path):
     run = write_run(tmp_path / "run")
     here = FIGURES[name].draw([run], tmp_path / "here")
     subprocess.run(
-        [sys.executable, "-m", f"gossiprec.figures.{name}", str(run.path), "--out", str(tmp_path / "there")],
+        [sys.executable, "-m", "gossiprec", "plot", name, str(run.path), "--out", str(tmp_path / "there")],
         check=True,
         env={**os.environ, "PYTHONHASHSEED": "7", "MPLBACKEND": "svg", "TZ": "Asia/Tokyo"},
     )

@@ -64,18 +64,3 @@ def test_a_folder_that_is_not_there_is_a_usage_error(tmp_path):
 def test_listing_the_commands_does_not_load_the_drawing_library():
     script = "import sys, gossiprec.cli.plot; sys.exit('matplotlib' in sys.modules or 'numpy' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", script], check=False).returncode == 0
-
-
-def test_a_figure_of_its_own_reports_an_error_without_a_traceback(tmp_path):
-    write_run(tmp_path / "run", observers=())
-    command = [
-        sys.executable,
-        "-m",
-        "gossiprec.figures.curves",
-        str(tmp_path / "run"),
-        "--out",
-        str(tmp_path / "f"),
-    ]
-    result = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert result.returncode == 2
-    assert result.stderr.startswith("no attack results")

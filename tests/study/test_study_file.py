@@ -41,6 +41,61 @@ def test_the_base_is_found_beside_the_study(tmp_path):
     assert planned(tmp_path, base="base.yaml").variants[0].scenario.name == "tiny"
 
 
+WORLDS = {
+    "gossip": {"base": "base.yaml"},
+    "star": {"base": "star.yaml", "protocol.rounds": 2, "seeds": [7, 9]},
+}
+STAR = {**BASE, "name": "star", "protocol": {"name": "fedavg", "rounds": 5}, "observers": []}
+
+
+def worlds(folder, **keys):
+    """Write a study without a base of its own, whose axis `world` brings two."""
+    (folder / "base.yaml").write_text(yaml.safe_dump(BASE))
+    (folder / "star.yaml").write_text(yaml.safe_dump(STAR))
+    path = study_file(folder, axes={"world": {"values": WORLDS}}, **keys)
+    path.write_text(
+        yaml.safe_dump({k: v for k, v in yaml.safe_load(path.read_text()).items() if k != "base"})
+    )
+    return path
+
+
+def test_a_value_can_bring_a_base_and_seeds_of_its_own(tmp_path):
+    plan = make_plan(load_study(worlds(tmp_path, set={"model.dim": 3})))
+    told = [
+        (v.labels["world"], v.seed, v.scenario.protocol.name, v.scenario.model.options.dim)
+        for v in plan.variants
+    ]
+    assert told == [
+        ("gossip", 1, "rand-gossip", 3), ("gossip", 2, "rand-gossip", 3),
+        ("star", 7, "fedavg", 3), ("star", 9, "fedavg", 3),
+    ]  # fmt: skip
+    assert plan.variants[-1].scenario.resolved()["protocol"]["rounds"] == 2
+
+
+def test_a_study_with_several_bases_told_anew_is_the_same_study(tmp_path):
+    study = load_study(worlds(tmp_path))
+    again = load_study(study.told())
+    assert again.told() == study.told()
+    assert [v.hash for v in make_plan(again).variants] == [v.hash for v in make_plan(study).variants]
+
+
+def test_a_problem_of_one_base_names_the_value_that_brings_it(tmp_path):
+    path = worlds(tmp_path)
+    (tmp_path / "star.yaml").write_text(yaml.safe_dump({**STAR, "model": {"name": "gmf", "dim": 0}}))
+    with pytest.raises(ScenarioError) as caught:
+        make_plan(load_study(path))
+    (found,) = str(caught.value).splitlines()
+    assert found.startswith(f"{tmp_path / 'star.yaml'}:")
+    assert found.endswith("(with world=star)")
+
+
+def test_runs_that_differ_in_observers_alone_are_apart_where_the_study_says_so(tmp_path):
+    axes = {"who": {"key": "observers", "values": {"one": [SINGLE], "some": [COALITION]}}}
+    assert len(planned(tmp_path, axes=axes, seeds=1).simulations) == 1
+    plan = planned(tmp_path, axes=axes, seeds=1, share=False)
+    assert [s.hash for s in plan.simulations] == [v.hash for v in plan.variants]
+
+
 def test_common_values_lie_under_those_of_the_axes(tmp_path):
     plan = planned(tmp_path, set={"protocol.wakes": 7, "protocol.fanout": 2})
     assert {v.scenario.resolved()["protocol"]["wakes"] for v in plan.variants} == {7}
@@ -116,6 +171,10 @@ def test_two_observers_of_one_run_with_one_name_are_found_before_anything_runs(t
         ({"axes": {"a": {"low": 1, "high": 3}}}, "needs a key"),
         ({"axes": {"a": {"values": [1, 2]}}}, "needs a key"),
         ({"axes": {"a": {"values": {"x": 3}}}}, "'x' must be a mapping of keys to values"),
+        ({"axes": {"a": {"values": {"x": {"base": 3}}}}}, "the base of 'x' must be a scenario file"),
+        ({"axes": {"a": {"values": {"x": {"base": "missing.yaml"}}}}}, "axes.a.values.x.base: "),
+        ({"axes": {"a": {"values": {"x": {"seeds": [1, 1]}}}}}, "for the seeds of 'x', must be different"),
+        ({"base": None}, "base is missing"),
         ({"axes": {"a": {"key": "x", "low": 3, "high": 3}}}, "low must be below high"),
         ({"axes": {"a": {"key": "x", "low": 0, "high": 3, "scale": "log"}}}, "must be above 0"),
         ({"axes": {"a": {"key": "x", "low": 1.2, "high": 1.8, "integer": True}}}, "no whole number"),
@@ -123,6 +182,7 @@ def test_two_observers_of_one_run_with_one_name_are_found_before_anything_runs(t
         ({"axes": {"seed": {"key": "protocol.fanout", "values": [1]}}}, "is a column of the table"),
         ({"axes": {"a b": {"key": "protocol.fanout", "values": [1]}}}, "of the form"),
         ({"axes": {"a": {"key": "seed", "values": [1]}}}, "write seeds"),
+        ({"axes": {"a": {"values": {"x": {"seed": 3}}}}}, "write seeds"),
         ({"set": {"seed": 1}}, "write seeds"),
         ({"seeds": []}, "at least 1 item"),
         ({"seeds": [1, 1]}, "written twice"),
@@ -189,7 +249,7 @@ def test_an_axis_over_observers_names_them(tmp_path):
 def test_the_schema_knows_every_key_and_refers_to_nothing_it_lacks():
     schema = study_schema()
     assert set(schema["properties"]) == {
-        "name", "base", "set", "seeds", "axes", "search", "measures", "baseline",
+        "name", "base", "set", "seeds", "axes", "search", "measures", "baseline", "share",
     }  # fmt: skip
     references = set(re.findall(r'"#/\$defs/([^"]+)"', json.dumps(schema)))
     assert references <= set(schema["$defs"])

@@ -30,5 +30,19 @@ def test_the_study_of_the_page_runs(tmp_path):
     assert [row.split(",")[4] for row in rows[1:]] == ["hr@5", "max_aac"]
 
 
+def test_the_study_of_the_page_over_several_scenarios_resolves(tmp_path):
+    text = next(t for t in re.findall(r"```yaml\n(.*?)```", PAGE, re.DOTALL) if "name: protocols" in t)
+    path = tmp_path / "protocols.yaml"
+    path.write_text(text.replace("../", f"{ROOT / 'scenarios'}/"))
+    told = [
+        (v.labels["protocol"], v.scenario.protocol.name, v.seed) for v in make_plan(load_study(path)).variants
+    ]
+    assert told[::3] == [
+        ("gossip", "rand-gossip", 1),
+        ("sparse", "rand-gossip", 1),
+        ("federated", "fedavg", 1),
+    ]
+
+
 def test_the_columns_of_the_page_are_those_of_the_table():
     assert f"`{', '.join(COLUMNS)}`" in PAGE

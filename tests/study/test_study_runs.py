@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import json
 import shutil
+from pathlib import Path
 
+import numpy as np
 import pytest
 import yaml
 from small_studies import BASE, COALITION, FANOUT, SINGLE, WHO, carried_out, in_turn, planned, tables
 
 from gossiprec import simulate
 from gossiprec.cli.study_progress import Tally
+from gossiprec.emulation.assembly.memory import peak_rss_mib
 from gossiprec.errors import LogError, ResourceError
 from gossiprec.study import folder as folder_module
 from gossiprec.study.folder import StudyFolder
@@ -58,7 +61,24 @@ def test_the_order_in_which_runs_end_leaves_no_trace(tmp_path):
     assert tables(tmp_path / "out") == tables(tmp_path / "reversed")
 
 
-@pytest.mark.parametrize("spoil", ["status", "summary", "folder"])
+def test_first_seeds_are_run_first(tmp_path):
+    plan = planned(tmp_path, seeds=[7, 3])
+    todo = StudyRunner(plan, StudyFolder(tmp_path / "out")).take_stock(other_code="refuse")
+    told = [(s.scenario.resolved()["protocol"]["fanout"], s.scenario.seed) for s in todo]
+    assert told == [(1, 7), (2, 7), (3, 7), (1, 3), (2, 3), (3, 3)]
+
+
+@pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reason="the system cannot forget a peak")
+def test_the_peak_of_memory_is_the_runs_own(tmp_path):
+    """A worker carries out one run after the other: a large one must not be told of those after it."""
+    np.ones(2**27 // 8 * 4).sum()  # 512 MiB
+    before = peak_rss_mib()
+    conduct = carried_out(planned(tmp_path, axes={}, seeds=1), tmp_path / "out")
+    (simulation,) = conduct.plan.simulations
+    assert conduct.folder.finished(simulation).summary["peak_rss_mib"] < before - 256
+
+
+@pytest.mark.parametrize("spoil", ["status", "summary.json", "events.mplog", "cut", "folder"])
 def test_a_run_that_was_not_finished_is_run_anew(tmp_path, spoil):
     plan = planned(tmp_path)
     conduct = carried_out(plan, tmp_path / "out")
@@ -66,8 +86,10 @@ def test_a_run_that_was_not_finished_is_run_anew(tmp_path, spoil):
     if spoil == "status":
         manifest = json.loads((run / "manifest.json").read_text())
         (run / "manifest.json").write_text(json.dumps({**manifest, "status": "running"}))
-    elif spoil == "summary":
-        (run / "summary.json").unlink()
+    elif "." in spoil:
+        (run / spoil).unlink()
+    elif spoil == "cut":
+        (run / "summary.json").write_bytes((run / "summary.json").read_bytes()[:-20] + b"{[")
     else:
         shutil.rmtree(run)
     again = carried_out(planned(tmp_path), tmp_path / "out")

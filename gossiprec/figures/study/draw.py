@@ -8,18 +8,15 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from matplotlib.figure import Figure
-
-from gossiprec.figures import style
-from gossiprec.figures.output import Cell, csv_bytes, save
+from gossiprec.figures.output import write_figure
 from gossiprec.figures.study.front import front
 from gossiprec.figures.study.heat import heat
 from gossiprec.figures.study.lines import lines
 from gossiprec.figures.study.paired import differences
-from gossiprec.figures.study.panels import Choice
+from gossiprec.figures.study.panels import Choice, Drawing
 from gossiprec.figures.study.table import StudyTable, read_study
 
-KINDS: dict[str, Callable[[StudyTable, Choice], tuple[Figure, list[str], list[list[Cell]]]]] = {
+KINDS: dict[str, Callable[[StudyTable, Choice], Drawing]] = {
     "lines": lines,
     "heat": heat,
     "front": front,
@@ -50,7 +47,4 @@ def draw(
     LogError
         If the study does not hold what is asked for.
     """
-    table = read_study(folder).where(where or {})
-    with style.house_look():
-        figure, header, rows = KINDS[kind](table, choice)
-        return save(figure, csv_bytes(header, rows), out_stem)
+    return write_figure(out_stem, *KINDS[kind](read_study(folder).where(where or {}), choice))

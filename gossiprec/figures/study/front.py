@@ -11,11 +11,12 @@ from matplotlib.figure import Figure
 from gossiprec.errors import LogError
 from gossiprec.figures import style
 from gossiprec.figures.output import Cell
-from gossiprec.figures.study.numbers import Estimate, estimate, seeds_in_words, unbeaten
-from gossiprec.figures.study.panels import Choice, unit
-from gossiprec.figures.study.table import Label, Point, Quantity, StudyTable, label_cells, shown
+from gossiprec.figures.study.numbers import Estimate, estimate, intervals_in_words, unbeaten
+from gossiprec.figures.study.panels import Choice, Drawing
+from gossiprec.figures.study.table import Label, Point, Quantity, StudyTable, label_cells
 from gossiprec.measures.names import FILTERS
 
+MOST_PANELS = 4
 MOST_COLOURS = 7
 MOST_NAMED = 14
 """Points of the front that are named in the picture; the csv names all."""
@@ -35,39 +36,38 @@ class Spot:
         return Spot(self.point, self.utility.scaled(utility), self.attack.scaled(attack), self.is_unbeaten)
 
 
-def front(table: StudyTable, choice: Choice) -> tuple[Figure, list[str], list[list[Cell]]]:
-    """Return the figure, and the header and rows of its table."""
+def front(table: StudyTable, choice: Choice) -> Drawing:
+    """Return the table of the figure, and what draws it."""
     utility = _utility(table, choice.against)
     attacks = table.quantities(choice.y or "max_aac")
-    shown_attacks = attacks[:4]
-    if len(attacks) > len(shown_attacks):
+    if len(attacks) > MOST_PANELS:
         raise LogError(
-            f"{len(attacks)} attacks would make {len(attacks)} panels; choose with --y, such as "
-            f"--y '{attacks[0].measure}[{attacks[0].observer},{attacks[0].relevance}]'"
+            f"that makes {len(attacks)} panels, at most {MOST_PANELS} fit; choose an attack with --y, such as --y "
+            f"'{attacks[0].text()}'"
         )
-    found = {attack: _spots(table, utility, attack) for attack in shown_attacks}
+    found = {attack: _spots(table, utility, attack) for attack in attacks}
     header = ["measure", *FILTERS, *table.axes, "utility", "n", "utility_mean", "utility_low", "utility_high"]
     header += ["mean", "low", "high", "unbeaten"]
     rows: list[list[Cell]] = []
     for attack, spots in found.items():
         for spot in spots:
             u, a = spot.utility, spot.attack
-            about = [*attack.cells(), *label_cells(spot.point), utility.measure, a.n]
+            about = [*attack.cells(), *label_cells(spot.point), utility.name, a.n]
             rows.append([*about, u.mean, u.low, u.high, a.mean, a.low, a.high, int(spot.is_unbeaten)])
     by = choice.by if choice.by is not None else _telling(table)
-    return _figure(table, utility, found, by), header, rows
+    return header, rows, lambda: _figure(table, utility, found, by)
 
 
 def _telling(table: StudyTable) -> str | None:
     """Return the axis that colours tell where none is asked for: the first with a handful of values."""
-    few = (name for name in table.axes if 1 < len(table.labels(name)) <= MOST_COLOURS)
+    few = (name for name in table.varying if len(table.labels(name)) <= MOST_COLOURS)
     return next(few, None)
 
 
 def _utility(table: StudyTable, asked: str | None) -> Quantity:
     if asked is not None:
         return table.quantities(asked)[0]
-    found = next((quantity for quantity in table.values if "@" in quantity.measure), None)
+    found = next((quantity for quantity in table.values if "@" in quantity.name), None)
     if found is None:
         raise LogError(f"{table.path} has no metric of recommendation quality; name a measure with --against")
     return found
@@ -90,22 +90,16 @@ def _spots(table: StudyTable, utility: Quantity, attack: Quantity) -> list[Spot]
 def _figure(
     table: StudyTable, utility: Quantity, found: dict[Quantity, list[Spot]], by: str | None
 ) -> Figure:
-    names = [_name(table, spot) for spots in found.values() for spot in spots if spot.is_unbeaten]
+    names = [table.name_of(spot.point) for spots in found.values() for spot in spots if spot.is_unbeaten]
     margins = style.Margins(top=0.42, right=0.35 + max(map(style.text_width_in, names)), between_rows=0.9)
     figure, grid = style.panels(len(found), 1, width=style.PAGE_IN, panel_height=2.3, margins=margins)
     for (attack, spots), (axes,) in zip(found.items(), grid, strict=True):
         _panel(figure, axes, table, [spot.scaled(utility.factor, attack.factor) for spot in spots], by)
-        axes.set_xlabel(f"{unit(utility)}: better to the right")
-        axes.set_ylabel(f"{unit(attack)}: better below")
-        axes.set_title(f"{attack.words()}\nfilled: not beaten in both; {_bar_words(spots)}")
+        axes.set_xlabel(f"{utility.unit}: better to the right")
+        axes.set_ylabel(f"{attack.unit}: better below")
+        bars = intervals_in_words((spot.attack.n for spot in spots), "bars:")
+        axes.set_title(f"{attack.words()}\nfilled: not beaten in both; {bars}")
     return figure
-
-
-def _bar_words(spots: Sequence[Spot]) -> str:
-    counts = [spot.attack.n for spot in spots]
-    if max(counts) < 2:
-        return "one seed: no intervals"
-    return f"bars: 95 % t-intervals over seeds, {seeds_in_words(counts)}"
 
 
 def _panel(figure: Figure, axes: Axes, table: StudyTable, spots: Sequence[Spot], by: str | None) -> None:
@@ -128,11 +122,5 @@ def _panel(figure: Figure, axes: Axes, table: StudyTable, spots: Sequence[Spot],
     ends = []
     for spot in best[-MOST_NAMED:]:
         look = style.line_style(order.index(spot.point[table.axis(by)]) if by else 0)
-        ends.append(style.LineEnd(spot.utility.mean, spot.attack.mean, _name(table, spot), look))
+        ends.append(style.LineEnd(spot.utility.mean, spot.attack.mean, table.name_of(spot.point), look))
     style.label_ends(figure, axes, ends)
-
-
-def _name(table: StudyTable, spot: Spot) -> str:
-    vary = [name for name in table.axes if len(table.labels(name)) > 1]
-    told = (f"{name} {shown(spot.point[table.axis(name)])}" for name in vary)
-    return style.short_name(", ".join(told))

@@ -9,16 +9,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from gossiprec.figures import style
-from gossiprec.figures.output import Cell
 from gossiprec.figures.study.numbers import seeds_in_words
-from gossiprec.figures.study.panels import (
-    Choice,
-    Panel,
-    default_measure,
-    drawn_axes,
-    estimate_rows,
-    panels_of,
-)
+from gossiprec.figures.study.panels import Choice, Drawing, Panel, asked, drawn_axes, estimate_rows, panels_of
 from gossiprec.figures.study.table import StudyTable, shown
 
 CELL_IN = 0.34
@@ -26,11 +18,11 @@ DARK = 0.55
 """Place on the colour scale from which numbers are written in black; the scale ends in a light yellow."""
 
 
-def heat(table: StudyTable, choice: Choice) -> tuple[Figure, list[str], list[list[Cell]]]:
-    """Return the figure, and the header and rows of its table."""
-    x, by = drawn_axes(table, choice, needs=2)[:2]
-    panels = panels_of(table, table.quantities(choice.y or default_measure(table)), [x, by])
-    return _figure(table, panels, x, by), *estimate_rows(table, panels)
+def heat(table: StudyTable, choice: Choice) -> Drawing:
+    """Return the table of the figure, and what draws it."""
+    x, by = drawn_axes(table, choice, needs=2)
+    panels = panels_of(table, asked(table, choice), [x, by])
+    return *estimate_rows(table, panels), lambda: _figure(table, panels, x, by)
 
 
 def _figure(table: StudyTable, panels: Sequence[Panel], x: str, by: str) -> Figure:
@@ -61,14 +53,8 @@ def _panel(axes: Axes, table: StudyTable, panel: Panel, x: str, by: str) -> None
     for (line, column), mean in np.ndenumerate(means):
         bright = (mean - low) / ((high - low) or 1.0) > DARK
         text = "–" if np.isnan(mean) else _number(mean, high)
-        axes.text(
-            column,
-            line,
-            text,
-            ha="center",
-            va="center",
-            color="black" if bright or np.isnan(mean) else "white",
-        )
+        color = "black" if bright or np.isnan(mean) else "white"
+        axes.text(column, line, text, ha="center", va="center", color=color)
     axes.grid(False)
     axes.set_xticks(range(len(columns)), [style.short_name(shown(label)) for label in columns])
     axes.set_yticks(range(len(lines)), [style.short_name(shown(label)) for label in lines])

@@ -69,6 +69,14 @@ def unbeaten(points: Sequence[tuple[float, float]]) -> list[bool]:
     ]
 
 
+def intervals_in_words(counts: Iterable[int], what: str) -> str:
+    """Return what the intervals of a picture are, after what they are drawn as or with."""
+    counts = list(counts)
+    if max(counts) < 2:
+        return "one seed: no interval"
+    return f"{what} 95 % t-interval over seeds, {seeds_in_words(counts)}"
+
+
 def seeds_in_words(counts: Iterable[int]) -> str:
     """Return how many seeds the means are over, such as ``n = 3`` or ``n = 2–3``."""
     found = sorted(set(counts))

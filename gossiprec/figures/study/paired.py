@@ -12,7 +12,7 @@ from gossiprec.errors import LogError
 from gossiprec.figures import style
 from gossiprec.figures.output import Cell
 from gossiprec.figures.study.numbers import Estimate, paired, seeds_in_words
-from gossiprec.figures.study.panels import MOST_PANELS, Choice, default_measure, finite_ends
+from gossiprec.figures.study.panels import MOST_PANELS, Choice, Drawing, asked, limits
 from gossiprec.figures.study.table import Point, Quantity, StudyTable, label_cells, shown
 from gossiprec.measures.names import FILTERS
 
@@ -27,14 +27,14 @@ class Difference:
     estimate: Estimate
 
 
-def differences(table: StudyTable, choice: Choice) -> tuple[Figure, list[str], list[list[Cell]]]:
-    """Return the figure, and the header and rows of its table."""
+def differences(table: StudyTable, choice: Choice) -> Drawing:
+    """Return the table of the figure, and what draws it."""
     if not table.baseline:
         raise LogError(
             f"the study in {table.path} names no baseline; write `baseline: {{AXIS: VALUE}}` into the study file and "
             "run the same command again: finished runs are kept"
         )
-    found = {q: _differences(table, q) for q in table.quantities(choice.y or default_measure(table))}
+    found = {q: _differences(table, q) for q in asked(table, choice)}
     found = {quantity: rows for quantity, rows in found.items() if rows}
     if not found:
         raise LogError(
@@ -50,7 +50,7 @@ def differences(table: StudyTable, choice: Choice) -> tuple[Figure, list[str], l
         for quantity, lines in found.items()
         for d in lines
     ]  # fmt: skip
-    return _figure(table, found), header, rows
+    return header, rows, lambda: _figure(table, found)
 
 
 def _differences(table: StudyTable, quantity: Quantity) -> list[Difference]:
@@ -64,23 +64,12 @@ def _differences(table: StudyTable, quantity: Quantity) -> list[Difference]:
 
 
 def _figure(table: StudyTable, found: dict[Quantity, list[Difference]]) -> Figure:
-    vary = [name for name in table.axes if len(table.labels(name)) > 1]
-    names = {
-        d.point: style.short_name(", ".join(f"{name} {shown(d.point[table.axis(name)])}" for name in vary))
-        for lines in found.values()
-        for d in lines
-    }
-    margins = style.Margins(
-        left=0.15 + max(map(style.text_width_in, names.values())), right=0.2, top=0.55, between_rows=0.85
-    )
-    longest = max(len(lines) for lines in found.values())
-    figure, grid = style.panels(
-        len(found),
-        1,
-        width=margins.left + max(3.4, *(style.text_width_in(quantity.words()) for quantity in found)),
-        panel_height=max(0.5, LINE_IN * (longest + 1)),
-        margins=margins,
-    )
+    names = {d.point: table.name_of(d.point) for lines in found.values() for d in lines}
+    left = 0.15 + max(map(style.text_width_in, names.values()))
+    margins = style.Margins(left=left, right=0.2, top=0.55, between_rows=0.85)
+    width = left + max(3.4, *(style.text_width_in(quantity.words()) for quantity in found))
+    height = max(0.5, LINE_IN * (1 + max(len(lines) for lines in found.values())))
+    figure, grid = style.panels(len(found), 1, width=width, panel_height=height, margins=margins)
     against = ", ".join(f"{name} {shown(value)}" for name, value in table.baseline.items())
     for (quantity, lines), (axes,) in zip(found.items(), grid, strict=True):
         _panel(axes, [d.estimate.scaled(quantity.factor) for d in lines], [names[d.point] for d in lines])
@@ -95,13 +84,9 @@ def _panel(axes: Axes, lines: Sequence[Estimate], names: Sequence[str]) -> None:
         apart = e.n > 1 and (e.low > 0 or e.high < 0)
         color = style.line_style(1 if apart else 0).color
         axes.plot([e.low, e.high], [place, place], color=color, linewidth=1.3)
-        axes.plot(
-            e.mean, place, "o", color=color, markerfacecolor=color if apart else "white", markersize=4.5
-        )
+        face = color if apart else "white"
+        axes.plot(e.mean, place, "o", color=color, markerfacecolor=face, markersize=4.5)
     axes.axvline(0, color=style.GREY, linewidth=0.8, zorder=0)
-    low, high = finite_ends(lines)
-    low, high = min(low, 0.0), max(high, 0.0)
-    margin = 0.06 * (high - low) or 0.5
-    axes.set_xlim(low - margin, high + margin)
+    axes.set_xlim(*limits(lines, with_zero=True))
     axes.set_ylim(len(lines) - 0.4, -0.6)
     axes.set_yticks(range(len(lines)), names)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 
 from gossiprec.errors import LogError
 from gossiprec.figures import style
@@ -29,6 +29,10 @@ from gossiprec.measures.names import FILTERS
 MOST_PANELS = 12
 LOG_FROM = 20.0
 """Ratio of the largest to the smallest value from which an axis of numbers is drawn on a log scale."""
+
+
+Drawing = tuple[list[str], list[list[Cell]], Callable[[], Figure]]
+"""Header and rows of a figure's table, and what draws it."""
 
 
 @dataclass(frozen=True)
@@ -94,23 +98,21 @@ def estimate_rows(table: StudyTable, panels: Sequence[Panel]) -> tuple[list[str]
 
 
 def drawn_axes(table: StudyTable, choice: Choice, *, needs: int) -> list[str]:
-    """Return the axes that a figure draws: those asked for, then those of the study in order.
+    """Return the one or two axes that a figure draws: those asked for, then those of the study in order.
 
     Raises
     ------
     LogError
         If the study has fewer than the figure needs.
     """
-    asked = [name for name in (choice.x, choice.by) if name is not None]
-    for name in asked:
+    named = [name for name in (choice.x, choice.by) if name is not None]
+    for name in named:
         table.axis(name)
-    if len(set(asked)) < len(asked):
-        raise LogError(f"--x and --by are both {asked[0]}; give two axes, of {', '.join(table.axes)}")
-    varying = [name for name in table.axes if len(table.labels(name)) > 1 and name not in asked]
+    if len(set(named)) < len(named):
+        raise LogError(f"--x and --by are both {named[0]}; give two axes, of {', '.join(table.axes)}")
+    chosen = [*named, *(name for name in table.varying if name not in named)][:2]
     if choice.x is None and choice.by is not None:
-        asked = [*varying[:1], choice.by]
-        varying = varying[1:]
-    chosen = [*asked, *varying][: max(needs, len(asked))]
+        chosen.reverse()
     if len(chosen) < needs:
         raise LogError(
             f"the figure needs {needs} axes that vary; {table.path} has {len(chosen)}: {', '.join(chosen) or 'none'}"
@@ -127,7 +129,6 @@ def panels_of(table: StudyTable, quantities: Sequence[Quantity], drawn: Sequence
         If they are too many for a page.
     """
     others = [name for name in table.axes if name not in drawn]
-    vary = [name for name in others if len(table.labels(name)) > 1]
     panels = []
     for quantity, values in itertools.product(
         quantities, itertools.product(*(table.labels(n) for n in others))
@@ -139,27 +140,21 @@ def panels_of(table: StudyTable, quantities: Sequence[Quantity], drawn: Sequence
             if all(point[table.axis(name)] == value for name, value in fixed.items())
         }
         if points:
-            panels.append(Panel(quantity, {name: fixed[name] for name in vary}, points))
+            panels.append(
+                Panel(quantity, {name: fixed[name] for name in others if name in table.varying}, points)
+            )
     if len(panels) > MOST_PANELS:
         raise LogError(
             f"that makes {len(panels)} panels, at most {MOST_PANELS} fit; choose an attack with --y, such as --y "
-            f"'{_narrow(quantities[0])}', or one value of an axis with --where AXIS=VALUE"
+            f"'{quantities[0].text()}', or one value of an axis with --where AXIS=VALUE"
         )
     return panels
 
 
-def _narrow(quantity: Quantity) -> str:
-    told = (quantity.observer, quantity.relevance, quantity.momentum, quantity.community_size)
-    inside = ",".join(
-        f"{value:g}" if isinstance(value, float) else str(value) for value in told if value is not None
-    )
-    return f"{quantity.measure}[{inside}]" if inside else quantity.measure
-
-
-def default_measure(table: StudyTable) -> str:
-    """Return the measure drawn where none is asked for: attack accuracy if there is any."""
-    names = [quantity.measure for quantity in table.values]
-    return "max_aac" if "max_aac" in names else names[0]
+def asked(table: StudyTable, choice: Choice) -> list[Quantity]:
+    """Return the quantities to draw: where none is asked for, attack accuracy if there is any."""
+    names = [quantity.name for quantity in table.values]
+    return table.quantities(choice.y or ("max_aac" if "max_aac" in names else names[0]))
 
 
 def places(labels: Sequence[Label]) -> dict[Label, float]:
@@ -186,20 +181,11 @@ def scale_x(axes: Axes, labels: Sequence[Label], name: str) -> None:
         axes.set_xticks(list(at.values()), [shown(label) for label in labels])
 
 
-def unit(quantity: Quantity) -> str:
-    """Return the label of a quantity's own axis."""
-    return f"{quantity.measure} (%)" if quantity.is_share else quantity.measure
-
-
-def by_label(points: Mapping[Point, Any], place: int) -> dict[Label, dict[Point, Any]]:
-    """Return points grouped by their label on one axis."""
-    groups: dict[Label, dict[Point, Any]] = {}
-    for point, value in points.items():
-        groups.setdefault(point[place], {})[point] = value
-    return groups
-
-
-def finite_ends(estimates: Sequence[Estimate]) -> tuple[float, float]:
-    """Return the lowest and highest value that is drawn of these estimates and their intervals."""
-    ends = np.array([value for e in estimates for value in (e.low, e.mean, e.high)])
-    return float(np.nanmin(ends)), float(np.nanmax(ends))
+def limits(estimates: Iterable[Estimate], *, with_zero: bool = False) -> tuple[float, float]:
+    """Return the ends of an axis that holds these estimates and their intervals with a margin, and perhaps zero."""
+    ends = [value for e in estimates for value in (e.low, e.mean, e.high)]
+    low, high = np.nanmin(ends), np.nanmax(ends)
+    if with_zero:
+        low, high = min(low, 0.0), max(high, 0.0)
+    margin = 0.06 * (high - low) or 0.5
+    return float(max(low - margin, 0.0) if low >= 0 and not with_zero else low - margin), float(high + margin)

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from gossiprec.errors import LogError, suggestion
+from gossiprec.figures.style import short_name
 from gossiprec.measures.names import FILTERS, OF_ATTACKS, Measure, read_measure
 
 Label = Any
@@ -18,15 +20,8 @@ Point = tuple[Label, ...]
 PerSeed = dict[int, float]
 
 
-@dataclass(frozen=True)
-class Quantity:
+class Quantity(Measure):
     """A measure, of one attack where it is one of attacks."""
-
-    measure: str
-    observer: str | None = None
-    relevance: str | None = None
-    momentum: float | None = None
-    community_size: int | None = None
 
     def words(self) -> str:
         """Return what a label says of it."""
@@ -34,12 +29,22 @@ class Quantity:
         parts += [f"β {self.momentum:g}" if self.momentum is not None else None]
         parts += [f"K {self.community_size}" if self.community_size is not None else None]
         told = ", ".join(part for part in parts if part)
-        return f"{self.measure} ({told})" if told else self.measure
+        return f"{self.name} ({told})" if told else self.name
+
+    def text(self) -> str:
+        """Return it as it is asked for: ``max_aac[single,ndcg,0.9,5]``."""
+        told = [f"{v:g}" if isinstance(v, float) else str(v) for v in self.cells()[1:] if v != ""]
+        return f"{self.name}[{','.join(told)}]" if told else self.name
 
     @property
     def is_share(self) -> bool:
         """Whether it is a fraction that pictures show in percent."""
-        return (self.measure in OF_ATTACKS and self.measure != "at_round") or "@" in self.measure
+        return (self.name in OF_ATTACKS and self.name != "at_round") or "@" in self.name
+
+    @property
+    def unit(self) -> str:
+        """The label of its axis."""
+        return f"{self.name} (%)" if self.is_share else self.name
 
     @property
     def factor(self) -> float:
@@ -48,10 +53,7 @@ class Quantity:
 
     def cells(self) -> list[Any]:
         """Return it as the first cells of a csv row."""
-        return [
-            self.measure,
-            *("" if getattr(self, name) is None else getattr(self, name) for name in FILTERS),
-        ]
+        return [self.name, *("" if (v := getattr(self, name)) is None else v for name in FILTERS)]
 
 
 @dataclass(frozen=True)
@@ -84,9 +86,13 @@ class StudyTable:
             measure = read_measure(text)
         except ValueError as error:
             raise LogError(str(error)) from None
-        found = [quantity for quantity in self.values if _takes(measure, quantity)]
+        found = [
+            quantity
+            for quantity in self.values
+            if measure.name == quantity.name and measure.takes([getattr(quantity, name) for name in FILTERS])
+        ]
         if not found:
-            names = list(dict.fromkeys(quantity.measure for quantity in self.values))
+            names = list(dict.fromkeys(quantity.name for quantity in self.values))
             raise LogError(
                 f"{self.path} has no measure {text!r}; it has "
                 f"{', '.join(dict.fromkeys(q.words() for q in self.values)) or 'none yet'}"
@@ -115,6 +121,16 @@ class StudyTable:
         found = list(dict.fromkeys(point[place] for points in self.values.values() for point in points))
         return sorted(found) if is_numeric(found) else found
 
+    @cached_property
+    def varying(self) -> list[str]:
+        """The axes with more than one value."""
+        return [name for name in self.axes if len(self.labels(name)) > 1]
+
+    def name_of(self, point: Point) -> str:
+        """Return what a label says of a combination: the values of the axes that vary."""
+        told = (f"{name} {shown(point[self.axis(name)])}" for name in self.varying)
+        return short_name(", ".join(told))
+
     def where(self, chosen: Mapping[str, str]) -> StudyTable:
         """Return the part of the table in which axes have these values, given as text.
 
@@ -130,16 +146,12 @@ class StudyTable:
                 raise LogError(
                     f"the axis {self.axes[place]} has no value {text!r}; it has {', '.join(there)}"
                 )
-        values = {
-            quantity: {
-                point: seeds
-                for point, seeds in points.items()
-                if all(shown(point[place]) == text for place, text in places.items())
-            }
-            for quantity, points in self.values.items()
-        }
-        values = {quantity: points for quantity, points in values.items() if points}
-        return StudyTable(self.path, self.axes, self.baseline, values)
+        values: dict[Quantity, dict[Point, PerSeed]] = {}
+        for quantity, points in self.values.items():
+            for point, seeds in points.items():
+                if all(shown(point[place]) == text for place, text in places.items()):
+                    values.setdefault(quantity, {})[point] = seeds
+        return replace(self, values=values)
 
 
 def read_study(folder: Path) -> StudyTable:
@@ -196,8 +208,3 @@ def _gathered(rows: Iterable[Mapping[str, Any]], axes: Sequence[str]) -> dict[Qu
         point = tuple(row[name] for name in axes)
         values.setdefault(quantity, {}).setdefault(point, {})[row["seed"]] = row["value"]
     return values
-
-
-def _takes(measure: Measure, quantity: Quantity) -> bool:
-    key = [getattr(quantity, name) for name in FILTERS]
-    return measure.name == quantity.measure and measure.takes(key)

@@ -1,0 +1,153 @@
+"""Panels of named lines with one legend above them: what several figures are made of."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+
+from gossiprec.figures import style
+
+MAX_COLUMNS = 3
+MARKED_SHARES = (10, 30, 50, 70, 90)
+
+
+@dataclass(frozen=True)
+class Series:
+    """A line of a panel: its name and its points."""
+
+    name: str
+    x: Sequence[float]
+    y: Sequence[float]
+
+
+@dataclass(frozen=True)
+class Panel:
+    """A panel: its title, its lines and the accuracies of guessing, in percent."""
+
+    title: str
+    series: Sequence[Series]
+    random: Sequence[float] = ()
+
+    @property
+    def heading(self) -> str:
+        """The title, and below it what the dots mark; two lines in every panel, so that titles are level."""
+        guess = ", ".join(f"{percent:.1f}" for percent in self.random)
+        return f"{self.title}\n" + (f"dots: random, {guess} %" if guess else "")
+
+
+@dataclass(frozen=True)
+class Axis:
+    """What stands along an axis: its label and limits.
+
+    Without limits the points of each panel decide, upwards from zero; without an upper limit those of all panels.
+    """
+
+    label: str
+    limits: tuple[float, float | None] | None = None
+
+
+def plot_line(axes: Axes, series: Series, look: style.LineStyle) -> None:
+    """Draw a line with a few markers."""
+    axes.plot(series.x, series.y, markevery=max(1, len(series.x) // 6), **look.kwargs())
+
+
+def plot_steps(axes: Axes, series: Series, look: style.LineStyle) -> None:
+    """Draw a cumulative distribution (percent) as steps."""
+    marked = np.unique(np.searchsorted(series.y, MARKED_SHARES)).tolist()
+    axes.plot(series.x, series.y, drawstyle="steps-post", markevery=marked, **look.kwargs())
+
+
+def plot_dots(axes: Axes, series: Series, look: style.LineStyle) -> None:
+    """Draw points that are not joined."""
+    axes.plot(series.x, series.y, **{**look.kwargs(), "linestyle": "none", "markersize": 6})
+
+
+def draw_panels(
+    panels: Sequence[Panel],
+    *,
+    x: Axis,
+    y: Axis,
+    line: Callable[[Axes, Series, style.LineStyle], None] = plot_line,
+    order: Sequence[str] = (),
+    n_columns: int = MAX_COLUMNS,
+    is_random_upright: bool = False,
+    is_joined: bool = True,
+    dress: Callable[[Axes], None] = lambda axes: None,
+) -> Figure:
+    """Return the panels as a figure with one legend.
+
+    Parameters
+    ----------
+    panels : sequence of Panel
+    x, y : Axis
+    line : callable
+        Draws one series.
+    order : sequence of str
+        Lines in the order of the legend; that of the panels if empty.
+    n_columns : int
+        At most.
+    is_random_upright : bool
+        Whether the accuracy of guessing is on the x axis.
+    is_joined : bool
+        Whether the points of a series are joined: the legend shows what is drawn.
+    dress : callable
+        Has the last word on each panel.
+    """
+    found = dict.fromkeys(series.name for panel in panels for series in panel.series)
+    names = [name for name in order or found if name in found]
+    looks = {name: style.line_style(place) for place, name in enumerate(names)}
+    n_columns = min(n_columns, MAX_COLUMNS, len(panels))
+    n_rows = -(-len(panels) // n_columns)
+    width = style.COLUMN_IN if n_columns == 1 else style.PAGE_IN
+    per_row = max(1, int((width - style.Margins.left) / (0.55 + max(map(style.text_width_in, names)))))
+    top = 0.5 + 0.17 * -(-len(names) // per_row)
+    margins = style.Margins(top=top, between_columns=0.35, between_rows=0.95)
+    figure, grid = style.panels(n_rows, n_columns, width=width, panel_height=1.9, margins=margins)
+    places = [axes for row in grid for axes in row]
+    for axes in places[len(panels) :]:
+        axes.remove()
+    for place, (axes, panel) in enumerate(zip(places, panels, strict=False)):
+        for percent in panel.random:
+            mark = axes.axvline if is_random_upright else axes.axhline
+            mark(percent, color=style.GREY, linewidth=0.9, linestyle=":")
+        for series in panel.series:
+            line(axes, series, looks[series.name])
+        axes.set_title(panel.heading, pad=4)
+        axes.margins(0.08)  # no marker on the frame
+        _dress(axes, panels, x, y, is_first=place % n_columns == 0)
+        dress(axes)
+    _explain(figure, looks, ncols=min(per_row, len(looks)), left=margins.left / width, is_joined=is_joined)
+    return figure
+
+
+def _dress(axes: Axes, panels: Sequence[Panel], x: Axis, y: Axis, *, is_first: bool) -> None:
+    """Give a panel its labels and limits."""
+    axes.set_xlabel(x.label)
+    if is_first:
+        axes.set_ylabel(y.label)
+    if x.limits:
+        low, high = x.limits
+        points = (at for panel in panels for series in panel.series for at in series.x)
+        axes.set_xlim(low, max(1.0, 1.03 * max(points)) if high is None else high)
+    axes.set_ylim(*(y.limits or (0, axes.get_ylim()[1])))
+
+
+def _explain(
+    figure: Figure, looks: dict[str, style.LineStyle], *, ncols: int, left: float, is_joined: bool
+) -> None:
+    dots = {} if is_joined else {"linestyle": "none", "markersize": 6}
+    figure.legend(
+        handles=[Line2D([], [], label=name, **{**look.kwargs(), **dots}) for name, look in looks.items()],
+        loc="upper left",
+        bbox_to_anchor=(left, 1.0),
+        ncols=ncols,
+        borderaxespad=0.2,
+        borderpad=0.2,
+        handlelength=2.6,
+        columnspacing=1.4,
+    )
