@@ -2,28 +2,64 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
+import pytest
 from hypothesis import strategies as st
 
-from gossiprec.attacks.base import Meetings
 from gossiprec.attacks.base import World as AttackWorld
-from gossiprec.compute.executors import Workload
+from gossiprec.attacks.observations import Deliveries, Meetings
+from gossiprec.compute.executors import Executor, Workload
 from gossiprec.compute.plan.planner import Sightings
 from gossiprec.compute.plan.program import Program
+from gossiprec.compute.scorer import Scorer
 from gossiprec.compute.store.arena import Arena
 from gossiprec.compute.thread_pool import ThreadPool
-from gossiprec.compute.train.local_update import LocalData, Moves, TrainingSettings
+from gossiprec.compute.train.local_update import TrainingSettings
 from gossiprec.compute.train.node_settings import NodeSettings
 from gossiprec.data.split import ItemSets
-from gossiprec.geodesy import unit_vectors
-from tests.compute.worlds import SGD_MOVES, make_executor, make_model
+from gossiprec.emulation.run.metering import Metered
+from gossiprec.feeds import Feed
+from gossiprec.feeds.transitions import Moves
+from gossiprec.models import Layout
+from tests.compute.worlds import SGD_MOVES, make_executor, make_model, split_of
 
 N_USERS, N_ITEMS = 6, 24
+FORMS = {"plain": "reference", "compiled": "fused", "stacked": "batched"}
+"""The forms of every attack, and the executor under which it takes each."""
+all_forms = pytest.mark.parametrize("form", FORMS)
+both_layouts = pytest.mark.parametrize("user_table", [False, True], ids=["own-row", "user-table"])
 
 
-def make_world(*, seed=0, **others) -> AttackWorld:
+@dataclass(frozen=True)
+class Observed(AttackWorld):
+    """What an attack is told, beside it the run's executor: what only the test knows."""
+
+    executor: Executor
+
+    @property
+    def feed(self) -> Feed:
+        """Everybody's data."""
+        return self.executor.work.feed
+
+    @property
+    def targets(self) -> ItemSets:
+        """Everybody's training items."""
+        return self.feed.positives
+
+    @property
+    def layout(self) -> Layout:
+        """Of the run's rows."""
+        return self.executor.work.layout
+
+    @property
+    def own(self) -> np.ndarray:
+        """The nodes' present models, in the order of their ids."""
+        return self.executor.work.arena.rows
+
+
+def make_world(*, seed=0, **others) -> Observed:
     """Return a world of six users with one to twelve items each."""
     rng = np.random.default_rng(seed)
     sizes = rng.integers(1, N_ITEMS // 2 + 1, N_USERS)
@@ -32,7 +68,7 @@ def make_world(*, seed=0, **others) -> AttackWorld:
     return world_of(targets, N_ITEMS, seed=seed, **others)
 
 
-def make_city(*, seed=0, **others) -> AttackWorld:
+def make_city(*, seed=0, **others) -> Observed:
     """Return a world of six users who move between one to twelve places, scored by PRME-G; some moves recur."""
     targets = make_world(seed=seed).targets
     return world_of(targets, N_ITEMS, seed=seed, moves=some_moves(targets, seed), **others)
@@ -48,34 +84,42 @@ def some_moves(targets, seed=0) -> Moves:
 
 
 def world_of(
-    targets, n_items, *, compiled=False, user_table=False, coordinator=None, hidden=(), seed=0, moves=None,
-    storage="float32", meetings=None,
-) -> AttackWorld:  # fmt: skip
+    targets, n_items, *, form="plain", user_table=False, coordinator=None, hidden=(), seed=0, moves=None,
+    storage="float32", meetings=None, degrees=None, model=None,
+) -> Observed:  # fmt: skip
     """Return the world of some users' items, scored by GMF with d = 8; the `hidden` keep their user rows.
 
-    With `moves`: by PRME-G with d = 6, the items being anywhere on the globe.
+    With `moves`: by PRME-G with d = 6, the items being anywhere in a city, or at `degrees`. Or by any other `model`.
     """
-    model, n_users = make_model("gmf") if moves is None else make_model("prme-g", dim=6), len(targets)
-    degrees = np.random.default_rng([seed, 8]).uniform([40, -74], [41, -73], (n_items, 2))
-    model = model.with_places(unit_vectors(degrees))
+    n_users, learnt = (
+        len(targets),
+        moves or Moves(targets.offsets, targets.items, np.full_like(targets.items, -1)),
+    )
+    if degrees is None:
+        degrees = np.random.default_rng([seed, 8]).uniform([40, -74], [41, -73], (n_items, 2))
+    went, came = ([part[learnt.of(u)] for u in range(n_users)] for part in (learnt.items, learnt.previous))
+    split = split_of(targets, n_items, degrees, went, came)
+    model = model or (make_model("gmf") if moves is None else make_model("prme-g", dim=6))
+    model = model.fitted_to(split)
     layout = model.layout(n_items, n_users if user_table else 1)
     arena = Arena(layout, n_nodes=n_users, capacity=n_users + 1, moments=False, storage=storage)
     arena.rows[:, : layout.size] = np.random.default_rng([seed, 9]).normal(size=(n_users + 1, layout.size))
-    data, node_settings = LocalData(targets, n_items, moves), NodeSettings.none(n_users + 1)
+    node_settings = NodeSettings.none(n_users + 1)
     node_settings.hides_user[list(hidden)] = True
     training = TrainingSettings() if moves is None else SGD_MOVES
-    work = Workload(model, layout, training, data, arena, seed, node_settings)
-    return AttackWorld(
-        executor=make_executor("fused" if compiled else "reference", work),
+    work = Workload(model, layout, training, model.feed_of(split), arena, seed, node_settings)
+    executor = make_executor(FORMS[form], work)
+    return Observed(
+        scorer=Scorer(executor),
         n_users=n_users,
         coordinator=coordinator,
-        targets=targets,
         seed=seed,
-        threads=ThreadPool(2 if compiled else 1),
-        compiled=compiled,
+        threads=ThreadPool(2 if executor.parallel else 1),
         hides_user=node_settings.hides_user,
         meetings=meetings or Meetings(*np.zeros((3, 0), np.int32), np.zeros(0), 0),
-        own_rows=lambda: np.arange(n_users + 1),
+        data_of=work.feed.only,
+        own_models=lambda nodes: arena.rows[nodes],
+        executor=executor,
     )
 
 
@@ -88,10 +132,10 @@ class Receptions:
     rows: np.ndarray
 
     @classmethod
-    def drawn(cls, pairs, world: AttackWorld, seed=0) -> Receptions:
+    def drawn(cls, pairs, world: Observed, seed=0) -> Receptions:
         """Give each (sender, receiver) pair of a list a random version to carry."""
         sender, receiver = np.array(pairs, np.int32).reshape(-1, 2).T.copy()
-        layout = world.executor.work.layout
+        layout = world.layout
         rows = np.zeros((len(sender), layout.row_size), np.float32)
         rows[:, : layout.size] = np.random.default_rng(seed).normal(size=(len(sender), layout.size))
         return cls(sender, receiver, rows)
@@ -136,6 +180,48 @@ class Receptions:
         return self.rows[:n_arrived][mine[:n_arrived]].astype(np.float64)
 
 
+def started(attack, world: Observed, received: Receptions, first_pool=0) -> Metered:
+    """Return an attack as a run shows it what its own nodes receive, told of their meetings and no others."""
+    deliveries = Deliveries(received.meetings.n_messages)
+    deliveries.learn(received.meetings)
+    meter = Metered(attack, world.layout, world.hides_user, deliveries, first_pool)
+    attack.warm_up()
+    attack.foresee(meter.known(received.meetings))
+    return meter
+
+
+def show(meter: Metered, world: Observed, received: Receptions, upto=None, first=0, pools=None):
+    """Let an attack see messages number first .. upto - 1 that its own nodes receive, and return its rankings.
+
+    Receivers hold the models of the world's arena before each merge. As in a run, what is seen at once are merges of
+    different receivers. `pools` are whose messages its pools receive, if not those of their members.
+    """
+    upto = len(received.sender) if upto is None else upto
+    rows = np.concatenate([received.rows.astype(world.own.dtype), world.own])
+    program = replace(received.program, source=(len(received.rows) + received.receiver).astype(np.int32))
+    while first < upto:
+        last = first + 1
+        while last < upto and received.receiver[last] not in received.receiver[first:last]:
+            last += 1
+        meter.observe(rows, program, np.arange(first, last))
+        sightings = received.sightings(meter.attack.pools if pools is None else pools)
+        meter.sight(rows, sightings, *np.searchsorted(sightings.message, [first, last]))
+        first = last
+    return meter.attack.rankings()
+
+
+def trainer(world: Observed, **training) -> Scorer:
+    """Return what trains models as the world's nodes would, but with some settings of its own."""
+    work = world.executor.work
+    eager = replace(work, training=replace(work.training, **training))
+    return Scorer(type(world.executor)(eager, "cpu"))
+
+
+def kept_by(attack) -> np.ndarray:
+    """Return the momentum models that an attack keeps."""
+    return attack._coalition._memory if attack._individual is None else attack._individual.memory
+
+
 def closed_form(versions, beta):
     """Return beta^(t-1) Theta_1 + (1 - beta) sum over i from 2 to t of beta^(t-i) Theta_i."""
     t = len(versions)
@@ -143,9 +229,9 @@ def closed_form(versions, beta):
     return np.array(weights) @ versions
 
 
-def predicted(world: AttackWorld, model, user):
+def predicted(world: Observed, model, user):
     """Return GMF's logits of all items for a user by a flat row, shape (1, n_items)."""
-    layout = world.executor.work.layout
+    layout = world.layout
     users = model[layout.users].reshape(layout.n_users, -1)
     weight, bias = model[layout.shared][:-1], model[layout.shared][-1]
     own = users[user if layout.n_users > 1 else 0]

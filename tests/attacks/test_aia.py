@@ -5,12 +5,13 @@ import pytest
 from pydantic import ValidationError
 
 from gossiprec.attacks.aia import AIA, AIAOptions
-from gossiprec.attacks.base import Meetings
+from gossiprec.attacks.observations import Deliveries, Meetings
 from gossiprec.attacks.shadows import classifier, confidence, shadow_features, unit_rows
 from gossiprec.compute.plan.program import Program
 from gossiprec.data.split import ItemSets
+from gossiprec.emulation.run.metering import Metered
 from gossiprec.errors import ScenarioError
-from tests.attacks.glimpses import N_ITEMS, N_USERS, make_world, world_of
+from tests.attacks.glimpses import N_ITEMS, N_USERS, all_forms, both_layouts, make_world, world_of
 
 FEW = {"community_size": 2, "models": 6, "epochs": 4}
 SENT, ANSWERS = 0, range(1, 1 + 2 * N_USERS)
@@ -19,7 +20,7 @@ SECOND = 20
 
 
 def drawn_rows(world):
-    layout = world.executor.work.layout
+    layout = world.layout
     rows = np.zeros((SECOND + 1, layout.row_size), np.float32)
     rows[:, : layout.size] = np.random.default_rng(3).normal(size=(SECOND + 1, layout.size))
     return rows
@@ -47,9 +48,13 @@ def shown(world, rows, programs, **options):
     message = np.arange(SECOND, dtype=np.int32)
     sender = np.where(message > 0, (message - 1) % N_USERS, N_USERS).astype(np.int32)
     receiver = np.full(len(message), N_USERS, np.int32)
-    attack.foresee(Meetings(message, sender, receiver, message.astype(float), len(message)), 0)
+    meetings = Meetings(message, sender, receiver, message.astype(float), len(message))
+    deliveries = Deliveries(len(message))
+    deliveries.learn(meetings)
+    meter = Metered(attack, world.layout, world.hides_user, deliveries, 0)
+    attack.foresee(meter.known(meetings))
     for program in programs:
-        attack.observe(rows, program, np.array([0]))
+        meter.observe(rows, program, np.array([0]))
     return attack
 
 
@@ -61,22 +66,22 @@ def rounds():
     ]
 
 
-@pytest.mark.parametrize("compiled", [False, True], ids=["plain", "compiled"])
-def test_gradients_are_taken_from_the_model_that_was_sent_in_the_round(compiled):
-    world = make_world(compiled=compiled, coordinator=N_USERS)
-    rows, items = drawn_rows(world), world.executor.work.layout.items
+@all_forms
+def test_gradients_are_taken_from_the_model_that_was_sent_in_the_round(form):
+    world = make_world(form=form, coordinator=N_USERS)
+    rows, items = drawn_rows(world), world.layout.items
     attack = shown(world, rows, rounds())
     second_answers = rows[1 + N_USERS : 1 + 2 * N_USERS, items]
     np.testing.assert_array_equal(attack._features, second_answers - rows[SECOND, items])
 
 
-@pytest.mark.parametrize("compiled", [False, True], ids=["plain", "compiled"])
-@pytest.mark.parametrize("user_table", [False, True], ids=["own-row", "user-table"])
-def test_user_rows_are_not_read(compiled, user_table):
-    world = make_world(compiled=compiled, user_table=user_table, coordinator=N_USERS)
+@all_forms
+@both_layouts
+def test_user_rows_are_not_read(form, user_table):
+    world = make_world(form=form, user_table=user_table, coordinator=N_USERS)
     rows = drawn_rows(world)
     blanked = rows.copy()
-    blanked[:, world.executor.work.layout.users] = np.nan
+    blanked[:, world.layout.users] = np.nan
     (seen,), (blind,) = (shown(world, given, rounds()).rankings() for given in (rows, blanked))
     assert seen.scores.tobytes() == blind.scores.tobytes()
     assert np.isnan(seen.scores).sum() == 1
@@ -106,15 +111,14 @@ def test_drawn_adversaries_depend_on_the_seed_and_a_client_not_heard_of_has_no_s
 
 def test_the_classifier_tells_samples_of_one_set_from_those_of_another():
     world = make_world(coordinator=N_USERS)
-    work, draw = world.executor.work, np.random.default_rng(5)
-    start = work.model.initial_rows(work.layout, 1, 0)[0]
-    common, own = start[work.layout.items.start : work.layout.size], np.arange(8, dtype=np.int32)
-    others = np.arange(8, N_ITEMS, dtype=np.int32)
-    kind = type(world.executor)
-    features, labels = shadow_features(work, kind, common, own, others, models=100, draw=draw)
+    layout, draw = world.layout, np.random.default_rng(5)
+    start = world.scorer.model.initial_rows(layout, 1, 0)[0]
+    common, own = start[layout.items.start : layout.size], np.arange(8, dtype=np.int32)
+    sets = (world.feed, common, own, np.arange(8, N_ITEMS, dtype=np.int32))
+    features, labels = shadow_features(world.scorer, *sets, models=100, draw=draw)
     assert features.shape == (200, N_ITEMS * 8)
     np.testing.assert_allclose(np.linalg.norm(features, axis=1), 1.0, rtol=1e-5)
-    fresh, truth = shadow_features(work, kind, common, own, others, models=50, draw=draw)
+    fresh, truth = shadow_features(world.scorer, *sets, models=50, draw=draw)
     network = classifier(features, labels, epochs=50, draw=draw)
     right = (confidence(network, fresh) > 0) == truth
     assert right.mean() > 0.7  # guessing: 0.5, with a standard error of 0.05

@@ -9,7 +9,7 @@ from pydantic import ValidationError
 from gossiprec.attacks.cda import CDA, CDAOptions
 from gossiprec.attacks.targets import TargetItems
 from gossiprec.errors import ScenarioError
-from tests.attacks.glimpses import N_ITEMS, N_USERS, Receptions, make_world
+from tests.attacks.glimpses import N_ITEMS, N_USERS, Receptions, make_world, started
 
 REFUSED = {
     "a coalition needs either fraction or members": [
@@ -69,7 +69,7 @@ REFUSED = {
 def attack(*, coordinator=None, **options):
     world = make_world(coordinator=coordinator)
     made = CDA(CDAOptions(**{"reference_items": 8, "community_size": 2, **options}), world)
-    made.foresee(Receptions.drawn([], world).meetings, 0)
+    started(made, world, Receptions.drawn([], world))
     return made
 
 
@@ -102,7 +102,7 @@ def test_observers_are_named_after_who_they_are():
 
 
 def test_pools_are_the_coalitions_and_the_coordinator_and_no_single_node():
-    assert attack(who="single").pools == []
+    assert list(attack(who="single").pools) == []
     assert [pool.tolist() for pool in attack(who="coalition", members=(5, 2)).pools] == [[2, 5]]
     assert [pool.tolist() for pool in attack(who="coordinator", coordinator=N_USERS).pools] == [[N_USERS]]
 
@@ -147,7 +147,7 @@ def test_a_coordinator_is_needed_to_observe_as_one():
 
 def test_reference_items_are_distinct_and_outside_the_targets():
     world = make_world()
-    chosen = TargetItems.of(world.targets, np.arange(N_USERS), n_references=8, world=world)
+    chosen = TargetItems.of(world.feed, np.arange(N_USERS), n_references=8, seed=0)
     for user in range(N_USERS):
         own, references = chosen[user]
         assert own.tolist() == world.targets[user].tolist()
@@ -158,8 +158,8 @@ def test_reference_items_are_distinct_and_outside_the_targets():
 
 def test_a_users_reference_items_do_not_depend_on_the_other_adversaries():
     world = make_world()
-    together = TargetItems.of(world.targets, np.arange(N_USERS), n_references=8, world=world)
-    alone = TargetItems.of(world.targets, np.array([4]), n_references=8, world=world)
+    together = TargetItems.of(world.feed, np.arange(N_USERS), n_references=8, seed=0)
+    alone = TargetItems.of(world.data_of(np.array([4])), np.array([4]), n_references=8, seed=0)
 
     assert alone[0][1].tolist() == together[4][1].tolist()
     assert together[3][1].tolist() != together[4][1].tolist()
@@ -167,7 +167,7 @@ def test_a_users_reference_items_do_not_depend_on_the_other_adversaries():
 
 def test_all_reference_items_are_all_the_others():
     world = make_world()
-    chosen = TargetItems.of(world.targets, np.array([5, 2]), n_references="all", world=world)
+    chosen = TargetItems.of(world.feed, np.array([5, 2]), n_references="all", seed=0)
     for place, user in enumerate((5, 2)):
         own, references = chosen[place]
         assert own.tolist() == world.targets[user].tolist()

@@ -10,12 +10,20 @@ from gossiprec.attacks.entropy_mia import EntropyMIA, EntropyMIAOptions
 from gossiprec.attacks.relevance import entropy, members, rule_code, rule_named
 from gossiprec.data.split import ItemSets
 from gossiprec.emulation.scoring.membership import MembershipRecord, metric_rows
-from tests.attacks.glimpses import N_USERS, Receptions, closed_form, make_world, predicted
+from tests.attacks.glimpses import (
+    N_USERS,
+    Receptions,
+    all_forms,
+    closed_form,
+    make_world,
+    predicted,
+    show,
+    started,
+)
 
 THRESHOLDS = (0.2, 0.6, 1.0)
 BETAS = (0.0, 0.9)
 PAIRS = [(1, 0), (2, 0), (3, 1), (2, 0), (0, 1), (3, 0), (4, 1), (5, 0), (2, 1)]
-both_forms = pytest.mark.parametrize("compiled", [False, True], ids=["plain", "compiled"])
 
 
 def logit(p):
@@ -23,12 +31,8 @@ def logit(p):
 
 
 def attack_on(world, received, **options):
-    made = EntropyMIA(
-        EntropyMIAOptions(**{"threshold": THRESHOLDS, "momentum": BETAS, "community_size": 2, **options}),
-        world,
-    )
-    made.foresee(received.meetings, 0)
-    return made
+    given = {"threshold": THRESHOLDS, "momentum": BETAS, "community_size": 2, **options}
+    return started(EntropyMIA(EntropyMIAOptions(**given), world), world, received)
 
 
 def test_the_entropy_of_a_probability_is_that_of_the_paper():
@@ -62,16 +66,14 @@ def test_rules_are_named_after_their_threshold():
     assert rule_named("mia-0.4")(scores, scores) == members(scores, scores, threshold=0.4)
 
 
-@both_forms
-def test_single_nodes_and_pools_count_members_of_momentum_models(compiled):
-    world = make_world(compiled=compiled, coordinator=N_USERS)
+@all_forms
+def test_single_nodes_and_pools_count_members_of_momentum_models(form):
+    world = make_world(form=form, coordinator=N_USERS)
     received = Receptions.drawn(PAIRS, world)
     single = attack_on(world, received, who="single")
     pool = attack_on(world, received, who="coalition", members=(0, 1))
-    single.observe(received.rows, received.program, np.arange(len(PAIRS)))
-    pool.sight(received.rows, received.sightings([(0, 1)]), 0, len(received.sightings([(0, 1)]).row))
     for attack, share in ((single, False), (pool, True)):
-        rankings = attack.rankings()
+        rankings = show(attack, world, received)
         assert [r.relevance for r in rankings] == ["mia-0.2", "mia-0.6", "mia-1"] * 2
         for ranking in rankings:
             rule = rule_named(ranking.relevance)
@@ -85,16 +87,15 @@ def test_single_nodes_and_pools_count_members_of_momentum_models(compiled):
                         assert ranking.scores[a, victim] == pytest.approx(expected, abs=1e-4)
 
 
-@both_forms
+@all_forms
 @pytest.mark.parametrize("hidden", [(), (2, 3)])
-def test_rates_are_those_of_all_pairs_of_a_victim_and_an_adversarys_item(compiled, hidden):
-    world = make_world(compiled=compiled, hidden=hidden)
+def test_rates_are_those_of_all_pairs_of_a_victim_and_an_adversarys_item(form, hidden):
+    world = make_world(form=form, hidden=hidden)
     received = Receptions.drawn(PAIRS, world)
     pool = attack_on(world, received, who="coalition", members=(0, 1), fictive_user="own_embedding")
-    pool.sight(received.rows, received.sightings([(0, 1)]), 0, len(received.sightings([(0, 1)]).row))
-    pool.rankings()
-    layout, arena = world.executor.work.layout, world.executor.work.arena
-    shown = list(pool.guesses())
+    show(pool, world, received)
+    layout = world.layout
+    shown = list(pool.attack.guesses())
     assert [guess.momentum for guess in shown] == list(BETAS)
     for guesses in shown:
         rows = MembershipRecord(world.targets, layout.n_items).score(guesses)
@@ -105,7 +106,7 @@ def test_rates_are_those_of_all_pairs_of_a_victim_and_an_adversarys_item(compile
                     model = closed_form(received.versions(victim, (0, 1), len(PAIRS)), guesses.momentum)
                     if victim in hidden:
                         model[layout.users], model[layout.shared] = (
-                            arena.rows[adversary, part] for part in (layout.users, layout.shared)
+                            world.own[adversary, part] for part in (layout.users, layout.shared)
                         )
                     surprise = entropy(predicted(world, model, victim))[0]
                     for item in world.targets[adversary]:
@@ -154,8 +155,8 @@ def test_single_adversaries_expose_no_guesses():
     world = make_world()
     received = Receptions.drawn(PAIRS, world)
     single = attack_on(world, received, who="single")
-    single.observe(received.rows, received.program, np.arange(len(PAIRS)))
-    assert list(single.guesses()) == []
+    show(single, world, received)
+    assert list(single.attack.guesses()) == []
 
 
 @pytest.mark.parametrize(

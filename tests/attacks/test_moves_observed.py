@@ -13,10 +13,24 @@ from gossiprec.attacks.entropy_mia import EntropyMIA, EntropyMIAOptions
 from gossiprec.attacks.relevance import RELEVANCE, mean_closeness
 from gossiprec.attacks.targets import TargetItems
 from gossiprec.compute.thread_pool import ThreadPool
-from gossiprec.compute.train.local_update import Moves
 from gossiprec.data.split import ItemSets
 from gossiprec.errors import ScenarioError
-from tests.attacks.glimpses import N_ITEMS, N_USERS, Receptions, closed_form, make_city, pairs_met, world_of
+from gossiprec.feeds.transitions import Moves
+from tests.attacks import glimpses
+from tests.attacks.glimpses import (
+    FORMS,
+    N_ITEMS,
+    N_USERS,
+    Receptions,
+    all_forms,
+    both_layouts,
+    closed_form,
+    kept_by,
+    make_city,
+    pairs_met,
+    show,
+    world_of,
+)
 
 RULES = tuple(RELEVANCE)
 BETAS = (0.0, 0.5, 0.99)
@@ -38,8 +52,6 @@ PAIRS = [
 ]
 KINDS = ("fitted", "own_embedding", "paper")
 TOLERANCE = {"rtol": 2e-4, "atol": 1e-4}
-both_forms = pytest.mark.parametrize("compiled", [False, True], ids=["plain", "compiled"])
-both_layouts = pytest.mark.parametrize("user_table", [False, True], ids=["own-row", "user-table"])
 OBSERVERS = ({"who": "single"}, {"who": "coalition", "members": MEMBERS}, {"who": "coordinator"})
 
 
@@ -55,46 +67,44 @@ def started(world, received, *, kind="fitted", betas=BETAS, references=8):
             fictive_user=kind,
             **who,
         )
-        made.append(CDA(options, world))
-        made[-1].warm_up()
-        made[-1].foresee(received.meetings, 0)
+        made.append(glimpses.started(CDA(options, world), world, received))
     return made
 
 
 def shown(attacks, world, received, first=0, upto=None):
     """Let attacks see messages number first .. upto - 1, and return all their scores."""
-    upto = len(received.sender) if upto is None else upto
-    arena = world.executor.work.arena.rows
-    rows = np.concatenate([received.rows.astype(arena.dtype), arena])
-    program = replace(received.program, source=(len(received.rows) + received.receiver).astype(np.int32))
-    found = []
-    for attack in attacks:
-        attack.observe(rows, program, np.arange(first, upto))
-        everyone = [range(N_USERS)] if attack.options.who == "coordinator" else [MEMBERS]
-        sightings = received.sightings(everyone if attack.pools else [])
-        low, high = np.searchsorted(sightings.message, [first, upto])
-        attack.sight(rows, sightings, low, high)
-        found += attack.rankings()
-    return found
+    everyone = [range(N_USERS)]  # all that is sent, to whomever, is seen by the coordinator
+    return [
+        ranking
+        for meter in attacks
+        for ranking in show(
+            meter,
+            world,
+            received,
+            upto,
+            first,
+            everyone if meter.attack.options.who == "coordinator" else None,
+        )
+    ]
 
 
 def naive_score(world, model, user, to, start):
     """Return -D of one move, from its definition."""
-    work = world.executor.work
-    users = model[work.layout.users].reshape(work.layout.n_users, -1)
-    tables = model[work.layout.items].reshape(N_ITEMS, 2, -1).astype(np.float64)
+    layout = world.layout
+    users = model[layout.users].reshape(layout.n_users, -1)
+    tables = model[layout.items].reshape(N_ITEMS, 2, -1).astype(np.float64)
     own = users[user if len(users) > 1 else 0].astype(np.float64)
     near = np.sum((own - tables[to, 0]) ** 2)
     if start < 0:
         return -near
-    here, there = work.model.places[[to, start]].astype(np.float64)
+    here, there = world.scorer.model.constants["places"][[to, start]].astype(np.float64)
     angle = 2 * np.arcsin(min(1.0, np.linalg.norm(here - there) / 2))
     weight = (1 + 6371.0088 * angle) ** 0.25
     return -weight * (0.2 * near + 0.8 * np.sum((tables[to, 1] - tables[start, 1]) ** 2))
 
 
 def naive_scores(world, seen, adversaries, beta, rule):
-    targets = TargetItems.of(world.targets, adversaries, n_references=8, world=world)
+    targets = TargetItems.of(world.feed, adversaries, n_references=8, seed=world.seed)
     expected = np.full((len(adversaries), N_USERS), np.nan, np.float32)
     for a, adversary in enumerate(adversaries):
         asked = slice(targets.offsets[a], targets.offsets[a + 1])
@@ -103,7 +113,7 @@ def naive_scores(world, seen, adversaries, beta, rule):
             versions = seen(adversary, victim)
             if len(versions):
                 model = closed_form(versions, beta)
-                both = zip(targets.items[asked], targets.contexts[asked], strict=True)
+                both = zip(targets.items[asked], targets.contexts["previous"][asked], strict=True)
                 scores = np.array([[naive_score(world, model, victim, *move) for move in both]], np.float32)
                 score = mean_closeness if rule == "mean_score" else RELEVANCE[rule]
                 expected[a, victim] = score(scores[:, :n], scores[:, n:])[0]
@@ -111,11 +121,11 @@ def naive_scores(world, seen, adversaries, beta, rule):
 
 
 @both_layouts
-@both_forms
+@all_forms
 @settings(deadline=None, derandomize=True, max_examples=10)
 @given(pairs=pairs_met())
-def test_moves_are_scored_by_the_closed_form_of_momentum(compiled, user_table, pairs):
-    world = make_city(compiled=compiled, user_table=user_table, coordinator=N_USERS)
+def test_moves_are_scored_by_the_closed_form_of_momentum(form, user_table, pairs):
+    world = make_city(form=form, user_table=user_table, coordinator=N_USERS)
     received = Receptions.drawn(pairs, world)
     who = {"single": None, "coalition-3-nodes": MEMBERS, "coordinator": tuple(range(N_USERS))}
     attacks = started(world, received)
@@ -136,72 +146,70 @@ def test_moves_are_scored_by_the_closed_form_of_momentum(compiled, user_table, p
             np.testing.assert_allclose(ranking.scores, expected, **TOLERANCE)
 
 
-@both_forms
-def test_a_worked_example(compiled):
+@all_forms
+def test_a_worked_example(form):
     """Two places a quarter of the globe apart weigh (1 + 10,007.5)^0.25 = 10.0021; the victim's user is at 0."""
     targets = ItemSets.from_pairs(np.array([0, 0, 1]), np.array([0, 1, 2]), 2)
     moves = Moves(np.array([0, 2, 3]), np.int32([0, 1, 2]), np.int32([-1, 0, -1]))
-    world = world_of(targets, 5, compiled=compiled, moves=moves)
-    places = np.array([[1, 0, 0], [0, 1, 0], [0, 0, 1], [1, 0, 0], [0, 0, 1]], np.float32)
-    world.executor.work = replace(world.executor.work, model=world.executor.work.model.with_places(places))
+    degrees = np.array([[0, 0], [0, 90], [90, 0], [0, 0], [90, 0]])
+    world = world_of(targets, 5, form=form, moves=moves, degrees=degrees)
     received = Receptions.drawn([(1, 0)], world)
     received.rows[:] = 0
     tables = received.rows[0, 6 : 6 + 5 * 12].reshape(5, 2, 6)
     tables[0, 0, 0], tables[1, 0, 0], tables[1, 1, 0] = 2.0, 1.0, 3.0
     attack = CDA(CDAOptions(who="single", relevance="mean_score", reference_items=2, momentum=0), world)
-    attack.foresee(received.meetings, 0)
-    attack.observe(received.rows, received.program, np.array([0]))
+    found = show(glimpses.started(attack, world, received), world, received)
     # to 0 from nowhere: 2^2; from 0 to 1: 10.0021 (0.2 * 1^2 + 0.8 * 3^2) = 74.0155
-    assert attack.rankings()[0].scores[0, 1] == pytest.approx(-(4 + 74.0155) / 2, rel=1e-5)
+    assert found[0].scores[0, 1] == pytest.approx(-(4 + 74.0155) / 2, rel=1e-5)
 
 
 def test_targets_are_the_own_moves_and_references_begin_where_own_moves_begin():
     world = make_city()
-    chosen = TargetItems.of(world.targets, np.arange(N_USERS), n_references=8, world=world)
-    again = TargetItems.of(world.targets, np.array([4]), n_references=8, world=world)
-    moves = world.moves
+    chosen = TargetItems.of(world.feed, np.arange(N_USERS), n_references=8, seed=0)
+    again = TargetItems.of(world.data_of(np.array([4])), np.array([4]), n_references=8, seed=0)
+    moves = world.feed.moves
     for user in range(N_USERS):
         own = slice(moves.offsets[user], moves.offsets[user + 1])
         low, n = chosen.offsets[user], chosen.n_targets[user]
         assert chosen.items[low : low + n].tolist() == moves.items[own].tolist()
-        assert chosen.contexts[low : low + n].tolist() == moves.previous[own].tolist()
+        assert chosen.contexts["previous"][low : low + n].tolist() == moves.previous[own].tolist()
         references = chosen.items[low + n : chosen.offsets[user + 1]]
         assert len(set(references.tolist()) - set(world.targets[user].tolist())) == 8
-        assert set(chosen.contexts[low + n : chosen.offsets[user + 1]]) <= set(moves.previous[own])
-    assert len(set(chosen.contexts.tolist())) > 5
+        assert set(chosen.contexts["previous"][low + n : chosen.offsets[user + 1]]) <= set(
+            moves.previous[own]
+        )
+    assert len(set(chosen.contexts["previous"].tolist())) > 5
     asked = slice(chosen.offsets[4], chosen.offsets[5])
     assert again.items.tolist() == chosen.items[asked].tolist()
-    assert again.contexts.tolist() == chosen.contexts[asked].tolist()
+    assert again.context.tolist() == chosen.contexts["previous"][asked].tolist()
 
 
 @pytest.mark.parametrize("references", [8, "all"])
 def test_a_kept_row_for_everything_asked_and_each_once(references):
     world = make_city()
-    targets = TargetItems.of(world.targets, np.arange(N_USERS), n_references=references, world=world)
+    targets = TargetItems.of(world.feed, np.arange(N_USERS), n_references=references, seed=0)
     kept = targets.kept
     for a in range(N_USERS):
         mine = kept.items[kept.offsets[a] : kept.offsets[a + 1]]
         asked = slice(targets.offsets[a], targets.offsets[a + 1])
         assert len(set(mine.tolist())) == len(mine)
         assert mine[kept.asked[asked]].tolist() == targets.items[asked].tolist()
-        known = targets.contexts[asked] >= 0
+        before, places = targets.contexts["previous"][asked], kept.contexts["previous"][asked]
+        known = before >= 0
         assert known.any()
-        assert (kept.contexts[asked] >= 0).tolist() == known.tolist()
-        assert mine[kept.contexts[asked][known]].tolist() == targets.contexts[asked][known].tolist()
-        assert set(mine.tolist()) == {
-            *targets.items[asked].tolist(),
-            *targets.contexts[asked][known].tolist(),
-        }
+        assert (places >= 0).tolist() == known.tolist()
+        assert mine[places[known]].tolist() == before[known].tolist()
+        assert set(mine.tolist()) == {*targets.items[asked].tolist(), *before[known].tolist()}
 
 
 @both_layouts
 @pytest.mark.parametrize("storage", ["float32", "float16"])
 @pytest.mark.parametrize("kind", [None, *KINDS])
-def test_compiled_and_plain_attacks_rank_moves_alike(kind, storage, user_table):
+def test_all_forms_of_an_attack_rank_moves_alike(kind, storage, user_table):
     found = []
-    for compiled in (False, True):
+    for form in FORMS:
         world = make_city(
-            compiled=compiled,
+            form=form,
             user_table=user_table,
             hidden=HIDDEN if kind else (),
             storage=storage,
@@ -212,18 +220,19 @@ def test_compiled_and_plain_attacks_rank_moves_alike(kind, storage, user_table):
         shown(attacks, world, received, upto=6)
         found.append([r.scores for r in shown(attacks, world, received, first=6)])
     assert any(np.isfinite(scores[:, HIDDEN]).any() for scores in found[0])
-    for plain, compiled in zip(*found, strict=True):
-        np.testing.assert_allclose(plain, compiled, **TOLERANCE)
+    for plain, *others in zip(*found, strict=True):
+        for other in others:
+            np.testing.assert_allclose(plain, other, **TOLERANCE)
 
 
 @both_layouts
-@both_forms
+@all_forms
 @pytest.mark.parametrize("kind", KINDS)
-def test_of_a_mover_who_hides_it_the_user_row_is_not_read(kind, compiled, user_table):
-    world = make_city(compiled=compiled, user_table=user_table, hidden=HIDDEN, coordinator=N_USERS)
+def test_of_a_mover_who_hides_it_the_user_row_is_not_read(kind, form, user_table):
+    world = make_city(form=form, user_table=user_table, hidden=HIDDEN, coordinator=N_USERS)
     received = Receptions.drawn(PAIRS, world)
     blanked = replace(received, rows=received.rows.copy())
-    blanked.rows[np.isin(received.sender, HIDDEN), world.executor.work.layout.users] = np.nan
+    blanked.rows[np.isin(received.sender, HIDDEN), world.layout.users] = np.nan
     one, other = (started(world, received, kind=kind) for _ in range(2))
     seen, blind = shown(one, world, received), shown(other, world, blanked)
     assert np.isnan(blanked.rows).any()
@@ -231,20 +240,20 @@ def test_of_a_mover_who_hides_it_the_user_row_is_not_read(kind, compiled, user_t
         assert clear.scores.tobytes() == blank.scores.tobytes()
         assert np.isfinite(clear.scores[:, HIDDEN]).any()
     for attack in other:
-        assert np.isfinite((attack._alone or attack._pooled)._memory).all()  # not even kept
+        assert np.isfinite(kept_by(attack.attack)).all()  # not even kept
 
 
 @settings(deadline=None, derandomize=True, max_examples=10)
 @given(pairs=pairs_met(), cut=st.integers(0, 30))
 def test_without_momentum_a_pool_keeps_no_models_and_finds_the_same(pairs, cut):
-    world = make_city(compiled=True, coordinator=N_USERS)
+    world = make_city(form="compiled", coordinator=N_USERS)
     received = Receptions.drawn(pairs, world)
     found = []
     for betas in ((0.0,), (0.0, 0.5)):
         pools = started(world, received, betas=betas)[1:]
         shown(pools, world, received, upto=min(cut, len(pairs)))
         found.append([r.scores for r in shown(pools, world, received, first=cut) if r.momentum == 0])
-        kept = [attack._pooled._memory.nbytes for attack in pools]
+        kept = [kept_by(pool.attack).nbytes for pool in pools]
         assert all(kept) if len(betas) > 1 else not any(kept)
     for lean, full in zip(*found, strict=True):
         np.testing.assert_allclose(lean, full, rtol=1e-6)
@@ -258,10 +267,10 @@ def test_momentum_models_kept_in_float16_stay_near_those_in_float32():
     pairs = [(1, 0), (2, 0), (3, 0)] * 40
     found = []
     for storage in ("float32", "float16"):
-        world = make_city(compiled=True, storage=storage, coordinator=N_USERS)
+        world = make_city(form="compiled", storage=storage, coordinator=N_USERS)
         received = Receptions.drawn(pairs, world)
         pool = started(world, received, betas=(0.99,))[1]
-        assert pool._pooled._memory.dtype == storage
+        assert kept_by(pool.attack).dtype == storage
         found.append(next(r.scores for r in shown([pool], world, received) if r.relevance == "mean_score"))
     assert np.isfinite(found[0][:, 1:4]).any()
     np.testing.assert_allclose(found[1], found[0], rtol=0.01)
@@ -272,7 +281,7 @@ def test_any_number_of_threads_ranks_movers_alike():
     found = []
     for threads in (1, 3):
         world = replace(
-            make_city(compiled=True, coordinator=N_USERS, hidden=HIDDEN), threads=ThreadPool(threads)
+            make_city(form="compiled", coordinator=N_USERS, hidden=HIDDEN), threads=ThreadPool(threads)
         )
         received = Receptions.drawn(PAIRS, world)
         found.append([r.scores.tobytes() for r in shown(started(world, received), world, received)])
@@ -280,12 +289,17 @@ def test_any_number_of_threads_ranks_movers_alike():
 
 
 @pytest.mark.parametrize(
-    ("attack", "options"),
-    [(EntropyMIA, EntropyMIAOptions(who="coordinator")), (AIA, AIAOptions())],
+    ("attack", "options", "message"),
+    [
+        (
+            EntropyMIA,
+            EntropyMIAOptions(who="coordinator"),
+            "entropy-mia asks .* or a model that does, such as gmf",
+        ),
+        (AIA, AIAOptions(), "aia trains models on sets of items, .* learns from previous too; use name: cda"),
+    ],
     ids=["entropy-mia", "aia"],
 )
-def test_attacks_on_items_are_refused_where_models_predict_moves(attack, options):
-    with pytest.raises(
-        ScenarioError, match=r"observers: (entropy-mia|aia) asks .* use name: cda, or model: .name: gmf"
-    ):
+def test_attacks_on_items_are_refused_where_models_predict_moves(attack, options, message):
+    with pytest.raises(ScenarioError, match=f"observers: {message}"):
         attack(options, make_city(coordinator=N_USERS))

@@ -5,9 +5,9 @@ import itertools
 import numpy as np
 import pytest
 
-from gossiprec.attacks.base import Meetings
 from gossiprec.attacks.cda import CDA, CDAOptions
 from gossiprec.attacks.entropy_mia import EntropyMIA, EntropyMIAOptions
+from gossiprec.attacks.observations import Meetings
 from gossiprec.errors import ScenarioError
 from gossiprec.graphs.placement import PLACEMENTS
 from gossiprec.rng import generator

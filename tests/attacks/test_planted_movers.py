@@ -1,16 +1,12 @@
 """Models trained on planted habits of moving (PRME-G): whose model knows my moves, with and without its user row?"""
 
-from dataclasses import replace
-
 import numpy as np
-import pytest
 
 from gossiprec.attacks.cda import CDA, CDAOptions
-from gossiprec.attacks.surrogate import surrogate_model
-from gossiprec.compute.train.local_update import Moves
 from gossiprec.data.split import ItemSets
+from gossiprec.feeds.transitions import Moves
 from gossiprec.measures.attack import accuracy_of_hits, hits_of_scores
-from tests.attacks.glimpses import Receptions, world_of
+from tests.attacks.glimpses import Receptions, all_forms, show, started, trainer, world_of
 
 GROUPS, MEMBERS, PLACES = 4, 6, 20
 """Four groups of six users; each user goes to 12 of the 20 places of its group, from a fixed one of them to each."""
@@ -22,7 +18,7 @@ COMMUNITY = np.array([[v for v in range(u % GROUPS, N, GROUPS) if v != u] for u 
 RULES = ("standardized", "ndcg", "mean_score")
 
 
-def planted(*, compiled, hidden):
+def planted(*, form, hidden):
     """Return a world of movers, and every user's trained model sent to every other and to the coordinator."""
     draw = np.random.default_rng(0)
     items = [draw.choice(PLACES, 12, replace=False) + PLACES * (user % GROUPS) for user in range(N)]
@@ -33,25 +29,21 @@ def planted(*, compiled, hidden):
     world = world_of(
         targets,
         GROUPS * PLACES,
-        compiled=compiled,
+        form=form,
         coordinator=N,
         hidden=range(N) if hidden else (),
         moves=moves,
     )
-    work = world.executor.work
-    eager = replace(work, training=replace(work.training, learning_rate=0.05, batch_size=4))
-    kind, tables = type(world.executor), slice(work.layout.items.start, work.layout.size)
-    trained = work.model.initial_rows(work.layout, N, 0)
+    eager, layout = trainer(world, learning_rate=0.05, batch_size=4), world.layout
+    tables = slice(layout.items.start, layout.size)
+    trained = eager.model.initial_rows(layout, N, 0)
     for meeting in range(MEETINGS):
         trained[:, tables] = trained[:, tables].mean(axis=0)
         for u in range(N):
-            own = slice(offsets[u], offsets[u + 1])
-            alone = Moves(np.array([0, 12]), moves.items[own], moves.previous[own])
-            trained[u] = surrogate_model(
-                eager, targets[u], trained[u], updates=10, seed=N * meeting + u, kind=kind, moves=alone
-            )
-    work.arena.rows[:N] = trained
-    work.arena.rows[N] = trained.mean(axis=0)
+            seed = N * meeting + u
+            trained[u] = eager.trained(world.feed.of_one(u), trained[u], updates=10, seed=seed)
+    world.own[:N] = trained
+    world.own[N] = trained.mean(axis=0)
     pairs = [(v, u) for v in range(N) for u in (*range(N), N) if u != v]
     sender, receiver = np.array(pairs, np.int32).T.copy()
     return world, Receptions(sender, receiver, trained[sender])
@@ -60,35 +52,29 @@ def planted(*, compiled, hidden):
 def accuracies(world, received, **options):
     """Return the mean accuracy by rule."""
     attack = CDA(CDAOptions(community_size=K, relevance=RULES, reference_items=30, **options), world)
-    attack.warm_up()
-    attack.foresee(received.meetings, 0)
-    rows = np.concatenate([received.rows, world.executor.work.arena.rows])
-    source = (len(received.rows) + received.receiver).astype(np.int32)
-    attack.observe(rows, replace(received.program, source=source), np.arange(len(source)))
-    sightings = received.sightings(attack.pools)
-    attack.sight(rows, sightings, 0, len(sightings.row))
+    rankings = show(started(attack, world, received), world, received)
     return {
         r.relevance: accuracy_of_hits(hits_of_scores(r.scores, COMMUNITY[r.adversaries])).mean()
-        for r in attack.rankings()
+        for r in rankings
     }
 
 
 WHO = ({"who": "single"}, {"who": "coalition", "fraction": 0.3}, {"who": "coordinator"})
 
 
-@pytest.mark.parametrize("compiled", [False, True], ids=["plain", "compiled"])
-def test_communities_of_movers_are_found(compiled):
+@all_forms
+def test_communities_of_movers_are_found(form):
     # Guessing: 5 of 23, 0.22, with a standard error of at most 0.07 (a coalition of seven).
-    world, received = planted(compiled=compiled, hidden=False)
+    world, received = planted(form=form, hidden=False)
     for who in WHO:
         for momentum in (0.0, 0.5):
             found = accuracies(world, received, momentum=momentum, **who)
             assert min(found["standardized"], found["ndcg"]) > 0.9, (who, found)
 
 
-@pytest.mark.parametrize("compiled", [False, True], ids=["plain", "compiled"])
-def test_a_fictive_user_finds_communities_of_movers(compiled):
-    world, received = planted(compiled=compiled, hidden=True)
+@all_forms
+def test_a_fictive_user_finds_communities_of_movers(form):
+    world, received = planted(form=form, hidden=True)
     for kind in ("fitted", "own_embedding"):
         for who in WHO[: 2 if kind == "own_embedding" else 3]:
             found = accuracies(world, received, momentum=0.5, fictive_user=kind, **who)
@@ -97,6 +83,6 @@ def test_a_fictive_user_finds_communities_of_movers(compiled):
 
 def test_a_user_row_trained_elsewhere_misleads():
     """Familiar places moved towards their users, away from anyone else's row: the community comes last."""
-    world, received = planted(compiled=True, hidden=True)
+    world, received = planted(form="compiled", hidden=True)
     for who in WHO:
         assert accuracies(world, received, momentum=0.5, fictive_user="paper", **who)["standardized"] < 0.1

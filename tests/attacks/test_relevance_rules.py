@@ -11,7 +11,7 @@ from hypothesis.extra import numpy as hnp
 from gossiprec.attacks.cda import CDA, CDAOptions
 from gossiprec.attacks.relevance import CUTOFF, RELEVANCE, mean_score, ndcg, standardized
 from gossiprec.data.split import ItemSets
-from tests.attacks.glimpses import Receptions, world_of
+from tests.attacks.glimpses import FORMS, Receptions, show, started, world_of
 
 RULES = list(RELEVANCE)
 NAN = float("nan")
@@ -28,28 +28,25 @@ def rows(elements, least, most):
     return hnp.arrays(np.float32, st.integers(least, most), elements=elements)
 
 
-def observed(who, compiled, rule, targets, references):
+def observed(who, form, rule, targets, references):
     """Return what an observer makes of a victim whose model gives these very logits to its items."""
     n_items, n_targets = len(targets) + len(references), len(targets)
     sets = ItemSets.from_pairs(np.r_[np.zeros(n_targets, int), 1], np.r_[:n_targets, 0], 2)
-    world = world_of(sets, n_items, compiled=compiled)
+    world = world_of(sets, n_items, form=form)
     received = Receptions.drawn([(1, 0)], world)
-    layout, version = world.executor.work.layout, received.rows[0]
+    layout, version = world.layout, received.rows[0]
     version[:] = 0.0
     version[[0, layout.shared.start]] = 1.0  # u = h = (1, 0, ..., 0): the logit is the item's first number
     version[layout.items][::8] = np.concatenate([targets, references])
     options = {"relevance": rule, "reference_items": len(references), "community_size": 1}
     attack = CDA(CDAOptions(who=who, **({"members": (0,)} if who == "coalition" else {}), **options), world)
-    attack.foresee(received.meetings, 0)
-    attack.observe(received.rows, received.program, np.array([0]))
-    attack.sight(received.rows, received.sightings([(0,)]), 0, 1)
-    return attack.rankings()[0].scores[0, 1]
+    return show(started(attack, world, received), world, received)[0].scores[0, 1]
 
 
 every_form = pytest.mark.parametrize(
     "form",
-    [functools.partial(observed, who, compiled) for who in ("single", "coalition") for compiled in (0, 1)],
-    ids=["single-plain", "single-compiled", "pooled-plain", "pooled-compiled"],
+    [functools.partial(observed, who, form) for who in ("single", "coalition") for form in FORMS],
+    ids=[f"{who}-{form}" for who in ("single", "pooled") for form in FORMS],
 )
 
 

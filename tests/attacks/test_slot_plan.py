@@ -5,13 +5,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gossiprec.attacks import cda_kernels
+from gossiprec.attacks.individual_kernels import plan_slots
 
 N_NODES = 5
 ADVERSARIES = (1, 3, 4)
 node = st.integers(0, N_NODES - 1)
 deliveries = st.lists(st.tuples(node, node).filter(lambda pair: pair[0] != pair[1]), max_size=60)
-forms = pytest.mark.parametrize("plan", [cda_kernels.plan_slots, cda_kernels.plan_slots.py_func])
+forms = pytest.mark.parametrize("plan", [plan_slots, plan_slots.py_func])
 
 
 def planned(plan, pairs, message):

@@ -8,9 +8,10 @@ import torch
 from hypothesis import given, settings
 
 from gossiprec.compute.executors import EXECUTORS
-from gossiprec.compute.train.local_update import LocalData, TrainingSettings, draw_samples
+from gossiprec.compute.train.local_update import TrainingSettings
 from gossiprec.data.split import ItemSets
 from gossiprec.errors import ResourceError, ScenarioError
+from gossiprec.feeds import PointwiseFeed
 from gossiprec.models import MODELS
 from tests.compute.worlds import WavesBuilder, World, make_executor, run_waves, worlds
 
@@ -183,7 +184,8 @@ def gmf_gradient_by_hand(work, node, row):
     """Return the gradient of the mean cross-entropy over update 0, in float64."""
     layout = work.layout
     gradient = np.zeros_like(row)
-    items, labels = draw_samples(work.data, node, update=0, negatives=work.training.negatives, seed=work.seed)
+    samples = work.feed.samples(node, update=0, negatives=work.training.negatives, seed=work.seed)
+    items, labels = samples["items"], samples["labels"]
     user, weight = row[layout.users], row[layout.shared][:-1]
     for item, label in zip(items, labels, strict=True):
         begin = layout.items.start + item * layout.item_width
@@ -243,7 +245,7 @@ def test_a_node_steps_once_per_batch_of_its_own(name, batch_size):
 
     run_waves(executor, everyone_trains(5, times=3))
 
-    samples = executor.work.data.n_samples(training.negatives)
+    samples = executor.work.feed.n_samples(training.negatives)
     batches = -(-samples // (batch_size or samples))
     assert executor.work.arena.steps.tolist() == (3 * 2 * batches).tolist()
 
@@ -252,7 +254,7 @@ def test_a_node_steps_once_per_batch_of_its_own(name, batch_size):
 def test_a_node_without_positives_takes_no_step(name):
     work = World(training=FULL_BATCH).workload()
     nobody = ItemSets(np.zeros(6, np.int64), np.zeros(0, np.int32))
-    executor = make_executor(name, replace(work, data=LocalData(nobody, 12)))
+    executor = make_executor(name, replace(work, feed=PointwiseFeed(nobody, 12)))
     before = work.arena.rows.tobytes()
 
     run_waves(executor, everyone_trains(5))

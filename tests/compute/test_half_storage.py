@@ -9,10 +9,9 @@ from gossiprec.compute.executors import EXECUTORS
 from gossiprec.compute.store.arena import RESERVE, Arena
 from gossiprec.compute.train.local_update import TrainingSettings
 from gossiprec.errors import ResourceError, ScenarioError
-from gossiprec.models import Layout
 from gossiprec.numerics.rounding import noise, to_half
 from tests.compute.test_executors import distance, everyone_trains, one_wave, state_bytes
-from tests.compute.worlds import World, make_executor, run_waves
+from tests.compute.worlds import World, make_executor, make_model, run_waves
 
 HALF = World(model="prme-g", storage="float16")
 UNIT = 2.0**-10
@@ -112,12 +111,12 @@ def test_numbers_that_float16_has_are_kept_whatever_the_noise():
 
 
 def test_fused_gmf_in_float16_says_what_to_use():
-    with pytest.raises(ScenarioError, match=r"'fused' has no kernels for GMF in float16 .*'batched'"):
+    with pytest.raises(ScenarioError, match=r"'fused' has no kernels for GMF with float16 .*'batched'"):
         make_executor("fused", World(storage="float16").workload())
 
 
 def test_fused_prme_with_adam_says_what_to_use():
-    with pytest.raises(ScenarioError, match=r"PRMEG under 'adam'.*'sgd'"):
+    with pytest.raises(ScenarioError, match=r"PRMEG with 'adam'.*'sgd'"):
         make_executor("fused", World(model="prme-g", training=TrainingSettings()).workload())
 
 
@@ -125,7 +124,7 @@ def test_fused_prme_under_dp_sgd_is_refused():
     work = World(model="prme-g").workload()
     work.node_settings.clip_norm[2] = 1
 
-    with pytest.raises(ScenarioError, match="PRMEG under dp-sgd"):
+    with pytest.raises(ScenarioError, match="PRMEG with dp-sgd"):
         make_executor("fused", work)
 
 
@@ -141,7 +140,7 @@ def test_gmf_trains_in_float16_where_rows_are_converted(name):
 
 
 def test_growing_copies_no_row_until_all_that_is_reserved_is_used():
-    arena = Arena(Layout(8, 8, 9, 100), n_nodes=3, capacity=4, moments=False)
+    arena = Arena(make_model("gmf").layout(100), n_nodes=3, capacity=4, moments=False)
     arena.rows[3] = 7.0
     before = arena.rows.ctypes.data
 
@@ -155,7 +154,13 @@ def test_growing_copies_no_row_until_all_that_is_reserved_is_used():
 
 
 def test_an_arena_larger_than_the_machine_is_addresses_only():
-    arena = Arena(Layout(60, 120, 0, 40_000), n_nodes=2, capacity=4_000, moments=False, storage="float16")
+    arena = Arena(
+        make_model("prme-g", dim=60).layout(40_000),
+        n_nodes=2,
+        capacity=4_000,
+        moments=False,
+        storage="float16",
+    )
 
     arena.rows[3_999, :5] = 1.0
 
@@ -164,4 +169,4 @@ def test_an_arena_larger_than_the_machine_is_addresses_only():
 
 def test_more_addresses_than_a_processor_has_are_refused_with_what_to_lower():
     with pytest.raises(ResourceError, match=r"MiB of addresses.*limit_users"):
-        Arena(Layout(60, 120, 0, 40_000), n_nodes=2, capacity=2**35, moments=False)
+        Arena(make_model("prme-g", dim=60).layout(40_000), n_nodes=2, capacity=2**35, moments=False)

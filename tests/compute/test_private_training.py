@@ -10,8 +10,7 @@ import torch
 from torch.utils.data import DataLoader, TensorDataset
 
 from gossiprec.compute.executors import EXECUTORS
-from gossiprec.compute.executors.reference import local_batches
-from gossiprec.compute.train.local_update import TrainingSettings, draw_samples
+from gossiprec.compute.train.local_update import TrainingSettings, local_batches
 from gossiprec.compute.train.noise import noise_row
 from tests.compute.test_executors import everyone_trains, one_wave, state_bytes
 from tests.compute.worlds import World, make_executor, run_waves
@@ -30,6 +29,15 @@ def trained(name, world, node=3, times=1):
         waves = everyone_trains(world.n_nodes, times=times)
         executor.run(waves.program, np.arange(waves.starts[wave], waves.starts[wave + 1]))
     return before, executor.work.arena.rows[node, :size].copy(), executor.work
+
+
+def samples_of(work):
+    """Return what node 3 learns from in its first local update."""
+    return work.feed.samples(3, update=0, negatives=4, seed=work.seed)
+
+
+def batches_of(work, node, update):
+    return list(local_batches(work.feed, work.training, node, update, work.seed))
 
 
 class Scored(torch.nn.Module):
@@ -62,8 +70,8 @@ def test_the_clipped_gradient_is_opacus(name, clip):
 
     world = World(training=SGD, clip_norm=(clip,))
     before, after, work = trained(name, world)
-    items, labels = draw_samples(work.data, 3, update=0, negatives=4, seed=world.seed)
-    data = TensorDataset(torch.from_numpy(items).long(), torch.from_numpy(labels))
+    samples = samples_of(work)
+    data = TensorDataset(torch.from_numpy(samples["items"]).long(), torch.from_numpy(samples["labels"]))
     model = Scored(before, work.layout)
     model, optimizer, loader = PrivacyEngine().make_private(
         module=model, optimizer=torch.optim.SGD(model.parameters(), lr=0.1),
@@ -88,7 +96,7 @@ def test_no_sample_contributes_more_than_the_clip_norm(name, clip):
     one, two = (
         trained(name, World(training=training, clip_norm=(c,), n_nodes=4), node=2) for c in (clip, clip / 2)
     )
-    steps = len(list(local_batches(one[2], 2, 0)))
+    steps = len(batches_of(one[2], 2, 0))
 
     for (before, after, _), bound in ((one, clip), (two, clip / 2)):
         assert np.linalg.norm(after - before) <= steps * bound * (1 + 1e-5)
@@ -115,7 +123,7 @@ def test_the_noise_of_a_step_is_sigma_c_over_the_batch_size_on_every_parameter(n
         for s in (sigma, 0.0)
     ]
     (_, noisy, work), (_, quiet, _) = (trained(name, world) for world in worlds)
-    n = len(draw_samples(work.data, 3, update=0, negatives=4, seed=0)[0])
+    n = len(samples_of(work)["items"])
 
     found = (quiet - noisy) * n / (0.1 * sigma * clip)
 
@@ -128,7 +136,7 @@ def test_every_step_has_noise_of_its_own(name):
     world = World(training=SGD, clip_norm=(1e-6,), noise_multiplier=(1e6,))
     first, second = (trained(name, world, times=times) for times in (1, 2))
     work = first[2]
-    n = len(draw_samples(work.data, 3, update=0, negatives=4, seed=0)[0])
+    n = len(samples_of(work)["items"])
 
     found = (first[1] - second[1]) * n / 0.1
 
@@ -149,12 +157,12 @@ def test_the_drift_penalty_is_that_of_a_plain_torch_loop(name, training):
     )
     for update in range(2):
         start = model.items.weight.detach().clone()
-        for items, labels in local_batches(work, 3, update):
-            asked = torch.from_numpy(items).long()
+        for batch in batches_of(work, 3, update):
+            asked = torch.from_numpy(batch["items"]).long()
             loss = torch.nn.functional.binary_cross_entropy_with_logits(
-                model(asked), torch.from_numpy(labels)
+                model(asked), torch.from_numpy(batch["labels"])
             )
-            for item in set(items.tolist()):
+            for item in set(batch["items"].tolist()):
                 loss = loss + tau * ((model.items.weight[item] - start[item]) ** 2).sum()
             optimizer.zero_grad()
             loss.backward()
@@ -182,7 +190,7 @@ def test_under_dp_the_penalty_draws_all_items_back_after_the_noise(name):
     training = replace(SGD, local_epochs=2)
     world = World(training=training, clip_norm=(clip,), noise_multiplier=(sigma,), drift_penalty=(tau,))
     before, after, work = trained(name, world)
-    n, items = len(draw_samples(work.data, 3, update=0, negatives=4, seed=0)[0]), work.layout.items
+    n, items = len(samples_of(work)["items"]), work.layout.items
 
     first, second = (noise_row(work.layout, 0, 3, step)[items] / n for step in (0, 1))
     moved = -0.1 * first

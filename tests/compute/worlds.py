@@ -11,10 +11,9 @@ from hypothesis import strategies as st
 from gossiprec.compute.executors import EXECUTORS, Executor, Workload
 from gossiprec.compute.plan.program import Program
 from gossiprec.compute.store.arena import Arena
-from gossiprec.compute.train.local_update import LocalData, Moves, TrainingSettings
+from gossiprec.compute.train.local_update import TrainingSettings
 from gossiprec.compute.train.node_settings import NodeSettings
-from gossiprec.data.split import ItemSets
-from gossiprec.geodesy import unit_vectors
+from gossiprec.data.split import CheckIns, ItemSets, Split, Transitions
 from gossiprec.models import MODELS
 
 ROUNDS = 3
@@ -47,8 +46,7 @@ class World:
     @property
     def settings(self) -> TrainingSettings:
         """The training, or what the model is usually trained with."""
-        usual = SGD_MOVES if MODELS[self.model].trains_on_moves else TrainingSettings()
-        return self.training or usual
+        return self.training or (SGD_MOVES if learns_moves(self.model) else TrainingSettings())
 
     def positives(self) -> ItemSets:
         """Draw each node's positives: at least one, fewer than 60, and never every item."""
@@ -59,28 +57,25 @@ class World:
             np.repeat(np.arange(self.n_nodes), sizes), np.concatenate(items), self.n_nodes
         )
 
-    def places(self) -> np.ndarray:
-        """Draw a place on the globe for each item."""
-        degrees = np.random.default_rng([self.seed, 3]).uniform([-90, -180], [90, 180], (self.n_items, 2))
-        return unit_vectors(degrees)
+    def split(self) -> Split:
+        """Return the positives as training data, and moves to each and to some again, on a globe.
 
-    def moves(self) -> Moves:
-        """Draw a move to each positive and some more, two in three of them from another positive or the same."""
+        Two moves in three come from another positive or the same.
+        """
         rng, positives = np.random.default_rng([self.seed, 4]), self.positives()
         own = [positives[node] for node in range(self.n_nodes)]
         items = [np.append(some, rng.choice(some, rng.integers(0, 9))) for some in own]
         previous = [np.where(rng.random(len(to)) < 2 / 3, rng.choice(to, len(to)), -1) for to in items]
-        offsets = np.concatenate([[0], np.cumsum([len(to) for to in items])])
-        return Moves(
-            offsets, np.concatenate(items).astype(np.int32), np.concatenate(previous).astype(np.int32)
-        )
+        degrees = np.random.default_rng([self.seed, 3]).uniform([-90, -180], [90, 180], (self.n_items, 2))
+        return split_of(positives, self.n_items, degrees, items, previous)
 
     def workload(self) -> Workload:
         """Return the workload at the start of the run; rows ``n_nodes:`` of the arena are free.
 
         Every parameter starts from noise of its own: models differ, and gradients stand well above rounding.
         """
-        model = make_model(self.model).with_places(self.places())
+        split = self.split()
+        model = make_model(self.model).fitted_to(split)
         layout = model.layout(self.n_items, self.n_nodes if self.user_table else 1)
         arena = Arena(
             layout,
@@ -92,8 +87,8 @@ class World:
         model.fill_rows(arena.rows[: self.n_nodes], layout, self.seed)
         noise = np.random.default_rng([self.seed, 2]).normal(0.0, 0.3, (self.n_nodes, layout.size))
         arena.rows[: self.n_nodes, : layout.size] += noise.astype(np.float32)
-        data = LocalData(self.positives(), self.n_items, self.moves() if model.trains_on_moves else None)
-        return Workload(model, layout, self.settings, data, arena, self.seed, self.node_settings())
+        feed = model.feed_of(split)
+        return Workload(model, layout, self.settings, feed, arena, self.seed, self.node_settings())
 
     def node_settings(self) -> NodeSettings:
         """Return the treatment: what the world says of a policy is dealt out to the nodes in turn."""
@@ -175,6 +170,21 @@ def make_model(name, **options):
     return MODELS[name](MODELS[name].Options(**options))
 
 
+def learns_moves(name):
+    """Return whether a registered model learns where users came from; such are usually trained with SGD."""
+    return bool(make_model(name).feed.context_columns)
+
+
+def split_of(train, n_items, degrees, items, previous) -> Split:
+    """Return a split without test items in which users moved to `items` from `previous`, one list for each user."""
+    offsets = np.concatenate([[0], np.cumsum([len(to) for to in items])])
+    ends = (np.concatenate(part).astype(np.int32) for part in (previous, items))
+    moves = Transitions(offsets, *ends, np.zeros(offsets[-1], np.float32))
+    none = ItemSets(np.zeros(len(train) + 1, np.int64), np.zeros(0, np.int32))
+    still = Transitions(none.offsets, none.items, none.items, np.zeros(0, np.float32))
+    return Split("drawn", len(train), n_items, train, none, none, CheckIns(degrees, moves, still))
+
+
 def make_executor(name: str, work: Workload) -> Executor:
     """Return a registered executor on the CPU."""
     return EXECUTORS[name](work, "cpu")
@@ -197,7 +207,7 @@ def worlds(draw, model="gmf", treated=False):
     the step at the default epsilon of 1e-8 is a learning rate of random sign; at 1e-3 it is 1e-5 of one.
     """
     training = TrainingSettings(
-        optimizer="sgd" if MODELS[model].trains_on_moves else draw(st.sampled_from(["adam", "sgd"])),
+        optimizer="sgd" if learns_moves(model) else draw(st.sampled_from(["adam", "sgd"])),
         learning_rate=0.01,
         epsilon=1e-3,
         batch_size=draw(st.sampled_from([None, 1, 7, 32, 64])),
