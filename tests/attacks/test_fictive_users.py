@@ -16,7 +16,7 @@ from gossiprec.compute.store.arena import Arena
 from gossiprec.compute.train.node_settings import NodeSettings
 from gossiprec.data.split import ItemSets
 from gossiprec.feeds import PointwiseFeed
-from gossiprec.models.kernels import FIT_NEGATIVES, FIT_RATE, FIT_STEPS
+from gossiprec.models.base.kernels import FIT_NEGATIVES, FIT_RATE, FIT_STEPS
 from gossiprec.rng import generator
 from tests.attacks.glimpses import (
     FORMS,
