@@ -1,4 +1,4 @@
-"""Graphs that come with the package, by name: files in ``topologies/frozen`` that never change."""
+"""Graphs that come with the package, by name: files in ``gossiprec/graphs/frozen`` that never change."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from gossiprec.graphs.files import graph_from
 if TYPE_CHECKING:
     import networkx as nx
 
-_FOLDER = resources.files("topologies") / "frozen"
+_FOLDER = resources.files("gossiprec.graphs") / "frozen"
 _SUFFIX = ".edges"
 
 

@@ -1,4 +1,4 @@
-"""The families of graphs by name: a new file in ``topologies/families`` adds one.
+"""The families of graphs by name: a new file in ``gossiprec/graphs/families`` adds one.
 
 A family is a function. What it asks for is read from its signature: `n` (number of nodes), `seed`, `items` (of every
 node's user) and `places` are given by whoever draws a graph; every other argument is an option, and the decorator says
