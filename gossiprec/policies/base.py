@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from gossiprec.arrays import F64, I64, Bools
+from gossiprec.arrays import F64, I64
+from gossiprec.compute.messages import Transform
 from gossiprec.compute.train.local_update import TrainingSettings
 from gossiprec.compute.train.node_settings import NodeSettings
-from gossiprec.errors import ScenarioError
 from gossiprec.models.base import Layout, Model
 from gossiprec.options import Options
 
@@ -32,7 +31,7 @@ class Privacy:
     delta: float
 
 
-class Policy(ABC):
+class Policy:
     """A defence that some nodes use.
 
     Parameters
@@ -44,14 +43,12 @@ class Policy(ABC):
     """
 
     Options: ClassVar[type[Options]]
-    hides_user: ClassVar[bool] = False
-    """Whether messages of its nodes carry no user row: known before anything is sent, because size matters."""
 
     def __init__(self, options: Any, nodes: I64) -> None:
         self.options = options
         self.nodes = nodes
 
-    def check(self, model: Model, layout: Layout) -> None:  # noqa: B027 (most policies fit every model)
+    def check(self, model: Model, layout: Layout) -> None:
         """Refuse a model, or a layout that the protocol asks for, to which the policy cannot be applied.
 
         Raises
@@ -59,15 +56,18 @@ class Policy(ABC):
         ScenarioError
         """
 
-    @abstractmethod
+    def transform(self) -> Transform | None:
+        """Return what becomes of its nodes' messages; None: they leave as they are."""
+        return None
+
     def configure(
         self, node_settings: NodeSettings, *, training: TrainingSettings, updates: I64 | None
     ) -> None:
-        """Write into the treatment what the policy does to its nodes.
+        """Write into the settings what the policy does to its nodes' training.
 
         Parameters
         ----------
-        treatment : Treatment
+        node_settings : NodeSettings
             What earlier policies of the scenario have written.
         training : TrainingSettings
         updates : ndarray of int64, shape (n_nodes,), or None
@@ -82,17 +82,3 @@ class Policy(ABC):
         updates : ndarray of int64, shape (n_nodes,)
         """
         return None
-
-    def refuse_overlap(self, used: Bools, name: str) -> None:
-        """Refuse nodes that already use a policy of the same name.
-
-        Raises
-        ------
-        ScenarioError
-        """
-        twice = self.nodes[used[self.nodes]]
-        if len(twice):
-            raise ScenarioError(
-                f"policies: {len(twice)} nodes, such as node {twice[0]}, would use {name} twice; "
-                "give the entries nodes of their own, or keep one of them"
-            )

@@ -83,7 +83,6 @@ class DPSGD(Policy):
         self, node_settings: NodeSettings, *, training: TrainingSettings, updates: I64 | None
     ) -> None:
         """Set clipping and noise, and when training stops."""
-        self.refuse_overlap(node_settings.clip_norm > 0, "dp-sgd")
         self._epochs = training.local_epochs
         limit = self._most_updates()
         node_settings.most_updates[self.nodes] = np.minimum(node_settings.most_updates[self.nodes], limit)

@@ -10,11 +10,13 @@ from gossiprec.arrays import I64
 from gossiprec.attacks import ATTACKS, Attack
 from gossiprec.attacks.base import Meetings, World
 from gossiprec.compute.executors import Executor
+from gossiprec.compute.messages import Outgoing, Role
 from gossiprec.compute.thread_pool import ThreadPool
 from gossiprec.compute.train.local_update import LocalData, TrainingSettings
 from gossiprec.compute.train.node_settings import NodeSettings
 from gossiprec.data.split import Split
 from gossiprec.emulation.assembly.conditions import Load
+from gossiprec.errors import ScenarioError
 from gossiprec.models import Layout, Model
 from gossiprec.policies import POLICIES, Policy
 from gossiprec.protocols import Protocol
@@ -30,6 +32,7 @@ def make_attacks(
     executor: Executor,
     threads: ThreadPool,
     *,
+    outgoing: Outgoing,
     meetings: Meetings,
     own_rows: Callable[[], I64],
 ) -> list[Attack]:
@@ -42,7 +45,7 @@ def make_attacks(
         seed=scenario.seed,
         threads=threads,
         compiled=executor.parallel,
-        hides_user=executor.work.node_settings.hides_user,
+        hides_user=outgoing.hides(Role.USER),
         meetings=meetings,
         own_rows=own_rows,
     )
@@ -55,10 +58,23 @@ def make_policies(
     model: Model,
     layout: Layout,
 ) -> list[Policy]:
-    """Return the scenario's policies."""
-    policies = []
+    """Return the scenario's policies.
+
+    Raises
+    ------
+    ScenarioError
+        If a node would use a policy twice, or one does not fit the model.
+    """
+    policies, used = [], {choice.name: np.zeros(protocol.n_users, np.bool_) for choice in scenario.policies}
     for choice in scenario.policies:
         nodes = _nodes(choice.nodes, protocol.n_users, scenario.seed)
+        twice = nodes[used[choice.name][nodes]]
+        if len(twice):
+            raise ScenarioError(
+                f"policies: {len(twice)} nodes, such as node {twice[0]}, would use {choice.name} twice; give the "
+                "entries nodes of their own, or keep one of them"
+            )
+        used[choice.name][nodes] = True
         policy = POLICIES[choice.name](choice.options, nodes)
         policy.check(model, layout)
         policies.append(policy)
@@ -79,17 +95,21 @@ def configure(
     return node_settings
 
 
-def make_load(
-    policies: list[Policy], protocol: Protocol, layout: Layout, data: LocalData, training: TrainingSettings
-) -> Load:
+def make_outgoing(scenario: Scenario, policies: list[Policy], protocol: Protocol, layout: Layout) -> Outgoing:
+    """Return what becomes of every node's messages."""
+    outgoing = Outgoing(layout, protocol.n_nodes)
+    for choice, policy in zip(scenario.policies, policies, strict=True):
+        transform = policy.transform()
+        if transform is not None:
+            outgoing.add(choice.name, transform, policy.nodes)
+    return outgoing
+
+
+def make_load(outgoing: Outgoing, protocol: Protocol, data: LocalData, training: TrainingSettings) -> Load:
     """Return what every node sends and trains on."""
-    size = np.full(protocol.n_nodes, layout.message_bytes, np.int64)
-    for policy in policies:
-        if policy.hides_user:
-            size[policy.nodes] -= 4 * layout.user_width
     samples = np.zeros(protocol.n_nodes, np.int64)
     samples[: protocol.n_users] = data.n_samples(training.negatives) * training.local_epochs
-    return Load(size, samples)
+    return Load(outgoing.message_bytes, samples)
 
 
 def _nodes(chosen: Nodes, n_users: int, seed: int) -> I64:

@@ -28,7 +28,13 @@ from gossiprec.emulation.assembly.machinery import (
     training_settings,
 )
 from gossiprec.emulation.assembly.memory import check_events_fit, check_fits
-from gossiprec.emulation.assembly.participants import configure, make_attacks, make_load, make_policies
+from gossiprec.emulation.assembly.participants import (
+    configure,
+    make_attacks,
+    make_load,
+    make_outgoing,
+    make_policies,
+)
 from gossiprec.emulation.run.metering import Metered
 from gossiprec.emulation.run.progress import Progress, Silent, Stopwatch
 from gossiprec.emulation.run.schedule import Foreseen, Schedule, Unforeseen
@@ -155,7 +161,8 @@ def prepare(
         model, data = on_its_data(MODELS[scenario.model.name](scenario.model.options), split)
         layout = model.layout(split.n_items, split.n_users if protocol.whole_user_table else 1)
         policies = make_policies(scenario, protocol, model, layout)
-        burden = make_load(policies, protocol, layout, data, training)
+        outgoing = make_outgoing(scenario, policies, protocol, layout)
+        burden = make_load(outgoing, protocol, data, training)
     with watch("control"):
         protocol.availability = make_availability(scenario, protocol, say.phase)
     with watch("compile"):
@@ -187,7 +194,7 @@ def prepare(
     with watch("setup"):
         attacks = make_attacks(
             scenario, split, protocol, executor, threads,
-            meetings=schedule.meetings, own_rows=lambda: planner.current,
+            outgoing=outgoing, meetings=schedule.meetings, own_rows=lambda: planner.current,
         )  # fmt: skip
         pools = [pool for attack in attacks for pool in attack.pools]
         resets = scenario.churn.model == "reset"
