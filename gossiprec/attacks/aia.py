@@ -160,8 +160,11 @@ class AIA(Attack):
         """See the clients' answers, and before the first of a round the model that was sent."""
         items = self.world.executor.work.layout.items
         for task in tasks[program.node[tasks] == self.world.coordinator].tolist():
+            begun = False
             for merge in range(program.merge_offsets[task], program.merge_offsets[task + 1]):
-                if program.merge_keep[merge] == 0:
+                keep = program.merge_keep[merge]
+                if keep == 0 or (keep < 0 and not begun):  # negative: all of them are reduced at once
+                    begun = True
                     self._begin_round(rows[program.source[task]])
                 victim = self._sender_of[program.merge_message[merge]]
                 if victim == self.world.coordinator:

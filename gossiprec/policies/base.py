@@ -5,8 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+from gossiprec.aggregators import InboxRule
 from gossiprec.arrays import F64, I64
 from gossiprec.compute.messages import Transform
+from gossiprec.compute.plan.tape import Behaviour
 from gossiprec.compute.train.local_update import TrainingSettings
 from gossiprec.compute.train.node_settings import NodeSettings
 from gossiprec.models.base import Layout, Model
@@ -55,6 +57,18 @@ class Policy:
         ------
         ScenarioError
         """
+
+    def check_behaviour(self, behaviour: Behaviour) -> None:
+        """Refuse a protocol under which some of the nodes do what the policy cannot be applied to.
+
+        Raises
+        ------
+        ScenarioError
+        """
+
+    def inbox(self) -> InboxRule | None:
+        """Return the rule by which its nodes aggregate what they receive; None: as the protocol says."""
+        return None
 
     def transform(self) -> Transform | None:
         """Return what becomes of its nodes' messages; None: they leave as they are."""

@@ -22,6 +22,7 @@ from gossiprec.compute.plan.tables import (
     FULL,
     HEAD,
     HELD,
+    INBOX,
     LAST_WAVE,
     LIMIT,
     MERGES,
@@ -98,7 +99,7 @@ def emit_task(
         counters[MERGES] += 1
         wave = max(wave, rows[row, WRITTEN] + 1)
         message = messages[message, NEXT]
-    counters[QUEUED] -= counters[MERGES] - first
+    counters[QUEUED + nodes[node, INBOX]] -= counters[MERGES] - first
     nodes[node, HEAD] = nodes[node, TAIL] = NONE
     if mixed != UNMIXED:
         held, merge = nodes[node, HELD], counters[MERGES]
@@ -182,7 +183,9 @@ def receive(message, node, op, factor, nodes, messages, keeps, weights, mass, co
         if op == 5 and theirs > 0.0:
             mass[node, WEIGHTED] += theirs
             mass[node, FULL] += full
-    counters[QUEUED] += 1
+        if nodes[node, INBOX] and theirs > 0.0:
+            keeps[message] = APPRAISED
+    counters[QUEUED + nodes[node, INBOX]] += 1
     messages[message, NEXT] = NONE
     if nodes[node, HEAD] == NONE:
         nodes[node, HEAD] = message
@@ -214,9 +217,9 @@ def sight(message, node, rows, messages, pools_of, pool_waves, pools_seen, count
 
 @register_jitable
 def settle_all(nodes, rows, messages, keeps, free, counters, tasks, ends, merges, merge_keep):
-    """Append a task for every node with queued versions."""
+    """Append a task for every node with queued versions; inboxes wait until their node's model is read."""
     for i in range(len(nodes)):
-        if nodes[i, HEAD] != NONE:
+        if nodes[i, HEAD] != NONE and not nodes[i, INBOX]:
             emit_task(
                 i,
                 NONE,

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from gossiprec.arrays import F32, I32, I64, Bools
+from gossiprec.arrays import F32, F64, I32, I64, Bools
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,10 @@ class Program:
         Arena row of the delivered version, and the message that brought it.
     merge_keep : ndarray of float32, shape (n_merges,)
         Weight that the receiver's value keeps: ``new = keep * own + (1 - keep) * received``; 0 adopts the received one;
-        negative: the executor finds it by performance (:mod:`gossiprec.compute.train.performance_merge`).
+        negative: the executor finds it by performance (:mod:`gossiprec.compute.train.performance_merge`), or the node's
+        aggregator reduces it with all others of the task (:mod:`gossiprec.compute.reducing`).
+    merge_weight : ndarray of float64, shape (n_merges,) or (0,)
+        What the delivered version counts, if some nodes have inboxes.
     found : ndarray of float32, shape (n_merges,)
         Filled by the executor: what an appraised version was worth to its receiver; NaN for other merges.
     refused : ndarray of bool, shape (n_tasks,)
@@ -44,6 +47,7 @@ class Program:
     merge_row: I32
     merge_keep: F32
     merge_message: I32
+    merge_weight: F64 = field(default_factory=lambda: np.zeros(0))
     found: F32 = field(init=False)
     refused: Bools = field(init=False)
 

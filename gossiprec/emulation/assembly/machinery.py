@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -111,9 +112,12 @@ def make_planner(
     spare: int,
     *,
     keeps_first: bool = False,
+    inboxes: Iterable[int] = (),
 ) -> Planner:
     """Return the planner, which knows what each node weighs and costs."""
     n_positives = split.train.sizes
+    has_inbox = np.zeros(protocol.n_nodes, bool)
+    has_inbox[list(inboxes)] = True
     pools_of = np.zeros((protocol.n_nodes, len(pools)), bool)
     for number, members in enumerate(pools):
         pools_of[members, number] = True
@@ -135,6 +139,7 @@ def make_planner(
         spare_rows=spare,
         expected_messages=schedule.n_messages,
         keeps_first=keeps_first,
+        inboxes=has_inbox,
     )
 
 

@@ -6,11 +6,12 @@ from collections.abc import Callable
 
 import numpy as np
 
-from gossiprec.arrays import I64
+from gossiprec.arrays import F64, I64
 from gossiprec.attacks import ATTACKS, Attack
 from gossiprec.attacks.base import Meetings, World
 from gossiprec.compute.executors import Executor
 from gossiprec.compute.messages import Outgoing, Role
+from gossiprec.compute.reducing import Receiver
 from gossiprec.compute.thread_pool import ThreadPool
 from gossiprec.compute.train.local_update import LocalData, TrainingSettings
 from gossiprec.compute.train.node_settings import NodeSettings
@@ -77,8 +78,44 @@ def make_policies(
         used[choice.name][nodes] = True
         policy = POLICIES[choice.name](choice.options, nodes)
         policy.check(model, layout)
+        for role in np.unique(protocol.roles[nodes]).tolist():
+            policy.check_behaviour(protocol.behaviours[role])
         policies.append(policy)
     return policies
+
+
+def make_receivers(
+    scenario: Scenario, policies: list[Policy], protocol: Protocol, weights: F64
+) -> tuple[dict[int, Receiver], int]:
+    """Return how nodes with inboxes aggregate, and how many models wait in inboxes at a time.
+
+    Parameters
+    ----------
+    weights : ndarray of float64, shape (n_nodes,)
+        What every node's models count.
+
+    Raises
+    ------
+    ScenarioError
+        If two policies want to say how a node aggregates.
+    """
+    receivers: dict[int, Receiver] = {}
+    waiting = 0
+    rules = [
+        (choice.name, policy.nodes, policy.inbox())
+        for choice, policy in zip(scenario.policies, policies, strict=True)
+    ]
+    for name, nodes, rule in [*rules, ("protocol.merge", np.array([protocol.n_users]), protocol.inbox())]:
+        if rule is None:
+            continue
+        waiting += len(nodes) * rule.expected
+        for node in nodes.tolist():
+            if node in receivers:
+                raise ScenarioError(
+                    f"policies: {name} and another policy both say how node {node} aggregates; keep one of them"
+                )
+            receivers[node] = Receiver(rule.name, rule.make(), rule.buffer, float(weights[node]))
+    return receivers, waiting
 
 
 def configure(

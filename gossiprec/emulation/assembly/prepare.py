@@ -11,6 +11,7 @@ import numpy as np
 from gossiprec.attacks import Attack
 from gossiprec.compute.executors import Executor
 from gossiprec.compute.plan.planner import Planner
+from gossiprec.compute.reducing import Reducing
 from gossiprec.compute.thread_pool import ThreadPool
 from gossiprec.compute.train.performance_merge import Candidates
 from gossiprec.compute.waves import WaveRunner
@@ -34,6 +35,7 @@ from gossiprec.emulation.assembly.participants import (
     make_load,
     make_outgoing,
     make_policies,
+    make_receivers,
 )
 from gossiprec.emulation.run.metering import Metered
 from gossiprec.emulation.run.progress import Progress, Silent, Stopwatch
@@ -66,6 +68,8 @@ class Prepared:
         The attacks again, each with a meter of its cost.
     load : Load
         What every node sends and trains on.
+    reducing : Reducing
+        What aggregators make of inboxes.
     """
 
     scenario: Scenario
@@ -82,6 +86,7 @@ class Prepared:
     needed: dict[str, int]
     seconds: dict[str, float]
     load: Load
+    reducing: Reducing
 
     def tape_runner(self, watch: Stopwatch | None = None) -> TapeRunner:
         """Return what carries out the tape."""
@@ -91,6 +96,7 @@ class Prepared:
             self.meters,
             threads=self.threads,
             wave_size=None if wave_size == "unlimited" else wave_size,
+            steps=[self.reducing] if self.reducing.any else [],
         )
         return TapeRunner(
             schedule=self.schedule, protocol=self.protocol, planner=self.planner, executor=self.executor,
@@ -162,6 +168,9 @@ def prepare(
         layout = model.layout(split.n_items, split.n_users if protocol.whole_user_table else 1)
         policies = make_policies(scenario, protocol, model, layout)
         outgoing = make_outgoing(scenario, policies, protocol, layout)
+        receivers, waiting = make_receivers(
+            scenario, policies, protocol, protocol.merge_weights(split.train.sizes)
+        )
         burden = make_load(outgoing, protocol, data, training)
     with watch("control"):
         protocol.availability = make_availability(scenario, protocol, say.phase)
@@ -181,6 +190,8 @@ def prepare(
         row_bytes = layout.row_size * np.dtype(scenario.executor.storage).itemsize
         spare = spare_rows(protocol.n_nodes, row_bytes)
         needed = needed_bytes(layout, row_bytes, training, protocol.n_nodes, spare)
+        if waiting:
+            needed["inboxes"] = waiting * row_bytes
         if scenario.churn.model == "reset":
             needed["first versions"] = protocol.n_nodes * row_bytes
         check_fits(needed)
@@ -198,8 +209,18 @@ def prepare(
         )  # fmt: skip
         pools = [pool for attack in attacks for pool in attack.pools]
         resets = scenario.churn.model == "reset"
-        planner = make_planner(protocol, split, executor.work, pools, schedule, spare, keeps_first=resets)
+        planner = make_planner(
+            protocol,
+            split,
+            executor.work,
+            pools,
+            schedule,
+            spare + waiting,
+            keeps_first=resets,
+            inboxes=receivers,
+        )
         arena = executor.work.arena
+        reducing = Reducing(receivers, arena, scenario.seed)
         arena.grow(planner.capacity)
         if resets:
             arena.rows[protocol.n_nodes : 2 * protocol.n_nodes] = arena.rows[: protocol.n_nodes]
@@ -234,6 +255,7 @@ def prepare(
         needed,
         watch.seconds,
         burden,
+        reducing,
     )
 
 

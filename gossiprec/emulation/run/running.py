@@ -164,6 +164,7 @@ class Running:
             "record": self._record,
             "ledger": self._ledger,
             "recording": self._recording,
+            "reducing": self._prepared.reducing,
         }
 
     def execute(self, after: int = 0) -> None:
