@@ -47,7 +47,8 @@ class NormBound(Aggregator):
             return own
         bound = np.median(norms[fit]) if self.options.bound == "median" else self.options.bound
         share = inbox.weights / (inbox.own_weight + inbox.weights[fit].sum())
-        scale = share[fit] * np.minimum(1.0, bound / np.maximum(norms[fit], np.finfo(float).tiny))
+        larger = np.maximum(norms[fit], bound)
+        scale = share[fit] * np.divide(bound, larger, out=np.ones_like(larger), where=larger > 0)
         out = np.empty_like(own)
         for columns, received in inbox.received():
             difference = received[fit] - own[columns]

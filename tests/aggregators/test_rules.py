@@ -144,6 +144,29 @@ def test_a_norm_bound_scales_differences_to_the_own_model_down():
     np.testing.assert_allclose(by_inbox, [1 + 2.75 * 0.6 / 2, 1 + (2.75 * 0.8 + 0.5) / 2], rtol=1e-6)
 
 
+def test_models_that_are_the_own_one_change_nothing():
+    assert aggregated("norm-bound", [2, 3], [[2, 3], [2, 3]]).tolist() == [2, 3]
+
+
+def test_the_median_of_an_even_number_lies_between_the_middle_two():
+    models = [[1, 9], [2, 8], [50, 7], [4, -70]]
+    assert aggregated("median", [0, 0], models).tolist() == [3, 7.5]
+    assert aggregated("median", [3, 0], models, own_weight=1.0).tolist() == [3, 7]
+
+
+def test_krum_takes_the_model_closest_to_its_nearest_ones():
+    """Five models, one of them hostile: each sums its two nearest; 1.0 has 0.9 and 1.2."""
+    models = [[0.0], [0.9], [1.0], [1.2], [40.0]]
+    assert aggregated("krum", [9], models).tolist() == pytest.approx([1.0])
+    assert aggregated({"name": "krum", "keep": 3}, [9], models).tolist() == pytest.approx([3.1 / 3])
+    assert aggregated({"name": "krum", "keep": 99}, [9], models).tolist() == pytest.approx([43.1 / 5])
+    assert aggregated({"name": "krum", "byzantine": 50}, [9], [[0], [5], [6]]).tolist() == [
+        5
+    ]  # too few: one nearest
+    assert aggregated("krum", [9], [[2], [4]]).tolist() == [3]
+    assert aggregated("krum", [3], [[2], [3.2], [-90]], own_weight=1.0).tolist() == [3]
+
+
 def test_if_no_model_has_a_norm_the_own_one_stays():
     assert aggregated("norm-bound", [2, 3], [[np.nan, 1], [np.inf, 0]]).tolist() == [2, 3]
 
