@@ -88,11 +88,12 @@ class Policy:
             Local updates that each node will run; None where that depends on the models' values.
         """
 
-    def spent(self, updates: I64) -> Privacy | None:
-        """Return the privacy spent by the policy's nodes after so many local updates each; None: it accounts for none.
+    def spent(self, updates: I64, pushes: I64) -> Privacy | None:
+        """Return the privacy spent by the policy's nodes so far; None: it accounts for none.
 
         Parameters
         ----------
-        updates : ndarray of int64, shape (n_nodes,)
+        updates, pushes : ndarray of int64, shape (n_nodes,)
+            Local updates of each node, and its pushes if a policy rewrites them.
         """
         return None

@@ -80,6 +80,8 @@ class Planner:
     inboxes : ndarray of bool, shape (n_nodes,), optional
         Nodes whose aggregator gets what they have received all at once, when their model is next read: at a wake or
         push, never earlier, so that cutting the tape elsewhere changes nothing.
+    rewrites : ndarray of bool, shape (n_nodes,), optional
+        Nodes whose messages carry a row of their own, rewritten at each push.
     """
 
     def __init__(
@@ -96,6 +98,7 @@ class Planner:
         expected_messages: int,
         keeps_first: bool = False,
         inboxes: Bools | None = None,
+        rewrites: Bools | None = None,
     ) -> None:
         n_nodes = len(roles)
         self._cost = cost
@@ -106,20 +109,23 @@ class Planner:
         self._behaviours = _behaviour_table(behaviours)
         self._mixing = np.array([b.mixing if Op.MIX in b.on_wake else 0.0 for b in behaviours])
         self._loop = _loop(expected_messages)
-        self._nodes = np.full((n_nodes, 9), tables.NONE, np.int32)
+        self._nodes = np.full((n_nodes, 12), tables.NONE, np.int32)
         self._nodes[:, tables.CURRENT] = np.arange(n_nodes)
         self._nodes[:, tables.UPDATES] = 0
         self._nodes[:, tables.ROLE] = roles
         self._nodes[:, tables.LIMIT] = most_updates
         self._nodes[:, tables.INBOX] = 0 if inboxes is None else inboxes
         self._has_inboxes = inboxes is not None and bool(inboxes.any())
+        self._nodes[:, tables.REWRITES] = 0 if rewrites is None else rewrites
+        self._nodes[:, tables.PUSHES] = 0
+        self._rewrites = rewrites is not None and bool(rewrites.any())
         self._rows = np.zeros((0, 3), np.int32)
         self._free = np.zeros(0, np.int32)
         self._messages = np.zeros((0, 4), np.int32)
         self._keeps = np.zeros(0, np.float32)
         self._factors = np.zeros(0)
         self._mass = np.zeros((n_nodes, 2))
-        self._counters = np.zeros(10, np.int64)
+        self._counters = np.zeros(11, np.int64)
         self._pool_waves = np.zeros((pools_of.shape[1], n_nodes), np.int32)
         self._pools_seen = np.zeros((0, pools_of.shape[1]), np.bool_)
         self._grow_rows(self._soft_limit + 4 * n_nodes + 64)
@@ -148,6 +154,11 @@ class Planner:
     def updates(self) -> I64:
         """Local updates of every node so far, shape (n_nodes,)."""
         return self._nodes[:, tables.UPDATES].astype(np.int64)
+
+    @property
+    def pushes(self) -> I64:
+        """Rewritten pushes of every node so far, shape (n_nodes,); 0 where nothing is rewritten."""
+        return self._nodes[:, tables.PUSHES].astype(np.int64)
 
     def state(self) -> dict[str, Any]:
         """Return all that links the next stretch of tape to those before, for a checkpoint: references, no copies."""
@@ -179,7 +190,7 @@ class Planner:
         if self._has_inboxes:
             self._note_factors(segment, n_messages)
         counters = self._counters
-        counters[[tables.TASKS, tables.MERGES, tables.SIGHTINGS]] = 0
+        counters[[tables.TASKS, tables.MERGES, tables.SIGHTINGS, tables.ENCODES]] = 0
         counters[tables.BASE_WAVE] = counters[tables.LAST_WAVE]
         output = self._output_tables(segment)
         event, sent = 0, segment.first_message
@@ -200,7 +211,8 @@ class Planner:
         n_mixes = len(segment.kind) if self._mixing.any() else 0
         waiting = int(self._counters[[tables.QUEUED, tables.COLLECTED]].sum())
         n_merges = waiting + len(delivered) + n_mixes
-        n_tasks = 2 * len(segment.kind) + len(segment.receiver) + n_merges
+        n_encodes = (len(segment.kind) + len(segment.receiver)) if self._rewrites else 0
+        n_tasks = 2 * len(segment.kind) + len(segment.receiver) + n_merges + 2 * n_encodes
         n_sightings = int(self._pools_of.sum(axis=1)[delivered].sum())
         return (
             np.empty((n_tasks, 5), np.int32),
@@ -208,9 +220,10 @@ class Planner:
             np.empty((n_merges, 2), np.int32),
             np.empty(n_merges, np.float32),
             np.empty((n_sightings, 5), np.int32),
+            np.empty((n_encodes, 3), np.int32),
         )
 
-    def _in_waves(self, tasks: I32, ends: I64, merges: I32, keep: F32, sightings: I32) -> Plan:
+    def _in_waves(self, tasks: I32, ends: I64, merges: I32, keep: F32, sightings: I32, encodes: I32) -> Plan:
         """Cut the tables to what was filled and sort by wave."""
         n_tasks, n_merges, n_sightings = self._counters[:3]
         tasks, merges, sightings = tasks[:n_tasks], merges[:n_merges], sightings[:n_sightings]
@@ -225,6 +238,7 @@ class Planner:
             merge_keep=keep[:n_merges].copy(),
             merge_message=merges[:, 1].copy(),
             merge_weight=self._weights_of(merges[:, 1]) if self._has_inboxes else np.zeros(0),
+            **self._pushes_of(int(n_tasks), encodes[: self._counters[tables.ENCODES]]),
         )
         cost = np.where(program.update >= 0, self._cost[program.node], 0.0) + np.diff(offsets)
         wave = tasks[:, tables.WAVE]
@@ -257,6 +271,12 @@ class Planner:
     def _weights_of(self, messages: I32) -> F64:
         weights: F64 = self._weights[self._messages[messages, tables.SENDER]] * self._factors[messages]
         return weights
+
+    def _pushes_of(self, n_tasks: int, encodes: I32) -> dict[str, I32]:
+        """Return the columns of a program that say which tasks rewrite; none if no node does."""
+        columns = np.full((2, n_tasks if self._rewrites else 0), tables.NONE, np.int32)
+        columns[:, encodes[:, tables.ENCODER]] = encodes[:, [tables.PUSH_NUMBER, tables.FROM]].T
+        return {"push": columns[0], "base": columns[1]}
 
     def _grow_rows(self, capacity: int) -> None:
         """Make room for `capacity` rows; the ring of free rows is laid out anew from its head."""

@@ -13,12 +13,16 @@ from numba.extending import register_jitable
 
 from gossiprec.compute.plan.tables import (
     APPRAISED,
+    BASE,
     BASE_WAVE,
     CARRIED,
     CURRENT,
+    ENCODER,
+    ENCODES,
     FREE_COUNT,
     FREE_HEAD,
     FRESH,
+    FROM,
     FULL,
     HEAD,
     HELD,
@@ -32,9 +36,12 @@ from gossiprec.compute.plan.tables import (
     NONE,
     POOL_ID,
     PUSH,
+    PUSH_NUMBER,
     PUSHED,
+    PUSHES,
     QUEUED,
     READ,
+    REWRITES,
     ROLE,
     SEEN_MESSAGE,
     SEEN_ROW,
@@ -130,10 +137,56 @@ def emit_task(
 
 
 @register_jitable
+def keep_base(node, nodes, rows, messages, keeps, free, counters, tasks, ends, merges, merge_keep):
+    """Keep the version that the node is about to train: what it pushes may be encoded relative to it."""
+    if nodes[node, HEAD] != NONE:
+        emit_task(
+            node, NONE, UNMIXED, nodes, rows, messages, keeps, free, counters, tasks, ends, merges, merge_keep
+        )
+    drop_base(node, nodes, rows, free, counters)
+    nodes[node, BASE] = nodes[node, CURRENT]
+    rows[nodes[node, BASE], NEEDED] += 1
+
+
+@register_jitable
+def drop_base(node, nodes, rows, free, counters):
+    """Keep the node's base no longer."""
+    if nodes[node, BASE] != NONE:
+        release(nodes[node, BASE], rows, free, counters)
+        nodes[node, BASE] = NONE
+
+
+@register_jitable
+def encode(node, nodes, rows, free, counters, tasks, ends, encodes):
+    """Append the task that rewrites what the node pushes into a row of its own; return that row."""
+    source, base = nodes[node, CURRENT], nodes[node, BASE]
+    target = take_row(rows, free, counters)
+    wave = max(counters[BASE_WAVE], rows[source, WRITTEN], rows[target, WRITTEN], rows[target, READ]) + 1
+    if base != NONE:
+        wave = max(wave, rows[base, WRITTEN] + 1)
+        rows[base, READ] = max(rows[base, READ], wave)
+    rows[source, READ] = max(rows[source, READ], wave)
+    rows[target, WRITTEN] = wave
+    task, k = counters[TASKS], counters[ENCODES]
+    tasks[task, NODE], tasks[task, SOURCE], tasks[task, TARGET] = node, source, target
+    tasks[task, UPDATE], tasks[task, WAVE] = NONE, wave
+    ends[task] = counters[MERGES]
+    encodes[k, ENCODER], encodes[k, PUSH_NUMBER], encodes[k, FROM] = task, nodes[node, PUSHES], base
+    counters[TASKS] += 1
+    counters[ENCODES] += 1
+    counters[LAST_WAVE] = max(counters[LAST_WAVE], wave)
+    nodes[node, PUSHES] += 1
+    drop_base(node, nodes, rows, free, counters)
+    return target
+
+
+@register_jitable
 def train(node, nodes, rows, messages, keeps, free, counters, tasks, ends, merges, merge_keep):
     """Append the node's next local update; one that has spent its budget only merges."""
     update, out = nodes[node, UPDATES], (tasks, ends, merges, merge_keep)
     if update < nodes[node, LIMIT]:
+        if nodes[node, REWRITES]:
+            keep_base(node, nodes, rows, messages, keeps, free, counters, *out)
         emit_task(node, update, UNMIXED, nodes, rows, messages, keeps, free, counters, *out)
         nodes[node, UPDATES] += 1
 
@@ -160,6 +213,7 @@ def reset(node, nodes, rows, messages, keeps, free, counters, tasks, ends, merge
         emit_task(
             node, NONE, UNMIXED, nodes, rows, messages, keeps, free, counters, tasks, ends, merges, merge_keep
         )
+    drop_base(node, nodes, rows, free, counters)
     before, first = nodes[node, CURRENT], len(nodes) + node
     if before != first:
         rows[first, WRITTEN] = max(rows[first, WRITTEN], rows[before, WRITTEN])
@@ -240,7 +294,7 @@ def settle_all(nodes, rows, messages, keeps, free, counters, tasks, ends, merges
 def plan_events(
     start, kind, node, message, count, factor, receiver, first_message, sent, inline, settle, soft_limit, behaviours,
     mixing, nodes, rows, messages, keeps, weights, mass, free, counters, pools_of, pool_waves, pools_seen,
-    tasks, ends, merges, merge_keep, sightings,
+    tasks, ends, merges, merge_keep, sightings, encodes,
 ):  # fmt: skip
     """Turn events from number `start` on into tasks and sightings; update the state tables.
 
@@ -276,6 +330,8 @@ def plan_events(
                 row, push = nodes[i, CURRENT], sent
                 if mixing[nodes[i, ROLE]] > 0.0:
                     hold(i, row, sent, count[e], nodes, rows, free, counters)
+                if nodes[i, REWRITES] and count[e] > 0:
+                    row = encode(i, nodes, rows, free, counters, tasks, ends, encodes)
                 rows[row, NEEDED] += count[e]
                 for m in range(sent, sent + count[e]):
                     messages[m, SENDER], messages[m, CARRIED], messages[m, PUSH] = i, row, push

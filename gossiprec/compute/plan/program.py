@@ -32,6 +32,12 @@ class Program:
         aggregator reduces it with all others of the task (:mod:`gossiprec.compute.reducing`).
     merge_weight : ndarray of float64, shape (n_merges,) or (0,)
         What the delivered version counts, if some nodes have inboxes.
+    push : ndarray of int32, shape (n_tasks,) or (0,)
+        Number of the node's push for which the task rewrites its version, from `source` to `target`; -1 for other
+        tasks; without elements if no node rewrites what it pushes.
+    base : ndarray of int32, shape (n_tasks,) or (0,)
+        Of such a task: the row of the version before the node's last local update, if it has trained since its push
+        before; else -1.
     found : ndarray of float32, shape (n_merges,)
         Filled by the executor: what an appraised version was worth to its receiver; NaN for other merges.
     refused : ndarray of bool, shape (n_tasks,)
@@ -48,6 +54,8 @@ class Program:
     merge_keep: F32
     merge_message: I32
     merge_weight: F64 = field(default_factory=lambda: np.zeros(0))
+    push: I32 = field(default_factory=lambda: np.zeros(0, np.int32))
+    base: I32 = field(default_factory=lambda: np.zeros(0, np.int32))
     found: F32 = field(init=False)
     refused: Bools = field(init=False)
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from gossiprec.arrays import Bools
 from gossiprec.compute.executors import EXECUTORS, Executor, Workload
 from gossiprec.compute.plan.planner import Planner
 from gossiprec.compute.store.arena import Arena
@@ -113,6 +114,7 @@ def make_planner(
     *,
     keeps_first: bool = False,
     inboxes: Iterable[int] = (),
+    rewrites: Bools | None = None,
 ) -> Planner:
     """Return the planner, which knows what each node weighs and costs."""
     n_positives = split.train.sizes
@@ -140,6 +142,7 @@ def make_planner(
         expected_messages=schedule.n_messages,
         keeps_first=keeps_first,
         inboxes=has_inbox,
+        rewrites=rewrites,
     )
 
 

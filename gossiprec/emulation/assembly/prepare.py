@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from gossiprec.attacks import Attack
+from gossiprec.compute.encoding import Encoding
 from gossiprec.compute.executors import Executor
 from gossiprec.compute.plan.planner import Planner
 from gossiprec.compute.reducing import Reducing
@@ -70,6 +71,8 @@ class Prepared:
         What every node sends and trains on.
     reducing : Reducing
         What aggregators make of inboxes.
+    encoding : Encoding or None
+        What transforms make of pushes, if any rewrites them.
     """
 
     scenario: Scenario
@@ -87,6 +90,7 @@ class Prepared:
     seconds: dict[str, float]
     load: Load
     reducing: Reducing
+    encoding: Encoding | None
 
     def tape_runner(self, watch: Stopwatch | None = None) -> TapeRunner:
         """Return what carries out the tape."""
@@ -96,7 +100,10 @@ class Prepared:
             self.meters,
             threads=self.threads,
             wave_size=None if wave_size == "unlimited" else wave_size,
-            steps=[self.reducing] if self.reducing.any else [],
+            steps=[
+                *([self.reducing] if self.reducing.any else []),
+                *([self.encoding] if self.encoding else []),
+            ],
         )
         return TapeRunner(
             schedule=self.schedule, protocol=self.protocol, planner=self.planner, executor=self.executor,
@@ -192,6 +199,9 @@ def prepare(
         needed = needed_bytes(layout, row_bytes, training, protocol.n_nodes, spare)
         if waiting:
             needed["inboxes"] = waiting * row_bytes
+        rewritten = 2 * int(outgoing.rewrites.sum())  # what each pushed last, and what it trained it from
+        if rewritten:
+            needed["rewritten messages"] = rewritten * row_bytes
         if scenario.churn.model == "reset":
             needed["first versions"] = protocol.n_nodes * row_bytes
         check_fits(needed)
@@ -210,15 +220,9 @@ def prepare(
         pools = [pool for attack in attacks for pool in attack.pools]
         resets = scenario.churn.model == "reset"
         planner = make_planner(
-            protocol,
-            split,
-            executor.work,
-            pools,
-            schedule,
-            spare + waiting,
-            keeps_first=resets,
-            inboxes=receivers,
-        )
+            protocol, split, executor.work, pools, schedule, spare + waiting + rewritten,
+            keeps_first=resets, inboxes=receivers, rewrites=outgoing.rewrites,
+        )  # fmt: skip
         arena = executor.work.arena
         reducing = Reducing(receivers, arena, scenario.seed)
         arena.grow(planner.capacity)
@@ -256,6 +260,7 @@ def prepare(
         watch.seconds,
         burden,
         reducing,
+        Encoding(outgoing, executor.work) if rewritten else None,
     )
 
 
