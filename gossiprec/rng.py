@@ -104,10 +104,10 @@ def _unit(high: npt.NDArray[np.uint64], low: npt.NDArray[np.uint64]) -> F64:
     return (bits.astype(np.float64) + 0.5) * 2.0**-53
 
 
-def generator(seed: int, purpose: str, node: int = 0) -> np.random.Generator:
-    """Return a fresh numpy generator for (seed, purpose, node): for data and initial values, never kept."""
+def generator(seed: int, purpose: str, node: int = 0, counter: int = 0) -> np.random.Generator:
+    """Return a fresh numpy generator for (seed, purpose, node, counter): never kept."""
     key = np.array([seed, (purpose_id(purpose) << 32) | node], np.uint64)
-    return np.random.Generator(np.random.Philox(key=key))
+    return np.random.Generator(np.random.Philox(key=key, counter=counter << 192))
 
 
 def distinct_below(words: U32, bound: int) -> I64:

@@ -153,9 +153,9 @@ class AIA(Attack):
 
     def observe(self, seen: Observations) -> None:
         """See the clients' answers, and before the first of a round the model that was sent."""
-        items, senders, keeps = self.world.scorer.layout.items, seen.senders, seen.keeps
+        items, senders, keeps, places = self.world.scorer.layout.items, seen.senders, seen.keeps, seen.places
         for k in range(len(seen)):
-            if keeps[k] == 0:
+            if keeps[k] == 0 or (keeps[k] < 0 and places[k] == 0):  # negative: all are reduced at once
                 self._begin_round(seen.own_model(k))
             if senders[k] == self.world.coordinator:
                 continue  # the version pushed last, of which the new one keeps a share

@@ -6,6 +6,7 @@ import functools
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
+from typing import Protocol
 
 import numpy as np
 
@@ -28,6 +29,13 @@ class Watcher(ABC):
         """See sightings number first .. last - 1, for pools of receivers."""
 
 
+class Step(Protocol):
+    """What is done to some tasks of a wave before the executor runs them. Called from several threads at once."""
+
+    def prepare(self, program: Program, tasks: I64) -> None:
+        """Change the rows or the program so that the executor goes on from there."""
+
+
 class WaveRunner:
     """Runs plans.
 
@@ -35,10 +43,12 @@ class WaveRunner:
     ----------
     executor : Executor
     watchers : sequence of Watcher
-    crew : Crew
+    threads : ThreadPool
         Used if the executor allows it; results do not depend on its size.
     wave_size : int or None
         Most tasks handed to the executor at once; results do not depend on it.
+    steps : sequence of Step
+        In this order, after the watchers have seen what is to be merged.
 
     Attributes
     ----------
@@ -47,8 +57,15 @@ class WaveRunner:
     """
 
     def __init__(
-        self, executor: Executor, watchers: Sequence[Watcher], *, threads: ThreadPool, wave_size: int | None
+        self,
+        executor: Executor,
+        watchers: Sequence[Watcher],
+        *,
+        threads: ThreadPool,
+        wave_size: int | None,
+        steps: Sequence[Step] = (),
     ) -> None:
+        self._steps = steps
         self._executor = executor
         self._watchers = watchers
         self._threads = threads if executor.parallel else ThreadPool(1)
@@ -80,6 +97,8 @@ class WaveRunner:
         if len(mine):
             for watcher in self._watchers:
                 watcher.observe(self._executor.work.arena.rows, program, mine)
+            for step in self._steps:
+                step.prepare(program, mine)
             self._executor.run(program, mine)
 
     def _sight(self, plan: Plan, seen: range, part: int) -> None:

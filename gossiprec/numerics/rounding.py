@@ -17,6 +17,7 @@ from gossiprec.rng import purpose_id
 
 MERGED = purpose_id("rounding-merged")
 TRAINED = purpose_id("rounding-trained")
+ENCODED = purpose_id("rounding-encoded")
 
 FACTORS = (0x9E3779B1, 0x85EBCA77)
 """Odd numbers without structure, from the xxHash function."""

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from gossiprec.arrays import F64, I64, Bools
+from gossiprec.aggregators import InboxRule
+from gossiprec.arrays import F64, I64
+from gossiprec.compute.messages import Transform
+from gossiprec.compute.plan.tape import Behaviour
 from gossiprec.compute.train.local_update import TrainingSettings
 from gossiprec.compute.train.node_settings import NodeSettings
-from gossiprec.errors import ScenarioError
-from gossiprec.models.base import Model
-from gossiprec.models.base.blocks import Layout
+from gossiprec.models.base import Layout, Model
 from gossiprec.options import Options
 
 
@@ -33,7 +33,7 @@ class Privacy:
     delta: float
 
 
-class Policy(ABC):
+class Policy:
     """A defence that some nodes use.
 
     Parameters
@@ -45,14 +45,12 @@ class Policy(ABC):
     """
 
     Options: ClassVar[type[Options]]
-    hides_user: ClassVar[bool] = False
-    """Whether messages of its nodes carry no user row: known before anything is sent, because size matters."""
 
     def __init__(self, options: Any, nodes: I64) -> None:
         self.options = options
         self.nodes = nodes
 
-    def check(self, model: Model, layout: Layout) -> None:  # noqa: B027 (most policies fit every model)
+    def check(self, model: Model, layout: Layout) -> None:
         """Refuse a model, or a layout that the protocol asks for, to which the policy cannot be applied.
 
         Raises
@@ -60,40 +58,42 @@ class Policy(ABC):
         ScenarioError
         """
 
-    @abstractmethod
+    def check_behaviour(self, behaviour: Behaviour) -> None:
+        """Refuse a protocol under which some of the nodes do what the policy cannot be applied to.
+
+        Raises
+        ------
+        ScenarioError
+        """
+
+    def inbox(self) -> InboxRule | None:
+        """Return the rule by which its nodes aggregate what they receive; None: as the protocol says."""
+        return None
+
+    def transform(self) -> Transform | None:
+        """Return what becomes of its nodes' messages; None: they leave as they are."""
+        return None
+
     def configure(
         self, node_settings: NodeSettings, *, training: TrainingSettings, updates: I64 | None
     ) -> None:
-        """Write into the treatment what the policy does to its nodes.
+        """Write into the settings what the policy does to its nodes' training.
 
         Parameters
         ----------
-        treatment : Treatment
+        node_settings : NodeSettings
             What earlier policies of the scenario have written.
         training : TrainingSettings
         updates : ndarray of int64, shape (n_nodes,), or None
             Local updates that each node will run; None where that depends on the models' values.
         """
 
-    def spent(self, updates: I64) -> Privacy | None:
-        """Return the privacy spent by the policy's nodes after so many local updates each; None: it accounts for none.
+    def spent(self, updates: I64, pushes: I64) -> Privacy | None:
+        """Return the privacy spent by the policy's nodes so far; None: it accounts for none.
 
         Parameters
         ----------
-        updates : ndarray of int64, shape (n_nodes,)
+        updates, pushes : ndarray of int64, shape (n_nodes,)
+            Local updates of each node, and its pushes if a policy rewrites them.
         """
         return None
-
-    def refuse_overlap(self, used: Bools, name: str) -> None:
-        """Refuse nodes that already use a policy of the same name.
-
-        Raises
-        ------
-        ScenarioError
-        """
-        twice = self.nodes[used[self.nodes]]
-        if len(twice):
-            raise ScenarioError(
-                f"policies: {len(twice)} nodes, such as node {twice[0]}, would use {name} twice; "
-                "give the entries nodes of their own, or keep one of them"
-            )

@@ -84,7 +84,6 @@ class DPSGD(Policy):
         self, node_settings: NodeSettings, *, training: TrainingSettings, updates: I64 | None
     ) -> None:
         """Set clipping and noise, and when training stops."""
-        self.refuse_overlap(node_settings.clip_norm > 0, "dp-sgd")
         self._epochs = training.local_epochs
         limit = self._most_updates()
         node_settings.most_updates[self.nodes] = np.minimum(node_settings.most_updates[self.nodes], limit)
@@ -101,7 +100,7 @@ class DPSGD(Policy):
         node_settings.noise_multiplier[self.nodes] = self._noise_multipliers(np.maximum(planned, 1))
         self._noise = node_settings.noise_multiplier[self.nodes].astype(np.float64)
 
-    def spent(self, updates: I64) -> Privacy:
+    def spent(self, updates: I64, pushes: I64) -> Privacy:
         """Return epsilon of each node."""
         epochs = (updates[self.nodes] * self._epochs).astype(np.float64)
         delta = self.options.delta

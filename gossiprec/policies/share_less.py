@@ -13,11 +13,10 @@ import numpy as np
 from pydantic import Field
 
 from gossiprec.arrays import I64
+from gossiprec.compute.messages import Transform
 from gossiprec.compute.train.local_update import TrainingSettings
 from gossiprec.compute.train.node_settings import NodeSettings
-from gossiprec.errors import ScenarioError
-from gossiprec.models.base import Model
-from gossiprec.models.base.blocks import Layout
+from gossiprec.models.base import Role
 from gossiprec.options import Options
 from gossiprec.policies import POLICIES
 from gossiprec.policies.base import Policy
@@ -33,6 +32,12 @@ class ShareLessOptions(Options):
     )
 
 
+class KeepsUserRow(Transform):
+    """Leaves the user's row out of the message."""
+
+    hides = frozenset({Role.USER})
+
+
 @POLICIES.register("share-less")
 class ShareLess(Policy):
     """Messages carry no user row; touched items are drawn back to where the local update began.
@@ -45,25 +50,13 @@ class ShareLess(Policy):
 
     Options = ShareLessOptions
     options: ShareLessOptions
-    hides_user = True
 
-    def check(self, model: Model, layout: Layout) -> None:
-        """Refuse models without a user row, and protocols whose nodes hold everyone's."""
-        if layout.user_width == 0:
-            raise ScenarioError(
-                f"policies: share-less withholds the user's row, but {type(model).__name__} has none; "
-                "leave the policy out"
-            )
-        if layout.n_users > 1:
-            raise ScenarioError(
-                "policies: share-less withholds the user's row, but under protocol.user_table 'averaged' every node "
-                "holds and sends all rows; set protocol.user_table to 'own'"
-            )
+    def transform(self) -> Transform:
+        """Withhold the row."""
+        return KeepsUserRow()
 
     def configure(
         self, node_settings: NodeSettings, *, training: TrainingSettings, updates: I64 | None
     ) -> None:
-        """Withhold the row and set the drift penalty."""
-        self.refuse_overlap(node_settings.hides_user, "share-less")
-        node_settings.hides_user[self.nodes] = True
+        """Set the drift penalty."""
         node_settings.drift_penalty[self.nodes] = np.float32(self.options.tau)

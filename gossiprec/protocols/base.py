@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from gossiprec.aggregators import InboxRule
 from gossiprec.arrays import F32, F64, I64
 from gossiprec.compute.plan.tape import Behaviour
 from gossiprec.options import Options
@@ -111,6 +112,10 @@ class Protocol(ABC):
     @abstractmethod
     def merge_weights(self, n_positives: I64) -> F64:
         """Return the weight of every node's models in a merge, shape (n_nodes,)."""
+
+    def inbox(self) -> InboxRule | None:
+        """Return the rule by which the coordinator aggregates what it receives; None: they are blended as they come."""
+        return None
 
     @abstractmethod
     def on_wake(self, node: int, now: float) -> Sequence[int]:

@@ -14,6 +14,8 @@ from typing import Any
 
 import numpy as np
 
+from gossiprec.aggregators import InboxRule
+from gossiprec.aggregators.rule import make_rule, name_of
 from gossiprec.arrays import F64, I64
 from gossiprec.compute.plan.tape import Behaviour, Op
 from gossiprec.protocols import PROTOCOLS
@@ -101,9 +103,15 @@ class FedAvg(Protocol):
         return self.options.user_table == "averaged"
 
     def merge_weights(self, n_positives: I64) -> F64:
-        """Return the number of positives, or ones; the coordinator has no data."""
-        weights = n_positives if self.options.merge == "samples" else np.ones_like(n_positives)
-        return np.append(weights, 0).astype(float)
+        """Return what the rule says; the coordinator has no data."""
+        return np.append(make_rule(self.options.merge).weights(n_positives), 0.0)
+
+    def inbox(self) -> InboxRule | None:
+        """Return the rule, if it is more than weights."""
+        rule, expected = self.options.merge, self._n_asked
+        if make_rule(rule).streaming:
+            return None
+        return InboxRule(name_of(rule), lambda: make_rule(rule), None, expected)
 
     def on_wake(self, node: int, now: float) -> Sequence[int]:
         """Return the clients asked: all, or a uniform sample in order of id."""

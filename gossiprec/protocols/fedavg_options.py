@@ -6,6 +6,7 @@ from typing import Annotated, Literal, TypeAlias
 
 from pydantic import Field, model_validator
 
+from gossiprec.aggregators.rule import Rule
 from gossiprec.options import LARGEST, Options
 
 Late: TypeAlias = Literal["count", "discard"]
@@ -163,8 +164,10 @@ class FedAvgOptions(Options):
         default="own",
         description="own: a client keeps its user's row; averaged: all rows travel and are averaged (published code)",
     )
-    merge: Literal["samples", "mean"] = Field(
-        default="samples", description="weight of a client in the average: its number of positives, or 1"
+    merge: Rule = Field(
+        default="samples",
+        description="what is made of answers: samples or mean (weight of a client: its positives, or 1), or another "
+        "aggregator, such as median, or {name: krum, byzantine: 2}",
     )
     ask: Literal["all", "online"] = Field(
         default="all", description="whom a round may ask: all clients, or only those online when it begins"

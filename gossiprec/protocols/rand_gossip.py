@@ -10,11 +10,11 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Sequence
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import Annotated, Any, TypeAlias
 
-import numpy as np
-from pydantic import Discriminator, Field, Tag, model_validator
+from pydantic import Discriminator, Field, Tag, field_validator, model_validator
 
+from gossiprec.aggregators.rule import Rule, make_rule, name_of
 from gossiprec.arrays import F64, I64
 from gossiprec.compute.plan.tape import Behaviour, Op
 from gossiprec.options import LARGEST
@@ -50,10 +50,21 @@ class RandGossipOptions(GossipOptions):
     """Options of Rand-Gossip."""
 
     fanout: int = Field(default=3, ge=1, le=LARGEST, description="peers of the view that a wake pushes to")
-    merge: Literal["samples", "mean"] = Field(
-        default="samples", description="weight of a model in a merge: its number of positives, or 1"
+    merge: Rule = Field(
+        default="samples",
+        description="weight of a model in a merge: samples (its positives), mean (1), or another streaming rule",
     )
     view: View = ViewOptions()
+
+    @field_validator("merge")
+    @classmethod
+    def _streams(cls, merge: Any) -> Any:
+        if not make_rule(merge).streaming:
+            raise ValueError(
+                f"found {name_of(merge)!r}, which wants an inbox, but gossip blends models one by one as they arrive; "
+                "use the policy robust-merge with this rule"
+            )
+        return merge
 
     @model_validator(mode="after")
     def _fanout_fits(self) -> RandGossipOptions:
@@ -101,8 +112,8 @@ class RandGossip(Gossip):
         return size if self.options.fanout == size else None
 
     def merge_weights(self, n_positives: I64) -> F64:
-        """Return the number of positives, or ones."""
-        return (n_positives if self.options.merge == "samples" else np.ones_like(n_positives)).astype(float)
+        """Return what the rule says."""
+        return make_rule(self.options.merge).weights(n_positives)
 
     def on_wake(self, node: int, now: float) -> Sequence[int]:
         """Return the peers of this wake."""

@@ -201,9 +201,16 @@ def test_rows_grow_in_the_middle_of_a_segment(law, latency, wakes):
     np.testing.assert_array_equal(plans.rows[made.current], naive.values)
 
 
+@pytest.mark.parametrize(
+    "special", [{}, {"inboxes": [1, 12], "rewriting": [0, 1, 4]}], ids=["plain", "special"]
+)
 @pytest.mark.parametrize("latency", [0.0, 0.4])
 @pytest.mark.parametrize("name", ["rand-gossip", "fedavg"])
-def test_the_compiled_loop_makes_the_same_plans(name, latency):
+def test_the_compiled_loop_makes_the_same_plans(name, latency, special):
+    if name == "rand-gossip":
+        special = {key: [node for node in nodes if node < 12] for key, nodes in special.items()}
+    elif special:
+        special = {**special, "inboxes": [12]}
     options = {"wakes": 20} if name == "rand-gossip" else {"rounds": 10, "participation": 0.6}
     segments, inline = record(protocol(name, 12, **options), latency=latency, loss=0.1, every=3)
     found = []
@@ -214,6 +221,7 @@ def test_the_compiled_loop_makes_the_same_plans(name, latency):
             spare_rows=2,
             pools=[{0, 1, 2}, {3}],
             expected_messages=expected_messages,
+            **special,
         )
         found.append([flat(made.plan(segment)) for segment in segments])
 

@@ -1,11 +1,8 @@
 """Communities put into the data of runs with hidden user rows, and the two proxies: all find them by far."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
-from gossiprec.compute.train.node_settings import NodeSettings
 from gossiprec.emulation import simulate
 from gossiprec.errors import ScenarioError
 from tests.emulation.tiny_runs import carried_out, tiny
@@ -30,20 +27,14 @@ def planted(tmp_path_factory):
     return {**dataset, "split": {"name": "leave_last_k", "test": 1, "validation": 0}}
 
 
-def hide_rows(patch, nodes):
-    """Let some users keep their rows, as a policy will."""
-    whole = NodeSettings.none
-
-    def none(n_nodes):
-        hides = np.zeros(n_nodes, np.bool_)
-        hides[[node for node in nodes if node < n_nodes]] = True
-        return replace(whole(n_nodes), hides_user=hides)
-
-    patch.setattr(NodeSettings, "none", none)
+def keeping_rows(nodes):
+    """Return a policy with which some users keep their rows, and nothing else is changed."""
+    return [{"name": "share-less", "tau": 0.0, "nodes": list(nodes)}]
 
 
-def scenario(planted, protocol, observers, **executor):
+def scenario(planted, protocol, observers, hidden=(), **executor):
     return tiny(
+        policies=keeping_rows(hidden) if hidden else [],
         dataset=planted,
         executor={"name": "fused", **executor},
         training={"batch_size": 16, "learning_rate": 0.05, "local_epochs": 2},
@@ -58,8 +49,7 @@ def best(run):
     return {(row["observer"], row["relevance"]): row["max_aac"] for row in run.summary["attacks"]}
 
 
-def test_a_coalition_finds_communities_where_a_third_hide_their_rows(planted, monkeypatch, tmp_path):
-    hide_rows(monkeypatch, range(0, N, 3))
+def test_a_coalition_finds_communities_where_a_third_hide_their_rows(planted, tmp_path):
     observer = {
         "name": "cda",
         "who": "coalition",
@@ -67,14 +57,15 @@ def test_a_coalition_finds_communities_where_a_third_hide_their_rows(planted, mo
         "community_size": K,
         "reference_items": 9,
     }
-    run = simulate(scenario(planted, GOSSIP, [{**observer, "momentum": 0.5}]), out=tmp_path / "run")
+    run = simulate(
+        scenario(planted, GOSSIP, [{**observer, "momentum": 0.5}], range(0, N, 3)), out=tmp_path / "run"
+    )
     assert best(run)["coalition-25%", "standardized"] > 0.5  # guessing: 6 of 28, 0.22
 
 
-def test_the_coordinator_finds_communities_among_hidden_rows(planted, monkeypatch, tmp_path):
-    hide_rows(monkeypatch, range(N))
+def test_the_coordinator_finds_communities_among_hidden_rows(planted, tmp_path):
     observer = {"name": "cda", "who": "coordinator", "community_size": K, "reference_items": "all"}
-    run = simulate(scenario(planted, FEDAVG, [{**observer, "momentum": 0.5}]), out=tmp_path / "run")
+    run = simulate(scenario(planted, FEDAVG, [{**observer, "momentum": 0.5}], range(N)), out=tmp_path / "run")
     assert best(run)["coordinator", "standardized"] > 0.6
 
 
@@ -116,8 +107,7 @@ def test_attribute_inference_ranks_everyone_but_the_adversary(planted):
     assert not met[1, 5]
 
 
-def test_results_do_not_depend_on_threads_or_wave_size(planted, monkeypatch, tmp_path):
-    hide_rows(monkeypatch, range(0, N, 2))
+def test_results_do_not_depend_on_threads_or_wave_size(planted, tmp_path):
     observed = {"community_size": K, "momentum": [0.9, 0]}
     cda, mia = {"name": "cda", **observed}, {"name": "entropy-mia", **observed}
     watchers = {
@@ -139,7 +129,7 @@ def test_results_do_not_depend_on_threads_or_wave_size(planted, monkeypatch, tmp
         for threads, wave_size in ((1, "unlimited"), (2, 1), (3, "unlimited")):
             executor = {"threads": threads, "wave_size": wave_size}
             path = tmp_path / f"{name}-{threads}"
-            simulate(scenario(planted, protocol, watchers[name], **executor), out=path)
+            simulate(scenario(planted, protocol, watchers[name], range(0, N, 2), **executor), out=path)
             contents.add(b"".join((path / table).read_bytes() for table in ("metrics.csv", "attacks.csv")))
         assert len(contents) == 1
 

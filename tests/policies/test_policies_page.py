@@ -6,35 +6,57 @@ import re
 from pathlib import Path
 
 import numpy as np
+import pytest
 import yaml
 
-from gossiprec.compute.train.local_update import TrainingSettings
-from gossiprec.compute.train.node_settings import NO_LIMIT, NodeSettings
+from gossiprec import simulate
+from gossiprec.models import MODELS
 from gossiprec.policies import POLICIES
 from gossiprec.scenario import load_scenario
+from tests.emulation.tiny_runs import tiny
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "policies.md").read_text()
 
 
-def block(language):
-    return re.search(rf"```{language}\n(.*?)```", PAGE, re.DOTALL)[1]
+def blocks(language):
+    return re.findall(rf"```{language}\n(.*?)```", PAGE, re.DOTALL)
 
 
-def test_the_scenario_loads():
-    assert [p.name for p in load_scenario(yaml.safe_load(block("yaml"))).policies] == ["share-less", "dp-sgd"]
-
-
-def test_the_policy_of_the_page_lowers_the_limit_of_its_nodes():
-    names = {}
+@pytest.fixture
+def examples():
+    """Register the policies of the page."""
+    POLICIES._all()
     before = dict(POLICIES._members)
     try:
-        exec(block("python").replace("from __future__ import annotations\n", ""), names)
+        for code in blocks("python"):
+            exec(code.replace("from __future__ import annotations\n", ""), {})
+        yield
     finally:
         POLICIES._members.clear()
         POLICIES._members.update(before)
-    node_settings = NodeSettings.none(3)
 
-    policy = names["EarlyStop"](names["EarlyStopOptions"](updates=2), np.array([1]))
-    policy.configure(node_settings, training=TrainingSettings(), updates=np.array([5, 5, 5]))
 
-    assert node_settings.most_updates.tolist() == [NO_LIMIT, 2, NO_LIMIT]
+def test_the_scenario_loads():
+    loaded = load_scenario(yaml.safe_load(blocks("yaml")[0]))
+    assert [p.name for p in loaded.policies] == ["share-less", "dp-sgd"]
+
+
+@pytest.mark.usefixtures("examples")
+def test_messages_of_the_first_example_are_logged_with_the_size_of_what_they_carry(tmp_path):
+    run = simulate(tiny(policies=[{"name": "signed", "nodes": [2, 5]}]), out=tmp_path / "run")
+
+    messages = run.events("message")
+    whole = MODELS["gmf"](MODELS["gmf"].Options(dim=8)).layout(40).message_bytes
+    signed = np.isin(messages["sender"], [2, 5])
+    assert set(messages["size_bytes"][signed]) == {whole - 4 * 8 + 64}
+    assert set(messages["size_bytes"][~signed]) == {whole}
+
+
+@pytest.mark.usefixtures("examples")
+def test_nodes_of_the_second_example_stop_early(tmp_path):
+    policies = [{"name": "early-stop", "nodes": [1], "updates": 2}]
+    run = simulate(tiny(policies=policies), out=tmp_path / "run")
+
+    updates = np.bincount(run.events("update")["node"], minlength=12)
+    assert updates[1] == 2
+    assert np.delete(updates, 1).max() > 2

@@ -5,10 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from gossiprec.compute.messages import Outgoing, Transform
 from gossiprec.compute.train.local_update import TrainingSettings
 from gossiprec.compute.train.node_settings import NO_LIMIT, NodeSettings
+from gossiprec.emulation import prepare
 from gossiprec.errors import ScenarioError
 from gossiprec.models import MODELS
+from gossiprec.models.base import Role
 from gossiprec.models.base.blocks import Layout
 from gossiprec.policies import POLICIES
 from gossiprec.policies.accounting import epsilon_of, most_epochs
@@ -16,6 +19,7 @@ from gossiprec.scenario import load_scenario
 from tests.emulation.tiny_runs import tiny
 
 N = 6
+GMF = MODELS["gmf"](MODELS["gmf"].Options())
 UPDATES = np.array([10, 20, 0, 40, 50, 60])
 
 
@@ -31,10 +35,21 @@ def treated(*policies, local_epochs=2):
     return node_settings
 
 
+def sent(*policies, layout=GMF.layout(5)):  # noqa: B008 (a layout is a frozen fact)
+    outgoing = Outgoing(layout, N)
+    for one in policies:
+        outgoing.add("share-less", one.transform(), one.nodes)
+    return outgoing
+
+
 def test_share_less_withholds_the_user_row_and_penalises_drift_on_its_nodes_only():
     node_settings = treated(policy("share-less", tau=0.5))
 
-    assert node_settings.hides_user.tolist() == [False, True, False, True, True, False]
+    outgoing = sent(policy("share-less", tau=0.5))
+    assert outgoing.hides(Role.USER).tolist() == [False, True, False, True, True, False]
+    assert not outgoing.hides(Role.ITEM).any()
+    whole = GMF.layout(5).message_bytes
+    assert (whole - outgoing.message_bytes).tolist() == [0, 32, 0, 32, 32, 0]
     assert node_settings.drift_penalty.tolist() == [0, 0.5, 0, 0.5, 0.5, 0]
     assert not node_settings.clip_norm.any()
 
@@ -82,14 +97,14 @@ def test_steps_give_all_nodes_the_same_noise_and_the_same_end():
 
     assert node_settings.most_updates[[1, 3, 4]].tolist() == [30, 30, 30]
     assert len(set(node_settings.noise_multiplier[[1, 3, 4]].tolist())) == 1
-    assert one.spent(np.minimum(UPDATES, 30)).epsilon[1] == pytest.approx(10, rel=1e-5)
+    assert one.spent(np.minimum(UPDATES, 30), UPDATES).epsilon[1] == pytest.approx(10, rel=1e-5)
 
 
 def test_spent_privacy_grows_with_the_updates_of_each_node():
     one = policy("dp-sgd", epsilon=10)
     node_settings = treated(one)
 
-    half, whole = one.spent(UPDATES // 2), one.spent(UPDATES)
+    half, whole = one.spent(UPDATES // 2, UPDATES), one.spent(UPDATES, UPDATES)
 
     assert whole.nodes.tolist() == [1, 3, 4]
     assert whole.epsilon == pytest.approx([10, 10, 10], rel=1e-5)
@@ -102,15 +117,15 @@ def test_spent_privacy_grows_with_the_updates_of_each_node():
 def test_both_policies_can_be_used_together():
     node_settings = treated(policy("share-less", nodes=[0, 1]), policy("dp-sgd", nodes=[1, 2], epsilon=10))
 
-    assert node_settings.hides_user.tolist() == [True, True, False, False, False, False]
     assert node_settings.kinds.tolist() == [1, 2, 2, 0, 0, 0]
 
 
 @pytest.mark.parametrize("name", ["share-less", "dp-sgd"])
 def test_a_node_uses_a_policy_once(name):
-    options = {"epsilon": 10} if name == "dp-sgd" else {}
+    entry = {"name": name, **({"epsilon": 10} if name == "dp-sgd" else {})}
+    policies = [{**entry, "nodes": [1, 3, 4]}, {**entry, "nodes": [3, 4, 5]}]
     with pytest.raises(ScenarioError, match=f"2 nodes, such as node 3, would use {name} twice"):
-        treated(policy(name, **options), policy(name, nodes=[3, 4, 5], **options))
+        prepare(load_scenario(tiny(policies=policies)))
 
 
 @pytest.mark.parametrize(
@@ -154,15 +169,23 @@ def test_bad_options_are_named(entry, message):
     assert message in str(caught.value)
 
 
-def test_share_less_refuses_a_model_without_user_rows_and_nodes_with_all_rows():
-    model = MODELS["gmf"](MODELS["gmf"].Options())
+def test_a_row_cannot_be_withheld_that_nobody_has_or_that_everybody_holds():
     one = policy("share-less")
 
-    one.check(model, model.layout(5))
-    with pytest.raises(ScenarioError, match=r"under protocol\.user_table 'averaged' every node"):
-        one.check(model, model.layout(5, 6))
-    with pytest.raises(ScenarioError, match="GMF has none"):
-        one.check(model, Layout(user_width=0, item_width=2, n_shared=1, n_items=3))
+    with pytest.raises(
+        ScenarioError, match=r"share-less .* under protocol\.user_table 'averaged' every node"
+    ):
+        sent(one, layout=GMF.layout(5, 6))
+    with pytest.raises(ScenarioError, match=r"share-less .* the model has none; leave the policy out"):
+        sent(one, layout=Layout(user_width=0, item_width=2, n_shared=1, n_items=3))
+
+
+def test_what_receivers_merge_cannot_be_withheld():
+    class ItemsStay(Transform):
+        hides = frozenset({Role.ITEM})
+
+    with pytest.raises(ScenarioError, match="policies: mine hides the item blocks, but receivers merge them"):
+        Outgoing(GMF.layout(5), N).add("mine", ItemsStay(), np.arange(2))
 
 
 def test_dp_sgd_refuses_a_model_whose_loss_has_no_samples():

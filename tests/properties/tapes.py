@@ -47,9 +47,22 @@ def record(control, *, law="constant", latency=0.0, loss=0.0, every=1e9, inline=
 
 
 def planner(
-    control, *, inline, spare_rows=100, pools=(), weights=None, expected_messages=0, keeps_first=False
+    control,
+    *,
+    inline,
+    spare_rows=100,
+    pools=(),
+    weights=None,
+    expected_messages=0,
+    keeps_first=False,
+    inboxes=(),
+    rewriting=(),
 ):
     """Return a planner for a protocol; by default the nodes' weights are 1, 2, 3, ..."""
+    has_inbox = np.zeros(control.n_nodes, bool)
+    has_inbox[list(inboxes)] = True
+    rewrites = np.zeros(control.n_nodes, bool)
+    rewrites[list(rewriting)] = True
     pools_of = np.zeros((control.n_nodes, len(pools)), bool)
     for number, members in enumerate(pools):
         pools_of[list(members), number] = True
@@ -65,6 +78,8 @@ def planner(
         spare_rows=spare_rows,
         expected_messages=expected_messages,
         keeps_first=keeps_first,
+        inboxes=has_inbox,
+        rewrites=rewrites,
     )
 
 
@@ -88,6 +103,19 @@ def merged(keep, value, theirs):
     return np.array([value[0], keep * value[1] + (1 - keep) * theirs[1]])
 
 
+def reduced(value, inbox):
+    """Return the model after reducing an inbox of (model, weight): any rule that looks at all of it would do."""
+    if not inbox:
+        return value
+    worth = sorted((weight, shared) for (_, shared), weight in inbox)
+    return np.array([value[0], 0.5 * value[1] + 0.5 * max(shared for _, shared in worth) + worth[0][0] / 8])
+
+
+def encoded(node, push, value, base):
+    """Return what a rewriting node sends in place of its model."""
+    return value + np.array([node + 0.5, push / 7 + (0.0 if base is None else base[1] / 3)])
+
+
 class Naive:
     """Carries out a tape event by event, each the moment it happens.
 
@@ -101,7 +129,7 @@ class Naive:
         What the pools saw, in order.
     """
 
-    def __init__(self, control, pools=(), weights=None, inline=False):
+    def __init__(self, control, pools=(), weights=None, inline=False, inboxes=(), rewriting=()):
         self._behaviours = [control.behaviours[role] for role in control.roles]
         positives = np.arange(1, control.n_users + 1) if weights is None else np.array(weights)
         self._weights = control.merge_weights(positives)
@@ -115,6 +143,9 @@ class Naive:
         ] * control.n_nodes  # pooled since the last push, with and without the factors
         self._held = [None] * control.n_nodes
         self._pushed = [None] * control.n_nodes
+        self._inboxes = {node: [] for node in inboxes}  # received since the node's model was last read
+        self._bases = dict.fromkeys(rewriting)  # version before the last update, if after the last push
+        self._pushes = dict.fromkeys(rewriting, 0)
         self._sent = {}  # message: sender, model, push
         self._known = set()
 
@@ -133,6 +164,9 @@ class Naive:
                     for m in going:
                         self._deliver(m, segment.receiver[m - segment.first_message], ())
             elif kind == Event.RESET:
+                self._read(node)
+                if node in self._bases:
+                    self._bases[node] = None
                 self.values[node] = first_values(len(self.values))[node]
             elif kind == Event.DELIVER:
                 self._deliver(message, node, going, factor)
@@ -148,22 +182,46 @@ class Naive:
 
     def _act(self, node, ops, going, sender=None, model=None, factor=1.0):
         for op in ops:
+            if op in (Op.TRAIN, Op.PUSH, Op.MIX):
+                self._read(node)
             if op == Op.TRAIN:
+                if node in self._bases:
+                    self._bases[node] = self.values[node]
                 self.values[node] = trained(node, self.updates[node], self.values[node])
                 self.updates[node] += 1
             elif op == Op.PUSH:
                 self._mass[node], self._held[node] = (0.0, 0.0), self.values[node]
                 self._pushed[node] = going[0] if going else self._pushed[node]
+                leaving = self._leaving(node) if going else None
                 for m in going:
-                    self._sent[m] = (node, self.values[node], going[0])
+                    self._sent[m] = (node, leaving, going[0])
             elif op == Op.MIX:
                 weighted, full = self._mass[node]
                 if weighted > 0:
                     share = float(np.float32(self._behaviours[node].mixing * weighted / full))
                     self.values[node] = merged(share, self.values[node], self._held[node])
                     self.received[node].append((self._pushed[node], *self._held[node]))
+            elif node in self._inboxes:
+                self._collect(op, node, sender, model, factor)
             else:
                 self.values[node] = merged(self._keep(op, node, sender, factor), self.values[node], model)
+
+    def _leaving(self, node):
+        value = self.values[node]
+        if node in self._bases:
+            value = encoded(node, self._pushes[node], value, self._bases[node])
+            self._bases[node] = None
+            self._pushes[node] += 1
+        return value
+
+    def _collect(self, op, node, sender, model, factor):
+        if self._keep(op, node, sender, factor) < 1.0:
+            self._inboxes[node].append((model, factor * self._weights[sender]))
+
+    def _read(self, node):
+        if node in self._inboxes:
+            self.values[node] = reduced(self.values[node], self._inboxes[node])
+            self._inboxes[node] = []
 
     def _keep(self, op, node, sender, factor):
         if op == Op.APPRAISE:
@@ -188,7 +246,8 @@ class Plans:
         As in :class:`Naive`.
     """
 
-    def __init__(self, n_nodes, seed=0):
+    def __init__(self, n_nodes, seed=0, inboxes=()):
+        self._inboxes = inboxes
         self.rows = np.full((n_nodes, 2), np.nan)
         self.rows[:] = first_values(n_nodes)
         self.received = [[] for _ in range(n_nodes)]
@@ -209,9 +268,20 @@ class Plans:
 
     def _task(self, program, t):
         value, node = self.rows[program.source[t]].copy(), program.node[t]
-        for k in range(*program.merge_offsets[t : t + 2]):
+        entries = range(*program.merge_offsets[t : t + 2])
+        if node in self._inboxes:
+            inbox = [k for k in entries if program.merge_keep[k] < 0]
+            value = reduced(
+                value, [(self.rows[program.merge_row[k]], program.merge_weight[k]) for k in inbox]
+            )
+        if len(program.push) and program.push[t] >= 0:
+            base = self.rows[program.base[t]] if program.base[t] >= 0 else None
+            value = encoded(node, program.push[t], value, base)
+        for k in entries:
             theirs = self.rows[program.merge_row[k]]
             self.received[node].append((program.merge_message[k], *theirs))
+            if node in self._inboxes and program.merge_keep[k] < 0:
+                continue
             value = merged(float(program.merge_keep[k]), value, theirs)
         if program.update[t] >= 0:
             value = trained(node, program.update[t], value)

@@ -157,3 +157,70 @@ def test_nodes_that_are_reset_go_on_from_their_first_version(control, network, s
         np.testing.assert_allclose(plans.rows[made.current], naive.values, rtol=1e-6)
         np.testing.assert_array_equal(plans.rows[n : 2 * n], first_values(n))
     assert plans.received == naive.received
+
+
+steered = st.builds(
+    lambda n, seed, mixing, late: protocol(
+        "fedavg", n, seed, rounds=6, participation=0.7, round={"deadline": 1.0, "give_up": 2.0, "late": late},
+        aggregation={"name": "synchronous", "mixing": mixing, "staleness": {"law": "polynomial"}},
+    ),
+    st.integers(2, 6),
+    st.integers(0, 2**32),
+    st.sampled_from([None, 0.6]),
+    st.sampled_from(["count", "discard"]),
+)  # fmt: skip
+
+
+@settings(max_examples=150, deadline=None, derandomize=True)
+@given(
+    control=st.one_of(gossips, fedavgs, steered),
+    network=networks,
+    spare=st.sampled_from([0, 1, 100]),
+    share=st.sampled_from([0.3, 1.0]),
+    resets=st.lists(st.tuples(st.floats(0.0, 6.0), st.integers(0, 2)), max_size=4).map(sorted),
+)
+def test_inboxes_are_reduced_when_a_model_is_read_and_never_before(control, network, spare, share, resets):
+    """Against the naive interpreter, which knows neither cuts nor limits of memory; observers see all that was read."""
+    inboxes = (
+        {control.n_users} if control.has_coordinator else set(range(max(1, round(share * control.n_users))))
+    )
+    segments, inline = record(control, **network, inline=False)
+    naive, plans = Naive(control, inboxes=inboxes, rewriting=[0]), Plans(control.n_nodes, inboxes=inboxes)
+    made = planner(control, inline=inline, spare_rows=spare, keeps_first=True, inboxes=inboxes, rewriting=[0])
+    n, done = control.n_nodes, 0
+    for number, segment in enumerate(segments, 1):
+        due = [reset for reset in resets[done:] if reset[0] <= number * network["every"]]
+        done += len(due)
+        segment = with_resets(
+            segment, np.array([time for time, _ in due]), np.array([node for _, node in due], np.int32)
+        )
+        naive.play(segment)
+        plan = made.plan(segment)
+        if number == 1:
+            plans.rows = np.concatenate([plans.rows, first_values(n)])
+        plans.run(plan, max(made.capacity, len(plans.rows)))
+        np.testing.assert_allclose(plans.rows[made.current], naive.values, rtol=1e-6)
+    for node, (seen, all_of_it) in enumerate(zip(plans.received, naive.received, strict=True)):
+        assert seen == all_of_it[: len(seen)]
+        assert node in inboxes or len(seen) == len(all_of_it)
+
+
+@settings(max_examples=150, deadline=None, derandomize=True)
+@given(
+    run=runs(), spare=st.sampled_from([0, 1, 100]), share=st.sampled_from([0.3, 1.0]), order=st.integers(0, 9)
+)
+def test_what_rewriting_nodes_push_is_a_row_of_its_own(run, spare, share, order):
+    """Against the naive interpreter: what others receive is encoded; the node's own model is not."""
+    control, segments, inline, pools = run
+    rewriting = range(max(1, round(share * control.n_users)))
+    plans, naive = Plans(control.n_nodes, order), Naive(control, pools, inline=inline, rewriting=rewriting)
+    made = planner(control, inline=inline, spare_rows=spare, pools=pools, rewriting=rewriting)
+    for segment in segments:
+        plan = made.plan(segment)
+        plans.run(plan, made.capacity)
+        naive.play(segment)
+
+        np.testing.assert_array_equal(plans.rows[made.current], naive.values)
+        assert made.pushes[list(rewriting)].tolist() == list(naive._pushes.values())
+    assert plans.received == naive.received
+    assert per_pair(plans.seen) == per_pair(naive.seen)

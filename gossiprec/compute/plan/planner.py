@@ -77,6 +77,11 @@ class Planner:
         Decides whether the loop is worth compiling.
     keeps_first : bool
         Rows n_nodes .. 2 n_nodes - 1 hold every node's first version for good, to be reset to.
+    inboxes : ndarray of bool, shape (n_nodes,), optional
+        Nodes whose aggregator gets what they have received all at once, when their model is next read: at a wake or
+        push, never earlier, so that cutting the tape elsewhere changes nothing.
+    rewrites : ndarray of bool, shape (n_nodes,), optional
+        Nodes whose messages carry a row of their own, rewritten at each push.
     """
 
     def __init__(
@@ -92,6 +97,8 @@ class Planner:
         spare_rows: int,
         expected_messages: int,
         keeps_first: bool = False,
+        inboxes: Bools | None = None,
+        rewrites: Bools | None = None,
     ) -> None:
         n_nodes = len(roles)
         self._cost = cost
@@ -102,17 +109,23 @@ class Planner:
         self._behaviours = _behaviour_table(behaviours)
         self._mixing = np.array([b.mixing if Op.MIX in b.on_wake else 0.0 for b in behaviours])
         self._loop = _loop(expected_messages)
-        self._nodes = np.full((n_nodes, 8), tables.NONE, np.int32)
+        self._nodes = np.full((n_nodes, 12), tables.NONE, np.int32)
         self._nodes[:, tables.CURRENT] = np.arange(n_nodes)
         self._nodes[:, tables.UPDATES] = 0
         self._nodes[:, tables.ROLE] = roles
         self._nodes[:, tables.LIMIT] = most_updates
+        self._nodes[:, tables.INBOX] = 0 if inboxes is None else inboxes
+        self._has_inboxes = inboxes is not None and bool(inboxes.any())
+        self._nodes[:, tables.REWRITES] = 0 if rewrites is None else rewrites
+        self._nodes[:, tables.PUSHES] = 0
+        self._rewrites = rewrites is not None and bool(rewrites.any())
         self._rows = np.zeros((0, 3), np.int32)
         self._free = np.zeros(0, np.int32)
         self._messages = np.zeros((0, 4), np.int32)
         self._keeps = np.zeros(0, np.float32)
+        self._factors = np.zeros(0)
         self._mass = np.zeros((n_nodes, 2))
-        self._counters = np.zeros(9, np.int64)
+        self._counters = np.zeros(11, np.int64)
         self._pool_waves = np.zeros((pools_of.shape[1], n_nodes), np.int32)
         self._pools_seen = np.zeros((0, pools_of.shape[1]), np.bool_)
         self._grow_rows(self._soft_limit + 4 * n_nodes + 64)
@@ -142,6 +155,11 @@ class Planner:
         """Local updates of every node so far, shape (n_nodes,)."""
         return self._nodes[:, tables.UPDATES].astype(np.int64)
 
+    @property
+    def pushes(self) -> I64:
+        """Rewritten pushes of every node so far, shape (n_nodes,); 0 where nothing is rewritten."""
+        return self._nodes[:, tables.PUSHES].astype(np.int64)
+
     def state(self) -> dict[str, Any]:
         """Return all that links the next stretch of tape to those before, for a checkpoint: references, no copies."""
         return {name: getattr(self, f"_{name}") for name in _STATE}
@@ -163,14 +181,16 @@ class Planner:
     def plan(self, segment: Segment) -> Plan:
         """Plan a stretch of tape; afterwards every node's row is its current model.
 
-        Queued merges are carried out at the end, so a plan may be followed by an evaluation.
+        Queued merges are carried out at the end, so a plan may be followed by an evaluation; inboxes go on waiting.
         """
         n_messages = segment.first_message + len(segment.receiver)
         self._messages = _grown(self._messages, n_messages)
         self._keeps = _grown(self._keeps, n_messages)
         self._pools_seen = _grown(self._pools_seen, n_messages)
+        if self._has_inboxes:
+            self._note_factors(segment, n_messages)
         counters = self._counters
-        counters[[tables.TASKS, tables.MERGES, tables.SIGHTINGS]] = 0
+        counters[[tables.TASKS, tables.MERGES, tables.SIGHTINGS, tables.ENCODES]] = 0
         counters[tables.BASE_WAVE] = counters[tables.LAST_WAVE]
         output = self._output_tables(segment)
         event, sent = 0, segment.first_message
@@ -189,8 +209,10 @@ class Planner:
         """Return empty task, end, merge, weight and sighting tables, long enough for any outcome."""
         delivered = segment.receiver if self._inline else segment.node[segment.kind == Event.DELIVER]
         n_mixes = len(segment.kind) if self._mixing.any() else 0
-        n_merges = int(self._counters[tables.QUEUED]) + len(delivered) + n_mixes
-        n_tasks = 2 * len(segment.kind) + len(segment.receiver) + n_merges
+        waiting = int(self._counters[[tables.QUEUED, tables.COLLECTED]].sum())
+        n_merges = waiting + len(delivered) + n_mixes
+        n_encodes = (len(segment.kind) + len(segment.receiver)) if self._rewrites else 0
+        n_tasks = 2 * len(segment.kind) + len(segment.receiver) + n_merges + 2 * n_encodes
         n_sightings = int(self._pools_of.sum(axis=1)[delivered].sum())
         return (
             np.empty((n_tasks, 5), np.int32),
@@ -198,9 +220,10 @@ class Planner:
             np.empty((n_merges, 2), np.int32),
             np.empty(n_merges, np.float32),
             np.empty((n_sightings, 5), np.int32),
+            np.empty((n_encodes, 3), np.int32),
         )
 
-    def _in_waves(self, tasks: I32, ends: I64, merges: I32, keep: F32, sightings: I32) -> Plan:
+    def _in_waves(self, tasks: I32, ends: I64, merges: I32, keep: F32, sightings: I32, encodes: I32) -> Plan:
         """Cut the tables to what was filled and sort by wave."""
         n_tasks, n_merges, n_sightings = self._counters[:3]
         tasks, merges, sightings = tasks[:n_tasks], merges[:n_merges], sightings[:n_sightings]
@@ -214,6 +237,8 @@ class Planner:
             merge_row=merges[:, 0].copy(),
             merge_keep=keep[:n_merges].copy(),
             merge_message=merges[:, 1].copy(),
+            merge_weight=self._weights_of(merges[:, 1]) if self._has_inboxes else np.zeros(0),
+            **self._pushes_of(int(n_tasks), encodes[: self._counters[tables.ENCODES]]),
         )
         cost = np.where(program.update >= 0, self._cost[program.node], 0.0) + np.diff(offsets)
         wave = tasks[:, tables.WAVE]
@@ -235,6 +260,24 @@ class Planner:
             sighting_offsets=np.searchsorted(seen_wave[seen], edges).astype(np.int64),
         )
 
+    def _note_factors(self, segment: Segment, n_messages: int) -> None:
+        """Remember by what the weights of deliveries are multiplied: their merges may be far away."""
+        self._factors = _grown(self._factors, n_messages)
+        self._factors[segment.first_message : n_messages] = 1.0
+        if len(segment.factor):
+            arrived = segment.kind == Event.DELIVER
+            self._factors[segment.message[arrived]] = segment.factor[arrived]
+
+    def _weights_of(self, messages: I32) -> F64:
+        weights: F64 = self._weights[self._messages[messages, tables.SENDER]] * self._factors[messages]
+        return weights
+
+    def _pushes_of(self, n_tasks: int, encodes: I32) -> dict[str, I32]:
+        """Return the columns of a program that say which tasks rewrite; none if no node does."""
+        columns = np.full((2, n_tasks if self._rewrites else 0), tables.NONE, np.int32)
+        columns[:, encodes[:, tables.ENCODER]] = encodes[:, [tables.PUSH_NUMBER, tables.FROM]].T
+        return {"push": columns[0], "base": columns[1]}
+
     def _grow_rows(self, capacity: int) -> None:
         """Make room for `capacity` rows; the ring of free rows is laid out anew from its head."""
         head, count = self._counters[[tables.FREE_HEAD, tables.FREE_COUNT]]
@@ -244,7 +287,9 @@ class Planner:
         self._counters[tables.FREE_HEAD] = 0
 
 
-_STATE = ("nodes", "rows", "free", "messages", "keeps", "mass", "counters", "pool_waves", "pools_seen")
+_STATE = (
+    "nodes", "rows", "free", "messages", "keeps", "factors", "mass", "counters", "pool_waves", "pools_seen",
+)  # fmt: skip
 """The tables that change in the course of a run; the others follow from the scenario."""
 
 

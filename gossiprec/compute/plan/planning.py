@@ -13,15 +13,20 @@ from numba.extending import register_jitable
 
 from gossiprec.compute.plan.tables import (
     APPRAISED,
+    BASE,
     BASE_WAVE,
     CARRIED,
     CURRENT,
+    ENCODER,
+    ENCODES,
     FREE_COUNT,
     FREE_HEAD,
     FRESH,
+    FROM,
     FULL,
     HEAD,
     HELD,
+    INBOX,
     LAST_WAVE,
     LIMIT,
     MERGES,
@@ -31,9 +36,12 @@ from gossiprec.compute.plan.tables import (
     NONE,
     POOL_ID,
     PUSH,
+    PUSH_NUMBER,
     PUSHED,
+    PUSHES,
     QUEUED,
     READ,
+    REWRITES,
     ROLE,
     SEEN_MESSAGE,
     SEEN_ROW,
@@ -98,7 +106,7 @@ def emit_task(
         counters[MERGES] += 1
         wave = max(wave, rows[row, WRITTEN] + 1)
         message = messages[message, NEXT]
-    counters[QUEUED] -= counters[MERGES] - first
+    counters[QUEUED + nodes[node, INBOX]] -= counters[MERGES] - first
     nodes[node, HEAD] = nodes[node, TAIL] = NONE
     if mixed != UNMIXED:
         held, merge = nodes[node, HELD], counters[MERGES]
@@ -129,10 +137,56 @@ def emit_task(
 
 
 @register_jitable
+def keep_base(node, nodes, rows, messages, keeps, free, counters, tasks, ends, merges, merge_keep):
+    """Keep the version that the node is about to train: what it pushes may be encoded relative to it."""
+    if nodes[node, HEAD] != NONE:
+        emit_task(
+            node, NONE, UNMIXED, nodes, rows, messages, keeps, free, counters, tasks, ends, merges, merge_keep
+        )
+    drop_base(node, nodes, rows, free, counters)
+    nodes[node, BASE] = nodes[node, CURRENT]
+    rows[nodes[node, BASE], NEEDED] += 1
+
+
+@register_jitable
+def drop_base(node, nodes, rows, free, counters):
+    """Keep the node's base no longer."""
+    if nodes[node, BASE] != NONE:
+        release(nodes[node, BASE], rows, free, counters)
+        nodes[node, BASE] = NONE
+
+
+@register_jitable
+def encode(node, nodes, rows, free, counters, tasks, ends, encodes):
+    """Append the task that rewrites what the node pushes into a row of its own; return that row."""
+    source, base = nodes[node, CURRENT], nodes[node, BASE]
+    target = take_row(rows, free, counters)
+    wave = max(counters[BASE_WAVE], rows[source, WRITTEN], rows[target, WRITTEN], rows[target, READ]) + 1
+    if base != NONE:
+        wave = max(wave, rows[base, WRITTEN] + 1)
+        rows[base, READ] = max(rows[base, READ], wave)
+    rows[source, READ] = max(rows[source, READ], wave)
+    rows[target, WRITTEN] = wave
+    task, k = counters[TASKS], counters[ENCODES]
+    tasks[task, NODE], tasks[task, SOURCE], tasks[task, TARGET] = node, source, target
+    tasks[task, UPDATE], tasks[task, WAVE] = NONE, wave
+    ends[task] = counters[MERGES]
+    encodes[k, ENCODER], encodes[k, PUSH_NUMBER], encodes[k, FROM] = task, nodes[node, PUSHES], base
+    counters[TASKS] += 1
+    counters[ENCODES] += 1
+    counters[LAST_WAVE] = max(counters[LAST_WAVE], wave)
+    nodes[node, PUSHES] += 1
+    drop_base(node, nodes, rows, free, counters)
+    return target
+
+
+@register_jitable
 def train(node, nodes, rows, messages, keeps, free, counters, tasks, ends, merges, merge_keep):
     """Append the node's next local update; one that has spent its budget only merges."""
     update, out = nodes[node, UPDATES], (tasks, ends, merges, merge_keep)
     if update < nodes[node, LIMIT]:
+        if nodes[node, REWRITES]:
+            keep_base(node, nodes, rows, messages, keeps, free, counters, *out)
         emit_task(node, update, UNMIXED, nodes, rows, messages, keeps, free, counters, *out)
         nodes[node, UPDATES] += 1
 
@@ -159,6 +213,7 @@ def reset(node, nodes, rows, messages, keeps, free, counters, tasks, ends, merge
         emit_task(
             node, NONE, UNMIXED, nodes, rows, messages, keeps, free, counters, tasks, ends, merges, merge_keep
         )
+    drop_base(node, nodes, rows, free, counters)
     before, first = nodes[node, CURRENT], len(nodes) + node
     if before != first:
         rows[first, WRITTEN] = max(rows[first, WRITTEN], rows[before, WRITTEN])
@@ -182,7 +237,9 @@ def receive(message, node, op, factor, nodes, messages, keeps, weights, mass, co
         if op == 5 and theirs > 0.0:
             mass[node, WEIGHTED] += theirs
             mass[node, FULL] += full
-    counters[QUEUED] += 1
+        if nodes[node, INBOX] and theirs > 0.0:
+            keeps[message] = APPRAISED
+    counters[QUEUED + nodes[node, INBOX]] += 1
     messages[message, NEXT] = NONE
     if nodes[node, HEAD] == NONE:
         nodes[node, HEAD] = message
@@ -214,9 +271,9 @@ def sight(message, node, rows, messages, pools_of, pool_waves, pools_seen, count
 
 @register_jitable
 def settle_all(nodes, rows, messages, keeps, free, counters, tasks, ends, merges, merge_keep):
-    """Append a task for every node with queued versions."""
+    """Append a task for every node with queued versions; inboxes wait until their node's model is read."""
     for i in range(len(nodes)):
-        if nodes[i, HEAD] != NONE:
+        if nodes[i, HEAD] != NONE and not nodes[i, INBOX]:
             emit_task(
                 i,
                 NONE,
@@ -237,7 +294,7 @@ def settle_all(nodes, rows, messages, keeps, free, counters, tasks, ends, merges
 def plan_events(
     start, kind, node, message, count, factor, receiver, first_message, sent, inline, settle, soft_limit, behaviours,
     mixing, nodes, rows, messages, keeps, weights, mass, free, counters, pools_of, pool_waves, pools_seen,
-    tasks, ends, merges, merge_keep, sightings,
+    tasks, ends, merges, merge_keep, sightings, encodes,
 ):  # fmt: skip
     """Turn events from number `start` on into tasks and sightings; update the state tables.
 
@@ -273,6 +330,8 @@ def plan_events(
                 row, push = nodes[i, CURRENT], sent
                 if mixing[nodes[i, ROLE]] > 0.0:
                     hold(i, row, sent, count[e], nodes, rows, free, counters)
+                if nodes[i, REWRITES] and count[e] > 0:
+                    row = encode(i, nodes, rows, free, counters, tasks, ends, encodes)
                 rows[row, NEEDED] += count[e]
                 for m in range(sent, sent + count[e]):
                     messages[m, SENDER], messages[m, CARRIED], messages[m, PUSH] = i, row, push

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from gossiprec.arrays import F32, I32, I64, Bools
+from gossiprec.arrays import F32, F64, I32, I64, Bools
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,16 @@ class Program:
         Arena row of the delivered version, and the message that brought it.
     merge_keep : ndarray of float32, shape (n_merges,)
         Weight that the receiver's value keeps: ``new = keep * own + (1 - keep) * received``; 0 adopts the received one;
-        negative: the executor finds it by performance (:mod:`gossiprec.compute.train.performance_merge`).
+        negative: the executor finds it by performance (:mod:`gossiprec.compute.train.performance_merge`), or the node's
+        aggregator reduces it with all others of the task (:mod:`gossiprec.compute.reducing`).
+    merge_weight : ndarray of float64, shape (n_merges,) or (0,)
+        What the delivered version counts, if some nodes have inboxes.
+    push : ndarray of int32, shape (n_tasks,) or (0,)
+        Number of the node's push for which the task rewrites its version, from `source` to `target`; -1 for other
+        tasks; without elements if no node rewrites what it pushes.
+    base : ndarray of int32, shape (n_tasks,) or (0,)
+        Of such a task: the row of the version before the node's last local update, if it has trained since its push
+        before; else -1.
     found : ndarray of float32, shape (n_merges,)
         Filled by the executor: what an appraised version was worth to its receiver; NaN for other merges.
     refused : ndarray of bool, shape (n_tasks,)
@@ -44,6 +53,9 @@ class Program:
     merge_row: I32
     merge_keep: F32
     merge_message: I32
+    merge_weight: F64 = field(default_factory=lambda: np.zeros(0))
+    push: I32 = field(default_factory=lambda: np.zeros(0, np.int32))
+    base: I32 = field(default_factory=lambda: np.zeros(0, np.int32))
     found: F32 = field(init=False)
     refused: Bools = field(init=False)
 

@@ -6,7 +6,7 @@ import numpy as np
 
 from gossiprec.arrays import I64, U32
 from gossiprec.compute.plan.program import Program
-from gossiprec.numerics.rounding import MERGED, TRAINED
+from gossiprec.numerics.rounding import ENCODED, MERGED, TRAINED
 from gossiprec.rng import philox_words
 
 
@@ -22,3 +22,8 @@ def merge_keys(program: Program, tasks: I64, seed: int) -> U32:
 def update_keys(program: Program, tasks: I64, seed: int) -> U32:
     """Return the key for rounding what each task trained: of its node and the number of its local update."""
     return philox_words(seed, 0, program.update[tasks], program.node[tasks], TRAINED)[:, 0]
+
+
+def push_keys(program: Program, tasks: I64, seed: int) -> U32:
+    """Return the key for rounding what leaves: of its node and the number of its push."""
+    return philox_words(seed, 0, program.push[tasks], program.node[tasks], ENCODED)[:, 0]

@@ -1,4 +1,4 @@
-"""What defences do to each node's training and messages, as plain numbers per node."""
+"""What defences do to each node's training, as plain numbers per node."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from enum import IntEnum
 
 import numpy as np
 
-from gossiprec.arrays import F32, I8, I64, Bools
+from gossiprec.arrays import F32, I8, I64
 
 NO_LIMIT = 2**31 - 1
 """More local updates than any run has."""
@@ -37,8 +37,6 @@ class NodeSettings:
 
     Attributes
     ----------
-    hides_user : ndarray of bool, shape (n_nodes,)
-        The node's messages carry no user row.
     drift_penalty : ndarray of float32, shape (n_nodes,)
         tau: adds ``tau * sum_j ||v_j - v_j(start)||^2`` over the items j of a batch to its loss, where the start is
         the item table that the local update began with; 0: none. Under DP-SGD over all items, after the noise.
@@ -50,7 +48,6 @@ class NodeSettings:
         Local updates after which the node trains no more.
     """
 
-    hides_user: Bools
     drift_penalty: F32
     clip_norm: F32
     noise_multiplier: F32
@@ -60,7 +57,6 @@ class NodeSettings:
     def none(cls, n_nodes: int) -> NodeSettings:
         """Return the treatment of nodes without policies."""
         return cls(
-            hides_user=np.zeros(n_nodes, np.bool_),
             drift_penalty=np.zeros(n_nodes, np.float32),
             clip_norm=np.zeros(n_nodes, np.float32),
             noise_multiplier=np.zeros(n_nodes, np.float32),

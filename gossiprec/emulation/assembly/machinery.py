@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 
+from gossiprec.arrays import Bools
 from gossiprec.compute.executors import EXECUTORS, Executor, Workload
 from gossiprec.compute.plan.planner import Planner
 from gossiprec.compute.store.arena import Arena
@@ -112,9 +114,13 @@ def make_planner(
     spare: int,
     *,
     keeps_first: bool = False,
+    inboxes: Iterable[int] = (),
+    rewrites: Bools | None = None,
 ) -> Planner:
     """Return the planner, which knows what each node weighs and costs."""
     n_positives = split.train.sizes
+    has_inbox = np.zeros(protocol.n_nodes, bool)
+    has_inbox[list(inboxes)] = True
     pools_of = np.zeros((protocol.n_nodes, len(pools)), bool)
     for number, members in enumerate(pools):
         pools_of[members, number] = True
@@ -136,4 +142,6 @@ def make_planner(
         spare_rows=spare,
         expected_messages=schedule.n_messages,
         keeps_first=keeps_first,
+        inboxes=has_inbox,
+        rewrites=rewrites,
     )

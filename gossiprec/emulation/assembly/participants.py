@@ -6,18 +6,22 @@ from collections.abc import Callable
 
 import numpy as np
 
-from gossiprec.arrays import F32, I64
+from gossiprec.arrays import F32, F64, I64
 from gossiprec.attacks import ATTACKS, Attack
 from gossiprec.attacks.base import World
 from gossiprec.attacks.observations import Meetings
 from gossiprec.compute.executors import Executor
+from gossiprec.compute.messages import Outgoing
+from gossiprec.compute.reducing import Receiver
 from gossiprec.compute.scorer import Scorer
 from gossiprec.compute.thread_pool import ThreadPool
 from gossiprec.compute.train.local_update import TrainingSettings
 from gossiprec.compute.train.node_settings import NodeSettings
 from gossiprec.emulation.assembly.conditions import Load
+from gossiprec.errors import ScenarioError
 from gossiprec.feeds import Feed
 from gossiprec.models import Layout, Model
+from gossiprec.models.base import Role
 from gossiprec.policies import POLICIES, Policy
 from gossiprec.protocols import Protocol
 from gossiprec.rng import generator
@@ -31,6 +35,7 @@ def make_attacks(
     executor: Executor,
     threads: ThreadPool,
     *,
+    outgoing: Outgoing,
     meetings: Meetings,
     own_models: Callable[[I64], F32],
 ) -> list[Attack]:
@@ -42,7 +47,7 @@ def make_attacks(
         coordinator=protocol.n_users if protocol.has_coordinator else None,
         seed=scenario.seed,
         threads=threads,
-        hides_user=work.node_settings.hides_user,
+        hides_user=outgoing.hides(Role.USER),
         meetings=meetings,
         data_of=work.feed.only,
         own_models=own_models,
@@ -56,14 +61,63 @@ def make_policies(
     model: Model,
     layout: Layout,
 ) -> list[Policy]:
-    """Return the scenario's policies."""
-    policies = []
+    """Return the scenario's policies.
+
+    Raises
+    ------
+    ScenarioError
+        If a node would use a policy twice, or one does not fit the model.
+    """
+    policies, used = [], {choice.name: np.zeros(protocol.n_users, np.bool_) for choice in scenario.policies}
     for choice in scenario.policies:
         nodes = _nodes(choice.nodes, protocol.n_users, scenario.seed)
+        twice = nodes[used[choice.name][nodes]]
+        if len(twice):
+            raise ScenarioError(
+                f"policies: {len(twice)} nodes, such as node {twice[0]}, would use {choice.name} twice; give the "
+                "entries nodes of their own, or keep one of them"
+            )
+        used[choice.name][nodes] = True
         policy = POLICIES[choice.name](choice.options, nodes)
         policy.check(model, layout)
+        for role in np.unique(protocol.roles[nodes]).tolist():
+            policy.check_behaviour(protocol.behaviours[role])
         policies.append(policy)
     return policies
+
+
+def make_receivers(
+    scenario: Scenario, policies: list[Policy], protocol: Protocol, weights: F64
+) -> tuple[dict[int, Receiver], int]:
+    """Return how nodes with inboxes aggregate, and how many models wait in inboxes at a time.
+
+    Parameters
+    ----------
+    weights : ndarray of float64, shape (n_nodes,)
+        What every node's models count.
+
+    Raises
+    ------
+    ScenarioError
+        If two policies want to say how a node aggregates.
+    """
+    receivers: dict[int, Receiver] = {}
+    waiting = 0
+    rules = [
+        (choice.name, policy.nodes, policy.inbox())
+        for choice, policy in zip(scenario.policies, policies, strict=True)
+    ]
+    for name, nodes, rule in [*rules, ("protocol.merge", np.array([protocol.n_users]), protocol.inbox())]:
+        if rule is None:
+            continue
+        waiting += len(nodes) * rule.expected
+        for node in nodes.tolist():
+            if node in receivers:
+                raise ScenarioError(
+                    f"policies: {name} and another policy both say how node {node} aggregates; keep one of them"
+                )
+            receivers[node] = Receiver(rule.name, rule.make(), rule.buffer, float(weights[node]))
+    return receivers, waiting
 
 
 def configure(
@@ -80,17 +134,21 @@ def configure(
     return node_settings
 
 
-def make_load(
-    policies: list[Policy], protocol: Protocol, layout: Layout, feed: Feed, training: TrainingSettings
-) -> Load:
+def make_outgoing(scenario: Scenario, policies: list[Policy], protocol: Protocol, layout: Layout) -> Outgoing:
+    """Return what becomes of every node's messages."""
+    outgoing = Outgoing(layout, protocol.n_nodes)
+    for choice, policy in zip(scenario.policies, policies, strict=True):
+        transform = policy.transform()
+        if transform is not None:
+            outgoing.add(choice.name, transform, policy.nodes)
+    return outgoing
+
+
+def make_load(outgoing: Outgoing, protocol: Protocol, feed: Feed, training: TrainingSettings) -> Load:
     """Return what every node sends and trains on."""
-    size = np.full(protocol.n_nodes, layout.message_bytes, np.int64)
-    for policy in policies:
-        if policy.hides_user:
-            size[policy.nodes] -= 4 * layout.user_width
     samples = np.zeros(protocol.n_nodes, np.int64)
     samples[: protocol.n_users] = feed.n_samples(training.negatives) * training.local_epochs
-    return Load(size, samples)
+    return Load(outgoing.message_bytes, samples)
 
 
 def _nodes(chosen: Nodes, n_users: int, seed: int) -> I64:

@@ -10,8 +10,10 @@ import numpy as np
 
 from gossiprec.attacks import Attack
 from gossiprec.attacks.observations import Deliveries
+from gossiprec.compute.encoding import Encoding
 from gossiprec.compute.executors import Executor
 from gossiprec.compute.plan.planner import Planner
+from gossiprec.compute.reducing import Reducing
 from gossiprec.compute.thread_pool import ThreadPool
 from gossiprec.compute.train.performance_merge import Candidates
 from gossiprec.compute.waves import WaveRunner
@@ -28,12 +30,19 @@ from gossiprec.emulation.assembly.machinery import (
     training_settings,
 )
 from gossiprec.emulation.assembly.memory import check_events_fit, check_fits
-from gossiprec.emulation.assembly.participants import configure, make_attacks, make_load, make_policies
+from gossiprec.emulation.assembly.participants import (
+    configure,
+    make_attacks,
+    make_load,
+    make_outgoing,
+    make_policies,
+    make_receivers,
+)
 from gossiprec.emulation.run.metering import Metered
 from gossiprec.emulation.run.progress import Progress, Silent, Stopwatch
 from gossiprec.emulation.run.schedule import Foreseen, Schedule, Unforeseen
 from gossiprec.emulation.run.tape_runner import TapeRunner
-from gossiprec.models import MODELS
+from gossiprec.models import MODELS, Role
 from gossiprec.overlay.profiles import Profiles
 from gossiprec.policies import Policy
 from gossiprec.protocols import PROTOCOLS, Protocol
@@ -62,6 +71,10 @@ class Prepared:
         What every node sends and trains on.
     deliveries : Deliveries
         Who sent what, and when it arrived.
+    reducing : Reducing
+        What aggregators make of inboxes.
+    encoding : Encoding or None
+        What transforms make of pushes, if any rewrites them.
     """
 
     scenario: Scenario
@@ -79,6 +92,8 @@ class Prepared:
     seconds: dict[str, float]
     load: Load
     deliveries: Deliveries
+    reducing: Reducing
+    encoding: Encoding | None
 
     def tape_runner(self, watch: Stopwatch | None = None) -> TapeRunner:
         """Return what carries out the tape."""
@@ -88,6 +103,10 @@ class Prepared:
             self.meters,
             threads=self.threads,
             wave_size=None if wave_size == "unlimited" else wave_size,
+            steps=[
+                *([self.reducing] if self.reducing.any else []),
+                *([self.encoding] if self.encoding else []),
+            ],
         )
         return TapeRunner(
             schedule=self.schedule, protocol=self.protocol, planner=self.planner, executor=self.executor,
@@ -159,7 +178,11 @@ def prepare(
         feed = model.feed_of(split)
         layout = model.layout(split.n_items, split.n_users if protocol.whole_user_table else 1)
         policies = make_policies(scenario, protocol, model, layout)
-        burden = make_load(policies, protocol, layout, feed, training)
+        outgoing = make_outgoing(scenario, policies, protocol, layout)
+        receivers, waiting = make_receivers(
+            scenario, policies, protocol, protocol.merge_weights(split.train.sizes)
+        )
+        burden = make_load(outgoing, protocol, feed, training)
     with watch("control"):
         protocol.availability = make_availability(scenario, protocol, say.phase)
     with watch("compile"):
@@ -178,6 +201,11 @@ def prepare(
         row_bytes = layout.row_size * np.dtype(scenario.executor.storage).itemsize
         spare = spare_rows(protocol.n_nodes, row_bytes)
         needed = needed_bytes(layout, row_bytes, training, protocol.n_nodes, spare)
+        if waiting:
+            needed["inboxes"] = waiting * row_bytes
+        rewritten = 2 * int(outgoing.rewrites.sum())  # what each pushed last, and what it trained it from
+        if rewritten:
+            needed["rewritten messages"] = rewritten * row_bytes
         if scenario.churn.model == "reset":
             needed["first versions"] = protocol.n_nodes * row_bytes
         check_fits(needed)
@@ -190,13 +218,17 @@ def prepare(
     threads = ThreadPool(thread_count(scenario) if executor.parallel else 1)
     with watch("setup"):
         attacks = make_attacks(
-            scenario, protocol, executor, threads, meetings=schedule.meetings,
+            scenario, protocol, executor, threads, outgoing=outgoing, meetings=schedule.meetings,
             own_models=lambda nodes: executor.work.arena.rows[planner.current[nodes]],
         )  # fmt: skip
         pools = [pool for attack in attacks for pool in attack.pools]
         resets = scenario.churn.model == "reset"
-        planner = make_planner(protocol, split, executor.work, pools, schedule, spare, keeps_first=resets)
+        planner = make_planner(
+            protocol, split, executor.work, pools, schedule, spare + waiting + rewritten,
+            keeps_first=resets, inboxes=receivers, rewrites=outgoing.rewrites,
+        )  # fmt: skip
         arena = executor.work.arena
+        reducing = Reducing(receivers, arena, scenario.seed)
         arena.grow(planner.capacity)
         if resets:
             arena.rows[protocol.n_nodes : 2 * protocol.n_nodes] = arena.rows[: protocol.n_nodes]
@@ -213,7 +245,7 @@ def prepare(
         deliveries.learn(schedule.meetings)
         meters = []
         for attack in attacks:
-            meter = Metered(attack, layout, node_settings.hides_user, deliveries, first_pool)
+            meter = Metered(attack, layout, outgoing.hides(Role.USER), deliveries, first_pool)
             meter.call(attack.foresee, meter.known(schedule.meetings))
             meters.append(meter)
             first_pool += len(attack.pools)
@@ -235,6 +267,8 @@ def prepare(
         watch.seconds,
         burden,
         deliveries,
+        reducing,
+        Encoding(outgoing, executor.work) if rewritten else None,
     )
 
 

@@ -166,6 +166,7 @@ class Running:
             "record": self._record,
             "ledger": self._ledger,
             "recording": self._recording,
+            "reducing": self._prepared.reducing,
         }
 
     def execute(self, after: int = 0) -> None:
@@ -218,7 +219,9 @@ class Running:
             guesses = (guess for attack in prepared.attacks for guess in attack.guesses())
             self._membership_now = self._record.judge(guesses, round=round_)
         with self._timed("log"):
-            self._recording.spend(*self._ledger.changes(prepared.planner.updates), time=at)
+            self._recording.spend(
+                *self._ledger.changes(prepared.planner.updates, prepared.planner.pushes), time=at
+            )
             self._recording.mark("round", time=at, round=round_)
             self._recording.mark("evaluate", time=at, round=round_)
             self._directory.metrics.append(

@@ -23,13 +23,13 @@ class Ledger:
     def __init__(self, policies: Sequence[Policy], n_nodes: int) -> None:
         self._policies = policies
         self._told = np.zeros(n_nodes)
-        self._updates = np.zeros(n_nodes, np.int64)
+        self._updates = self._pushes = np.zeros(n_nodes, np.int64)
 
-    def changes(self, updates: I64) -> tuple[I64, F64]:
+    def changes(self, updates: I64, pushes: I64) -> tuple[I64, F64]:
         """Return the nodes that have spent more since the last call, ascending, and the epsilon of each so far."""
-        self._updates = updates
+        self._updates, self._pushes = updates, pushes
         now = self._told.copy()
-        for privacy in self._spent(updates):
+        for privacy in self._spent():
             now[privacy.nodes] = privacy.epsilon
         changed = np.flatnonzero(now != self._told)
         self._told = now
@@ -37,15 +37,15 @@ class Ledger:
 
     def state(self) -> dict[str, Any]:
         """Return what has been told so far, for a checkpoint."""
-        return {"told": self._told, "updates": self._updates}
+        return {"told": self._told, "updates": self._updates, "pushes": self._pushes}
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Take over what :meth:`state` gave."""
-        self._told, self._updates = state["told"], state["updates"]
+        self._told, self._updates, self._pushes = state["told"], state["updates"], state["pushes"]
 
     def summary(self) -> dict[str, Any] | None:
         """Return the run's privacy in numbers, as it was last told; None where no policy accounts for any."""
-        spent = self._spent(self._updates)
+        spent = self._spent()
         if not spent:
             return None
         epsilon = np.concatenate([privacy.epsilon for privacy in spent])
@@ -59,5 +59,6 @@ class Ledger:
             "noise_multiplier_max": noise.max(),
         }
 
-    def _spent(self, updates: I64) -> list[Privacy]:
-        return [privacy for policy in self._policies if (privacy := policy.spent(updates)) is not None]
+    def _spent(self) -> list[Privacy]:
+        found = (policy.spent(self._updates, self._pushes) for policy in self._policies)
+        return [privacy for privacy in found if privacy is not None]

@@ -1,0 +1,10 @@
+"""What a receiver makes of the models that reach it: one file each."""
+
+from __future__ import annotations
+
+from gossiprec.aggregators.base import Aggregator, Inbox, InboxRule
+from gossiprec.registry import Registry
+
+AGGREGATORS: Registry[type[Aggregator]] = Registry("aggregator", __name__)
+
+__all__ = ["AGGREGATORS", "Aggregator", "Inbox", "InboxRule"]

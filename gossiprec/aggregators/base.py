@@ -1,0 +1,137 @@
+"""What the emulator needs to know of an aggregation rule."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+from gossiprec.arrays import F32, F64, I64
+from gossiprec.options import NoOptions, Options
+
+BLOCK = 2**22
+"""Numbers of an inbox that are looked at together: 16 MiB."""
+
+
+@dataclass(frozen=True)
+class Inbox:
+    """What a node has received since its model was last read, in order of arrival: the columns that receivers merge.
+
+    Attributes
+    ----------
+    rows : ndarray of float32 or float16, shape (n_rows, n_columns)
+        Where versions lie.
+    places : ndarray of int, shape (n_received,)
+        The rows of those that were received.
+    weights : ndarray of float64, shape (n_received,)
+        What each counts, above 0: by the rule's own :meth:`Aggregator.weights` or the protocol's, and staleness.
+    own_weight : float
+        What the receiver's own model counts; 0: it is none of those to choose among (a coordinator's).
+    """
+
+    rows: npt.NDArray[np.floating]
+    places: npt.NDArray[np.integer]
+    weights: F64
+    own_weight: float = 0.0
+
+    def __len__(self) -> int:
+        return len(self.places)
+
+    def received(self) -> Iterator[tuple[slice, F32]]:
+        """Yield all columns in turn with the received models, shape (n_received, n_columns of the block)."""
+        n_columns = self.rows.shape[1]
+        width = max(1, BLOCK // max(len(self), 1))
+        for low in range(0, n_columns, width):
+            columns = slice(low, min(low + width, n_columns))
+            yield columns, self.rows[self.places, columns].astype(np.float32, copy=False)
+
+    def models(self, own: F32) -> Iterator[tuple[slice, F32]]:
+        """Yield all columns in turn with the models to choose among: the receiver's own first, if it counts."""
+        for columns, received in self.received():
+            yield columns, np.vstack([own[columns], received]) if self.own_weight > 0 else received
+
+    @property
+    def model_weights(self) -> F64:
+        """What each of the models counts that :meth:`models` yields."""
+        own = [self.own_weight] if self.own_weight > 0 else []
+        return np.concatenate([own, self.weights])
+
+
+class Aggregator(ABC):
+    """A rule by which a receiver aggregates; one object serves one receiver.
+
+    Parameters
+    ----------
+    options : Options
+        Of the class's own type.
+
+    Attributes
+    ----------
+    streaming : bool
+        The rule is no more than the weights: models are blended one by one as they arrive, and nobody waits. Any other
+        rule wants an inbox: what is received is kept until the receiver's model is next read.
+    """
+
+    Options: ClassVar[type[Options]] = NoOptions
+    streaming: ClassVar[bool] = False
+
+    def __init__(self, options: Any) -> None:
+        self.options = options
+
+    def weights(self, n_positives: I64) -> F64:
+        """Return what every user's models count, above 0, shape (n_users,): all the same, unless the rule says else."""
+        return np.ones(len(n_positives))
+
+    def aggregate(self, own: F32, inbox: Inbox) -> F32:
+        """Return :meth:`reduce`'s model, or the own one if nothing was received."""
+        return self.reduce(own, inbox) if len(inbox) else own
+
+    @abstractmethod
+    def reduce(self, own: F32, inbox: Inbox) -> F32:
+        """Return the model that the receiver goes on with.
+
+        Parameters
+        ----------
+        own : ndarray of float32, shape (n_columns,)
+            The receiver's model: items and shared weights; with a user table, that too. A coordinator's is the version
+            that it published last. Not to be changed.
+        inbox : Inbox
+            At least one model.
+
+        Returns
+        -------
+        ndarray of float32, shape (n_columns,)
+        """
+
+    def state(self) -> dict[str, Any]:
+        """Return what the rule remembers of earlier inboxes, for a checkpoint: plain values and arrays."""
+        return {}
+
+    def restore(self, state: Mapping[str, Any]) -> None:  # noqa: B027 (most rules remember nothing)
+        """Take over what :meth:`state` gave."""
+
+
+@dataclass(frozen=True)
+class InboxRule:
+    """A rule that wants an inbox, as a protocol or a policy asks for it.
+
+    Attributes
+    ----------
+    name : str
+        Under which the rule is registered.
+    make : callable
+        Returns a rule for one receiver.
+    buffer : int or None
+        Only so many of the latest models are aggregated; None: all.
+    expected : int
+        Models that wait at a time: for the estimate of memory.
+    """
+
+    name: str
+    make: Callable[[], Aggregator]
+    buffer: int | None
+    expected: int

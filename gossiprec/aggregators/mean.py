@@ -1,0 +1,27 @@
+"""The mean: every model counts the same."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from gossiprec.aggregators import AGGREGATORS
+from gossiprec.aggregators.base import Aggregator, Inbox
+from gossiprec.arrays import F32
+
+
+@AGGREGATORS.register("mean")
+class Mean(Aggregator):
+    """The weighted mean of the models, which are all worth 1.
+
+    Where models are blended one by one as they arrive, the weights are all there is to it. An inbox is reduced to
+    the same, to rounding.
+    """
+
+    streaming = True
+
+    def reduce(self, own: F32, inbox: Inbox) -> F32:
+        """Return the mean by weights; the own model counts in gossip, and a coordinator's does not."""
+        share, out = inbox.model_weights / inbox.model_weights.sum(), np.empty_like(own)
+        for columns, models in inbox.models(own):
+            out[columns] = (share[:, None] * models).sum(axis=0)
+        return out

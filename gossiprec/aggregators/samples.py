@@ -1,0 +1,21 @@
+"""The mean by samples: a model counts as much as its node has positives.
+
+References
+----------
+McMahan et al., "Communication-efficient learning of deep networks from decentralized data", AISTATS 2017.
+"""
+
+from __future__ import annotations
+
+from gossiprec.aggregators import AGGREGATORS
+from gossiprec.aggregators.mean import Mean
+from gossiprec.arrays import F64, I64
+
+
+@AGGREGATORS.register("samples")
+class Samples(Mean):
+    """The mean of the models, weighted by the positives of their nodes."""
+
+    def weights(self, n_positives: I64) -> F64:
+        """Return the number of positives."""
+        return n_positives.astype(float)

@@ -1,0 +1,118 @@
+"""Reducing inboxes: what aggregators make of all that a node has received, before an executor goes on with it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from gossiprec.aggregators.base import Aggregator, Inbox
+from gossiprec.arrays import F32, I64
+from gossiprec.compute.plan.program import Program
+from gossiprec.compute.store.arena import Arena
+from gossiprec.compute.store.keys import merge_keys
+from gossiprec.errors import ScenarioError
+
+
+@dataclass(frozen=True)
+class Receiver:
+    """How one node aggregates.
+
+    Attributes
+    ----------
+    name : str
+        Of the rule.
+    rule : Aggregator
+    buffer : int or None
+        Only so many of the latest models are aggregated; None: all.
+    own_weight : float
+        What the node's own model counts.
+    """
+
+    name: str
+    rule: Aggregator
+    buffer: int | None
+    own_weight: float
+
+
+class Reducing:
+    """Writes what aggregators make of inboxes to where tasks go on; executors know nothing of it.
+
+    A task of a node with an inbox lists all that it has received. What its rule makes of it is written to the task's
+    target, which then is its source, too; the listed merges become merges of that row with itself and change nothing.
+
+    Parameters
+    ----------
+    receivers : mapping of int to Receiver
+        By node.
+    arena : Arena
+    seed : int
+    """
+
+    def __init__(self, receivers: Mapping[int, Receiver], arena: Arena, seed: int) -> None:
+        self._receivers = receivers
+        self._arena = arena
+        self._seed = seed
+        self._has_inbox = np.zeros(arena.n_nodes, np.bool_)
+        self._has_inbox[list(receivers)] = True
+
+    @property
+    def any(self) -> bool:
+        """Whether any node has an inbox."""
+        return bool(self._receivers)
+
+    def prepare(self, program: Program, tasks: I64) -> None:
+        """Reduce the inboxes of some tasks of one wave."""
+        for task in tasks[self._has_inbox[program.node[tasks]]].tolist():
+            self._reduce(program, task)
+
+    def state(self) -> dict[str, Any]:
+        """Return what rules remember, by node, for a checkpoint."""
+        return {str(node): receiver.rule.state() for node, receiver in self._receivers.items()}
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Take over what :meth:`state` gave."""
+        for node, receiver in self._receivers.items():
+            receiver.rule.restore(state[str(node)])
+
+    def _reduce(self, program: Program, task: int) -> None:
+        entries = np.arange(program.merge_offsets[task], program.merge_offsets[task + 1])
+        keep = program.merge_keep[entries]
+        collected, only = entries[keep < 0], np.array([task])
+        if not len(entries):
+            return
+        receiver, target = self._receivers[int(program.node[task])], program.target[only]
+        row = self._arena.load(program.source[only])
+        if receiver.buffer is not None:
+            collected = collected[-receiver.buffer :]
+        merged = self._arena.layout.merged
+        inbox = Inbox(
+            self._arena.rows[:, merged],
+            program.merge_row[collected],
+            program.merge_weight[collected],
+            receiver.own_weight,
+        )
+        row[0, merged] = _checked(receiver, row[0, merged].copy(), inbox)
+        self._arena.store(target, row, merge_keys(program, only, self._seed) if self._arena.is_half else None)
+        program.source[task] = target[0]
+        done = entries[(keep < 0) | (keep == 1)]
+        program.merge_row[done], program.merge_keep[done] = target[0], 1.0
+
+
+def _checked(receiver: Receiver, own: F32, inbox: Inbox) -> F32:
+    """Return what the rule makes of an inbox.
+
+    Raises
+    ------
+    ScenarioError
+        If that is no model.
+    """
+    found = receiver.rule.aggregate(own, inbox)
+    if np.shape(found) != own.shape:
+        raise ScenarioError(
+            f"the aggregator {receiver.name!r} returned shape {np.shape(found)} for models of shape {own.shape}; "
+            "reduce must return one model"
+        )
+    return found

@@ -1,0 +1,131 @@
+"""Local differential privacy of messages: what leaves is clipped to a norm and hidden by noise.
+
+References
+----------
+FedCL: clip to L1 norm 1, Laplace noise of scale ``2 delta / epsilon``; PerFedRec++: clip to a largest absolute value,
+Laplace noise. C. Dwork, A. Roth, "The algorithmic foundations of differential privacy", 2014, theorems 3.6 (Laplace)
+and 3.16 (composition); for the Gaussian :mod:`gossiprec.policies.accounting`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from pydantic import Field
+
+from gossiprec.arrays import F32, F64, I64
+from gossiprec.compute.messages import Payload, Push, Transform
+from gossiprec.compute.plan.tape import Behaviour, Op
+from gossiprec.errors import ScenarioError
+from gossiprec.options import Options
+from gossiprec.policies import POLICIES
+from gossiprec.policies.accounting import epsilons
+from gossiprec.policies.base import Policy, Privacy
+
+ORDER = {"l1": 1, "l2": 2, "linf": np.inf}
+ACCOUNTED = {"laplace": "l1", "gaussian": "l2"}
+"""The norm by which a law's noise has a known epsilon."""
+
+
+class LDPOptions(Options):
+    """Options of local differential privacy."""
+
+    norm: Literal["l1", "l2", "linf"] = Field(default="l1", description="of all that leaves in one message")
+    bound: float = Field(
+        default=1.0,
+        gt=0,
+        description="larger messages are scaled down to it; linf: numbers are cut off there",
+    )
+    noise: Literal["laplace", "gaussian"] = Field(
+        default="laplace", description="law of the noise on each number"
+    )
+    scale: float = Field(ge=0, description="of the law: b of Laplace, the Gaussian's deviation; 0: clip only")
+    of: Literal["model", "update"] = Field(
+        default="model",
+        description="model: what leaves; update: its difference to what was received (fedavg)",
+    )
+    delta: float = Field(
+        default=1e-6, gt=0, lt=1, description="for Gaussian noise: with which epsilon may not hold"
+    )
+
+
+@dataclass(frozen=True)
+class ClipAndNoise(Transform):
+    """Clips what leaves, or how it differs from what was received, and adds noise."""
+
+    options: LDPOptions
+    rewrites = True
+
+    def encode(self, payload: Payload, base: Payload | None, push: Push) -> Payload:
+        """Return the noisy payload; the user's row, which nobody has been sent, is relative to nothing."""
+        start = self._start(payload, base)
+        clipped = self._clipped(_flat(payload) - start)
+        return _like(payload, (start + clipped + self._noise(push, len(start))).astype(np.float32))
+
+    def _start(self, payload: Payload, base: Payload | None) -> F64:
+        start = np.zeros(len(_flat(payload)))
+        if (
+            self.options.of == "update"
+        ):  # without training since the last push the payload is what was received
+            n_own = 0 if payload.users is None else payload.users.size
+            start[n_own:] = _flat(payload if base is None else base)[n_own:]
+        return start
+
+    def _clipped(self, sent: F64) -> F64:
+        bound, norm = self.options.bound, float(np.linalg.norm(sent, ORDER[self.options.norm]))
+        if self.options.norm == "linf":
+            return np.clip(sent, -bound, bound)
+        return sent * (bound / norm) if norm > bound else sent
+
+    def _noise(self, push: Push, count: int) -> F64:
+        draw = push.generator("ldp")
+        law = draw.laplace if self.options.noise == "laplace" else draw.normal
+        return law(0.0, self.options.scale, count)
+
+
+@POLICIES.register("ldp")
+class LDP(Policy):
+    """Each message is one noisy answer about its user: two users' messages differ by at most twice the bound.
+
+    With Laplace noise of scale b and the L1 norm a message spends epsilon ``2 bound / b``, and messages add up. With
+    Gaussian noise of deviation s and the L2 norm it is a Gaussian mechanism with noise multiplier ``s / (2 bound)``. Of
+    other combinations nothing is accounted.
+    """
+
+    Options = LDPOptions
+    options: LDPOptions
+
+    def check_behaviour(self, behaviour: Behaviour) -> None:
+        """Refuse updates where what they are relative to is not what somebody else has sent."""
+        if self.options.of == "update" and Op.ADOPT not in behaviour.on_receive:
+            raise ScenarioError(
+                "policies: ldp: of: found 'update', but in gossip a node's update is relative to a model with its own "
+                "past in it, which would leave without noise; set of to 'model', or use fedavg"
+            )
+
+    def transform(self) -> Transform:
+        """Return clipping and noise."""
+        return ClipAndNoise(self.options)
+
+    def spent(self, updates: I64, pushes: I64) -> Privacy | None:
+        """Return epsilon of each node by its pushes."""
+        options, count = self.options, pushes[self.nodes].astype(np.float64)
+        if ACCOUNTED[options.noise] != options.norm or options.scale == 0:
+            return None
+        multiplier = np.full(len(self.nodes), options.scale / (2.0 * options.bound))
+        if options.noise == "laplace":
+            return Privacy(self.nodes, count / multiplier, multiplier, 0.0)
+        return Privacy(self.nodes, epsilons(multiplier, count, options.delta), multiplier, options.delta)
+
+
+def _flat(payload: Payload) -> F32:
+    return np.concatenate([part.ravel() for part in payload.parts])
+
+
+def _like(payload: Payload, flat: F32) -> Payload:
+    """Return the numbers in the shapes of a payload."""
+    parts = np.split(flat, np.cumsum([part.size for part in payload.parts])[:-1])
+    shaped = [part.reshape(old.shape) for part, old in zip(parts, payload.parts, strict=True)]
+    return Payload(None if payload.users is None else shaped[0], shaped[-2], shaped[-1])

@@ -1,0 +1,49 @@
+"""Robust merging in gossip: what a node receives waits in an inbox, and an aggregation rule makes one model of it."""
+
+from __future__ import annotations
+
+from pydantic import Field
+
+from gossiprec.aggregators import InboxRule
+from gossiprec.aggregators.rule import Rule, make_rule, name_of
+from gossiprec.compute.plan.tape import Behaviour, Op
+from gossiprec.errors import ScenarioError
+from gossiprec.options import LARGEST, Options
+from gossiprec.policies import POLICIES
+from gossiprec.policies.base import Policy
+
+
+class RobustMergeOptions(Options):
+    """Options of robust merging."""
+
+    rule: Rule = Field(description="an aggregator, such as median, or {name: krum, byzantine: 2}")
+    buffer: int = Field(
+        default=8, ge=1, le=LARGEST, description="of what came since the last wake, only so many models count"
+    )
+
+
+@POLICIES.register("robust-merge")
+class RobustMerge(Policy):
+    """Until its next wake a node collects models; it then goes on with what the rule makes of them and its own."""
+
+    Options = RobustMergeOptions
+    options: RobustMergeOptions
+
+    def check_behaviour(self, behaviour: Behaviour) -> None:
+        """Refuse nodes that do not merge what they receive by weights, or that read their model at once."""
+        if behaviour.on_receive == (Op.BLEND,):
+            return
+        streams = (
+            "trains on what it receives at once (train_on: receive)" if Op.BLEND in behaviour.on_receive
+            else "adopts it" if Op.ADOPT in behaviour.on_receive
+            else "weighs each model by its performance as it comes"
+        )  # fmt: skip
+        raise ScenarioError(
+            f"policies: robust-merge: {name_of(self.options.rule)!r} wants an inbox, but with this protocol a node "
+            f"{streams}; use rand-gossip with train_on: wake, or for a coordinator protocol.merge of fedavg"
+        )
+
+    def inbox(self) -> InboxRule:
+        """Return the rule."""
+        rule, buffer = self.options.rule, self.options.buffer
+        return InboxRule(name_of(rule), lambda: make_rule(rule), buffer, buffer)

@@ -1,0 +1,208 @@
+"""What every registered aggregator keeps to, and what each makes of small inboxes."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gossiprec.aggregators import AGGREGATORS, Inbox, base
+from gossiprec.aggregators.rule import make_rule
+
+RULES = list(AGGREGATORS)
+INBOXES = [name for name in AGGREGATORS if not AGGREGATORS[name].streaming]
+WITHIN_HULL = {"mean", "samples", "median", "trimmed-mean", "krum"}
+"""Rules whose numbers lie between the least and the largest of the models'."""
+
+
+def inbox(models, weights=None, own_weight=0.0):
+    models = np.array(models, np.float32)
+    places = np.arange(len(models))
+    return Inbox(
+        models, places, np.ones(len(models)) if weights is None else np.array(weights, float), own_weight
+    )
+
+
+def aggregated(name, own, models, **more):
+    rule = make_rule(name)
+    return rule.aggregate(np.array(own, np.float32), inbox(models, **more))
+
+
+@st.composite
+def worlds(draw):
+    n, columns = draw(st.integers(1, 9)), draw(st.integers(1, 6))
+    rng = np.random.default_rng(draw(st.integers(0, 2**32)))
+    own, models = rng.normal(size=columns), rng.normal(size=(n, columns))
+    return own, models, rng.uniform(0.5, 9.0, n), draw(st.sampled_from([0.0, 2.0]))
+
+
+@pytest.mark.parametrize("name", RULES)
+def test_an_empty_inbox_leaves_the_own_model(name):
+    own = np.arange(3.0)
+    np.testing.assert_array_equal(aggregated(name, own, np.zeros((0, 3)), own_weight=1.0), own)
+
+
+@pytest.mark.parametrize("name", RULES)
+@settings(max_examples=60, deadline=None, derandomize=True)
+@given(world=worlds(), order=st.randoms(use_true_random=False))
+def test_one_model_comes_out_finite_whatever_the_order_of_arrival(name, world, order):
+    own, models, weights, own_weight = world
+    shuffled = list(range(len(models)))
+    order.shuffle(shuffled)
+
+    one = aggregated(name, own, models, weights=weights, own_weight=own_weight)
+    other = aggregated(name, own, models[shuffled], weights=weights[shuffled], own_weight=own_weight)
+
+    assert one.shape == own.shape
+    assert one.dtype == np.float32
+    np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-5)
+    assert np.isfinite(one).all()
+
+
+@pytest.mark.parametrize("name", RULES)
+@settings(max_examples=60, deadline=None, derandomize=True)
+@given(world=worlds())
+def test_the_result_lies_among_the_models(name, world):
+    """With the own model where it counts, and for rules that start from it."""
+    own, models, weights, own_weight = world
+    found = aggregated(name, own, models, weights=weights, own_weight=own_weight)
+
+    everyone = models if own_weight == 0 and name in WITHIN_HULL else np.vstack([models, own])
+    assert (found >= everyone.min(axis=0) - 1e-4).all()
+    assert (found <= everyone.max(axis=0) + 1e-4).all()
+
+
+@pytest.mark.parametrize("name", RULES)
+def test_blocks_of_columns_change_nothing(name, monkeypatch):
+    rng = np.random.default_rng(1)
+    own, models = rng.normal(size=50), rng.normal(size=(7, 50))
+    whole = aggregated(name, own, models, own_weight=1.0)
+    monkeypatch.setattr(base, "BLOCK", 40)
+
+    np.testing.assert_allclose(aggregated(name, own, models, own_weight=1.0), whole, rtol=1e-6)
+
+
+@pytest.mark.parametrize("name", INBOXES)
+@pytest.mark.parametrize("evil", [np.nan, np.inf, -np.inf, 1e30])
+def test_one_model_in_seven_that_is_no_model_does_no_harm(name, evil):
+    rng = np.random.default_rng(2)
+    models = rng.normal(size=(7, 4))
+    models[3] = evil
+    found = aggregated(name, rng.normal(size=4), models, own_weight=1.0)
+
+    assert np.isfinite(found).all()
+    assert np.abs(found).max() < 10
+
+
+@pytest.mark.parametrize("name", RULES)
+def test_rows_of_float16_are_reduced_in_float32(name):
+    models = np.arange(12, dtype=np.float16).reshape(4, 3)
+    found = make_rule(name).aggregate(np.zeros(3, np.float32), Inbox(models, np.arange(4), np.ones(4)))
+
+    assert found.dtype == np.float32
+
+
+def test_means_weigh_models_and_count_the_own_one_if_it_has_a_weight():
+    assert aggregated("mean", [9], [[1], [4]], weights=[2, 1]).tolist() == [2]
+    assert aggregated("samples", [10], [[1], [4]], weights=[2, 1], own_weight=1).tolist() == [4]
+
+
+def test_samples_weighs_by_positives_and_all_others_alike():
+    n_positives = np.array([3, 7])
+    assert make_rule("samples").weights(n_positives).tolist() == [3, 7]
+    assert {tuple(make_rule(name).weights(n_positives)) for name in RULES if name != "samples"} == {(1, 1)}
+
+
+@pytest.mark.parametrize(
+    ("values", "share", "expected"),
+    [
+        ([1, 2, 30], 0.0, 11),
+        ([1, 2, 30], 0.1, 2),  # rounded up: one at each end
+        ([1, 2, 3, 4, 100], 0.2, 3),
+        ([1, 2, 3, 4, 100], 0.21, 3),  # two at each end
+        ([1, 2, 4, 100], 0.4, 3),  # two would be all: one at each end
+        ([5, 7], 0.4, 6),
+        ([5], 0.4, 5),
+    ],
+)
+def test_the_trimmed_mean_drops_a_share_at_each_end(values, share, expected):
+    rule = {"name": "trimmed-mean", "share": share}
+    assert aggregated(rule, [0], [[value] for value in values]).tolist() == pytest.approx([expected])
+
+
+def test_a_norm_bound_scales_differences_to_the_own_model_down():
+    own, models = [1, 1], [[4, 5], [1, 1.5]]  # differences of norm 5 and 0.5
+    bounded = aggregated({"name": "norm-bound", "bound": 1.0}, own, models)
+    np.testing.assert_allclose(bounded, [1 + 0.6 / 2, 1 + (0.8 + 0.5) / 2], rtol=1e-6)
+    gossip = aggregated({"name": "norm-bound", "bound": 1.0}, own, models, weights=[2, 1], own_weight=1.0)
+    np.testing.assert_allclose(gossip, [1 + 2 * 0.6 / 4, 1 + (2 * 0.8 + 0.5) / 4], rtol=1e-6)
+    by_inbox = aggregated("norm-bound", own, models)  # the median norm is 2.75
+    np.testing.assert_allclose(by_inbox, [1 + 2.75 * 0.6 / 2, 1 + (2.75 * 0.8 + 0.5) / 2], rtol=1e-6)
+
+
+def test_models_that_are_the_own_one_change_nothing():
+    assert aggregated("norm-bound", [2, 3], [[2, 3], [2, 3]]).tolist() == [2, 3]
+
+
+def test_the_median_of_an_even_number_lies_between_the_middle_two():
+    models = [[1, 9], [2, 8], [50, 7], [4, -70]]
+    assert aggregated("median", [0, 0], models).tolist() == [3, 7.5]
+    assert aggregated("median", [3, 0], models, own_weight=1.0).tolist() == [3, 7]
+
+
+def test_krum_takes_the_model_closest_to_its_nearest_ones():
+    """Five models, one of them hostile: each sums its two nearest; 1.0 has 0.9 and 1.2."""
+    models = [[0.0], [0.9], [1.0], [1.2], [40.0]]
+    assert aggregated("krum", [9], models).tolist() == pytest.approx([1.0])
+    assert aggregated({"name": "krum", "keep": 3}, [9], models).tolist() == pytest.approx([3.1 / 3])
+    assert aggregated({"name": "krum", "keep": 99}, [9], models).tolist() == pytest.approx([43.1 / 5])
+    assert aggregated({"name": "krum", "byzantine": 50}, [9], [[0], [5], [6]]).tolist() == [
+        5
+    ]  # too few: one nearest
+    assert aggregated("krum", [9], [[2], [4]]).tolist() == [3]
+    assert aggregated("krum", [3], [[2], [3.2], [-90]], own_weight=1.0).tolist() == [3]
+
+
+def test_if_no_model_has_a_norm_the_own_one_stays():
+    assert aggregated("norm-bound", [2, 3], [[np.nan, 1], [np.inf, 0]]).tolist() == [2, 3]
+
+
+@pytest.mark.parametrize(
+    ("rule", "message"),
+    [
+        (
+            {"name": "trimmed-mean", "share": 0.5},
+            "trimmed-mean: share: found 0.5, input should be less than 0.5",
+        ),
+        (
+            {"name": "norm-bound", "bond": 1},
+            r"has no option 'bond'; did you mean 'bound'\? \(allowed: bound\)",
+        ),
+        ({"name": "mean", "share": 1}, r"mean has no option 'share' \(allowed: none\)"),
+        ({"share": 0.1}, "must be a name or {name: ...} with one of .*trimmed-mean"),
+    ],
+)
+def test_bad_options_are_named(rule, message):
+    with pytest.raises(ValueError, match=message):
+        make_rule(rule)
+
+
+def test_the_rule_of_the_page_works_as_shown():
+    page = (Path(__file__).resolve().parents[2] / "docs" / "aggregators.md").read_text()
+    code, before = re.search(r"```python\n(.*?)```", page, re.DOTALL)[1], dict(AGGREGATORS._members)
+    try:
+        exec(code.replace("from __future__ import annotations\n", ""), {})
+        assert aggregated("largest", [4, 1], [[1, 2], [3, 0]], own_weight=1.0).tolist() == [4, 2]
+        assert aggregated("largest", [4, 1], [[1, 2], [3, 0]]).tolist() == [3, 2]
+    finally:
+        AGGREGATORS._members.clear()
+        AGGREGATORS._members.update(before)
+
+
+def test_the_page_tells_of_every_rule():
+    page = (Path(__file__).resolve().parents[2] / "docs" / "aggregators.md").read_text()
+    assert {name for name in RULES if f"| `{name}` |" in page} == set(RULES)
