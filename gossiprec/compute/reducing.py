@@ -11,9 +11,11 @@ import numpy as np
 from gossiprec.aggregators.base import Aggregator, Inbox
 from gossiprec.arrays import F32, I64
 from gossiprec.compute.plan.program import Program
+from gossiprec.compute.serving import Serving
 from gossiprec.compute.store.arena import Arena
 from gossiprec.compute.store.keys import merge_keys
 from gossiprec.errors import ScenarioError
+from gossiprec.servers.base import Answers
 
 
 @dataclass(frozen=True)
@@ -29,12 +31,15 @@ class Receiver:
         Only so many of the latest models are aggregated; None: all.
     own_weight : float
         What the node's own model counts.
+    serving : Serving or None
+        What a coordinator computes once its answers are aggregated; also without any.
     """
 
     name: str
     rule: Aggregator
     buffer: int | None
     own_weight: float
+    serving: Serving | None = None
 
 
 class Reducing:
@@ -81,9 +86,9 @@ class Reducing:
         entries = np.arange(program.merge_offsets[task], program.merge_offsets[task + 1])
         keep = program.merge_keep[entries]
         collected, only = entries[keep < 0], np.array([task])
-        if not len(entries):
-            return
         receiver, target = self._receivers[int(program.node[task])], program.target[only]
+        if not len(entries) and receiver.serving is None:
+            return
         row = self._arena.load(program.source[only])
         if receiver.buffer is not None:
             collected = collected[-receiver.buffer :]
@@ -94,7 +99,11 @@ class Reducing:
             program.merge_weight[collected],
             receiver.own_weight,
         )
-        row[0, merged] = _checked(receiver, row[0, merged].copy(), inbox)
+        found = _checked(receiver, row[0, merged].copy(), inbox)
+        if receiver.serving is not None:
+            clients = program.merge_sender[collected].astype(np.int64)
+            found = receiver.serving.serve(row[0], found, Answers(clients, inbox))
+        row[0, merged] = found
         self._arena.store(target, row, merge_keys(program, only, self._seed) if self._arena.is_half else None)
         program.source[task] = target[0]
         done = entries[(keep < 0) | (keep == 1)]

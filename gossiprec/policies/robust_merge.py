@@ -5,9 +5,10 @@ from __future__ import annotations
 from pydantic import Field
 
 from gossiprec.aggregators import InboxRule
-from gossiprec.aggregators.rule import Rule, make_rule, name_of
+from gossiprec.aggregators.rule import Rule, make_rule
 from gossiprec.compute.plan.tape import Behaviour, Op
 from gossiprec.errors import ScenarioError
+from gossiprec.named import name_of
 from gossiprec.options import LARGEST, Options
 from gossiprec.policies import POLICIES
 from gossiprec.policies.base import Policy

@@ -13,6 +13,7 @@ from gossiprec.arrays import F32, F64, I64
 from gossiprec.compute.plan.tape import Behaviour
 from gossiprec.options import Options
 from gossiprec.overlay.profiles import Profiles
+from gossiprec.servers import Server
 from gossiprec.sim.availability import Availability
 from gossiprec.sim.clock import WakeClock
 
@@ -115,6 +116,10 @@ class Protocol(ABC):
 
     def inbox(self) -> InboxRule | None:
         """Return the rule by which the coordinator aggregates what it receives; None: they are blended as they come."""
+        return None
+
+    def server(self) -> Server | None:
+        """Return what the coordinator computes before it pushes; None: nothing."""
         return None
 
     @abstractmethod

@@ -15,15 +15,18 @@ from typing import Any
 import numpy as np
 
 from gossiprec.aggregators import InboxRule
-from gossiprec.aggregators.rule import make_rule, name_of
+from gossiprec.aggregators.rule import make_rule
 from gossiprec.arrays import F64, I64
 from gossiprec.compute.plan.tape import Behaviour, Op
+from gossiprec.named import name_of
 from gossiprec.protocols import PROTOCOLS
 from gossiprec.protocols.base import Protocol
 from gossiprec.protocols.client_tasks import ClientTasks
 from gossiprec.protocols.fedavg_options import Buffered, FedAvgOptions
 from gossiprec.protocols.round_policy import Buffer, Clocked, Deadline, RoundPolicy
 from gossiprec.rng import generator, purpose_id, uniforms
+from gossiprec.servers import Server
+from gossiprec.servers.choice import make_server
 from gossiprec.sim.clock import WakeClock
 
 ASKED = purpose_id("asked")
@@ -107,11 +110,15 @@ class FedAvg(Protocol):
         return np.append(make_rule(self.options.merge).weights(n_positives), 0.0)
 
     def inbox(self) -> InboxRule | None:
-        """Return the rule, if it is more than weights."""
+        """Return the rule, if it is more than weights, or if a server is to be handed the answers."""
         rule, expected = self.options.merge, self._n_asked
-        if make_rule(rule).streaming:
+        if make_rule(rule).streaming and self.options.server is None:
             return None
         return InboxRule(name_of(rule), lambda: make_rule(rule), None, expected)
+
+    def server(self) -> Server | None:
+        """Return the server that the options name."""
+        return None if self.options.server is None else make_server(self.options.server)
 
     def on_wake(self, node: int, now: float) -> Sequence[int]:
         """Return the clients asked: all, or a uniform sample in order of id."""

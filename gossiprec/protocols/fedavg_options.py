@@ -8,6 +8,7 @@ from pydantic import Field, model_validator
 
 from gossiprec.aggregators.rule import Rule
 from gossiprec.options import LARGEST, Options
+from gossiprec.servers.choice import ServerChoice
 
 Late: TypeAlias = Literal["count", "discard"]
 LONGEST = 1e6
@@ -169,6 +170,10 @@ class FedAvgOptions(Options):
         description="what is made of answers: samples or mean (weight of a client: its positives, or 1), or another "
         "aggregator, such as median, or {name: krum, byzantine: 2}",
     )
+    server: ServerChoice | None = Field(
+        default=None,
+        description="what the coordinator computes between aggregating and pushing, such as momentum; null: nothing",
+    )
     ask: Literal["all", "online"] = Field(
         default="all", description="whom a round may ask: all clients, or only those online when it begins"
     )
@@ -179,6 +184,11 @@ class FedAvgOptions(Options):
 
     @model_validator(mode="after")
     def _of_one_kind(self) -> FedAvgOptions:
+        if self.server is not None and self.aggregation.mixing is not None:
+            raise ValueError(
+                "found server and aggregation.mixing, but what the old version keeps is for the server to say; leave "
+                "mixing out"
+            )
         if isinstance(self.aggregation, Buffered):
             if self.round is not None:
                 raise ValueError(

@@ -14,9 +14,10 @@ from typing import Annotated, Any, TypeAlias
 
 from pydantic import Discriminator, Field, Tag, field_validator, model_validator
 
-from gossiprec.aggregators.rule import Rule, make_rule, name_of
+from gossiprec.aggregators.rule import Rule, make_rule
 from gossiprec.arrays import F64, I64
 from gossiprec.compute.plan.tape import Behaviour, Op
+from gossiprec.named import name_of
 from gossiprec.options import LARGEST
 from gossiprec.overlay import SAMPLINGS
 from gossiprec.overlay.base import Setting, Views

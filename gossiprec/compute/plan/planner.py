@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -124,6 +125,7 @@ class Planner:
         self._messages = np.zeros((0, 4), np.int32)
         self._keeps = np.zeros(0, np.float32)
         self._factors = np.zeros(0)
+        self._versions = np.zeros(0, np.int64)
         self._mass = np.zeros((n_nodes, 2))
         self._counters = np.zeros(11, np.int64)
         self._pool_waves = np.zeros((pools_of.shape[1], n_nodes), np.int32)
@@ -189,9 +191,8 @@ class Planner:
         self._pools_seen = _grown(self._pools_seen, n_messages)
         if self._has_inboxes:
             self._note_factors(segment, n_messages)
+        self._begin()
         counters = self._counters
-        counters[[tables.TASKS, tables.MERGES, tables.SIGHTINGS, tables.ENCODES]] = 0
-        counters[tables.BASE_WAVE] = counters[tables.LAST_WAVE]
         output = self._output_tables(segment)
         event, sent = 0, segment.first_message
         while True:
@@ -204,6 +205,60 @@ class Planner:
             if event == len(segment.kind):
                 return self._in_waves(*output)
             self._grow_rows(2 * self.capacity)
+
+    def serve(self, node: int, n_versions: int) -> tuple[Plan, I64]:
+        """Plan the task of a coordinator's server, for which all planned before must have been carried out.
+
+        Returns
+        -------
+        plan : Plan
+            One task, which merges the coordinator's inbox.
+        rows : ndarray of int64, shape (n_versions,)
+            Where the versions belong: that of the task, and others for the time until the next round.
+        """
+        planning: Any = importlib.import_module("gossiprec.compute.plan.planning")
+        counters = self._counters
+        self._begin()
+        free = self.capacity - int(counters[tables.FRESH]) + int(counters[tables.FREE_COUNT])
+        if free < n_versions:
+            self._grow_rows(2 * self.capacity + n_versions)
+        for row in self._versions.tolist():
+            planning.release(row, self._rows, self._free, counters)
+        n_merges = int(counters[tables.COLLECTED])
+        output = (
+            np.empty((1, 5), np.int32), np.empty(1, np.int64), np.empty((n_merges, 2), np.int32),
+            np.empty(n_merges, np.float32),
+        )  # fmt: skip
+        planning.emit_task(
+            node, tables.NONE, planning.UNMIXED, self._nodes, self._rows, self._messages, self._keeps, self._free,
+            counters, *output,
+        )  # fmt: skip
+        taken = [planning.take_row(self._rows, self._free, counters) for _ in range(n_versions - 1)]
+        self._versions = np.array(taken, np.int64)
+        self._rows[self._versions, tables.NEEDED] = 1
+        self._rows[self._versions, tables.WRITTEN] = counters[tables.LAST_WAVE]
+        plan = self._in_waves(*output, np.empty((0, 5), np.int32), np.empty((0, 3), np.int32))
+        return plan, np.append(self._nodes[node, tables.CURRENT], self._versions).astype(np.int64)
+
+    def send(self, segment: Segment, rows: I64) -> None:
+        """Let the messages of a planned stretch carry other versions than their sender's own.
+
+        Parameters
+        ----------
+        segment : Segment
+        rows : ndarray of int64, shape (n_messages,)
+            The arena row that each is to carry, each of which somebody needs.
+        """
+        messages = np.arange(segment.first_message, segment.first_message + len(segment.receiver))
+        for row, by in ((self._messages[messages, tables.CARRIED], -1), (rows, 1)):
+            np.add.at(self._rows[:, tables.NEEDED], row, by)
+        self._messages[messages, tables.CARRIED] = rows
+
+    def _begin(self) -> None:
+        """Begin a plan: all that was planned before has been carried out."""
+        counters = self._counters
+        counters[[tables.TASKS, tables.MERGES, tables.SIGHTINGS, tables.ENCODES]] = 0
+        counters[tables.BASE_WAVE] = counters[tables.LAST_WAVE]
 
     def _output_tables(self, segment: Segment) -> tuple[npt.NDArray[Any], ...]:
         """Return empty task, end, merge, weight and sighting tables, long enough for any outcome."""
@@ -228,6 +283,7 @@ class Planner:
         n_tasks, n_merges, n_sightings = self._counters[:3]
         tasks, merges, sightings = tasks[:n_tasks], merges[:n_merges], sightings[:n_sightings]
         offsets = np.concatenate([[0], ends[:n_tasks]]).astype(np.int64)
+        sender, weight = self._senders_of(merges[:, 1])
         program = Program(
             node=tasks[:, tables.NODE].copy(),
             source=tasks[:, tables.SOURCE].copy(),
@@ -237,7 +293,8 @@ class Planner:
             merge_row=merges[:, 0].copy(),
             merge_keep=keep[:n_merges].copy(),
             merge_message=merges[:, 1].copy(),
-            merge_weight=self._weights_of(merges[:, 1]) if self._has_inboxes else np.zeros(0),
+            merge_sender=sender,
+            merge_weight=weight,
             **self._pushes_of(int(n_tasks), encodes[: self._counters[tables.ENCODES]]),
         )
         cost = np.where(program.update >= 0, self._cost[program.node], 0.0) + np.diff(offsets)
@@ -268,9 +325,10 @@ class Planner:
             arrived = segment.kind == Event.DELIVER
             self._factors[segment.message[arrived]] = segment.factor[arrived]
 
-    def _weights_of(self, messages: I32) -> F64:
-        weights: F64 = self._weights[self._messages[messages, tables.SENDER]] * self._factors[messages]
-        return weights
+    def _senders_of(self, messages: I32) -> tuple[I32, F64]:
+        """Return whose the merged versions are, and what they count; nothing if no node has an inbox."""
+        sender = self._messages[messages if self._has_inboxes else messages[:0], tables.SENDER]
+        return sender, self._weights[sender] * self._factors[messages[: len(sender)]]
 
     def _pushes_of(self, n_tasks: int, encodes: I32) -> dict[str, I32]:
         """Return the columns of a program that say which tasks rewrite; none if no node does."""
@@ -288,7 +346,7 @@ class Planner:
 
 
 _STATE = (
-    "nodes", "rows", "free", "messages", "keeps", "factors", "mass", "counters", "pool_waves", "pools_seen",
+    "nodes", "rows", "free", "messages", "keeps", "factors", "versions", "mass", "counters", "pool_waves", "pools_seen",
 )  # fmt: skip
 """The tables that change in the course of a run; the others follow from the scenario."""
 

@@ -32,6 +32,8 @@ class Program:
         aggregator reduces it with all others of the task (:mod:`gossiprec.compute.reducing`).
     merge_weight : ndarray of float64, shape (n_merges,) or (0,)
         What the delivered version counts, if some nodes have inboxes.
+    merge_sender : ndarray of int32, shape (n_merges,) or (0,)
+        Who sent it, likewise.
     push : ndarray of int32, shape (n_tasks,) or (0,)
         Number of the node's push for which the task rewrites its version, from `source` to `target`; -1 for other
         tasks; without elements if no node rewrites what it pushes.
@@ -54,6 +56,7 @@ class Program:
     merge_keep: F32
     merge_message: I32
     merge_weight: F64 = field(default_factory=lambda: np.zeros(0))
+    merge_sender: I32 = field(default_factory=lambda: np.zeros(0, np.int32))
     push: I32 = field(default_factory=lambda: np.zeros(0, np.int32))
     base: I32 = field(default_factory=lambda: np.zeros(0, np.int32))
     found: F32 = field(init=False)

@@ -6,6 +6,7 @@ per run by :class:`Behaviour`, so the tape stays three integers a wake.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import IntEnum
@@ -149,6 +150,28 @@ def joined(stretches: Sequence[Segment]) -> Segment:
             *[np.concatenate([getattr(m, name) for m in misses]) for name in ("time", "node", "cause")]
         ),
     )
+
+
+def at_wakes(segment: Segment, node: int) -> list[Segment]:
+    """Return the stretch cut before and after each wake of a node; rings in vain stay with the first piece."""
+    woke = np.flatnonzero((segment.kind == Event.WAKE) & (segment.node == node))
+    edges = np.unique(np.concatenate([[0], woke, woke + 1, [len(segment.kind)]]))
+    sent = np.concatenate([[0], np.cumsum(segment.count)])
+    nothing = Misses(np.zeros(0), np.zeros(0, np.int32), np.zeros(0, np.int32))
+    pieces: list[Segment] = []
+    for low, high in itertools.pairwise(edges.tolist()):
+        columns = {name: getattr(segment, name)[low:high] for name in (*_COLUMNS, "factor")}
+        messages = slice(int(sent[low]), int(sent[high]))
+        pieces.append(
+            Segment(
+                **columns,
+                sender=segment.sender[messages],
+                receiver=segment.receiver[messages],
+                first_message=segment.first_message + messages.start,
+                misses=nothing if pieces else segment.misses,
+            )
+        )
+    return pieces
 
 
 def with_resets(segment: Segment, time: F64, node: I32) -> Segment:

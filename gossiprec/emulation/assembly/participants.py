@@ -11,7 +11,7 @@ from gossiprec.attacks import ATTACKS, Attack
 from gossiprec.attacks.base import World
 from gossiprec.attacks.observations import Meetings
 from gossiprec.compute.executors import Executor
-from gossiprec.compute.messages import Outgoing
+from gossiprec.compute.messages import Outgoing, Transform
 from gossiprec.compute.reducing import Receiver
 from gossiprec.compute.scorer import Scorer
 from gossiprec.compute.thread_pool import ThreadPool
@@ -27,6 +27,7 @@ from gossiprec.protocols import Protocol
 from gossiprec.rng import generator
 from gossiprec.scenario import Scenario
 from gossiprec.scenario.sections import NodeFraction, Nodes
+from gossiprec.servers import Server
 
 
 def make_attacks(
@@ -134,13 +135,19 @@ def configure(
     return node_settings
 
 
-def make_outgoing(scenario: Scenario, policies: list[Policy], protocol: Protocol, layout: Layout) -> Outgoing:
-    """Return what becomes of every node's messages."""
+def make_outgoing(
+    scenario: Scenario, policies: list[Policy], protocol: Protocol, layout: Layout, server: Server | None
+) -> Outgoing:
+    """Return what becomes of every node's messages; the coordinator's hold its server's extras, too."""
     outgoing = Outgoing(layout, protocol.n_nodes)
     for choice, policy in zip(scenario.policies, policies, strict=True):
         transform = policy.transform()
         if transform is not None:
             outgoing.add(choice.name, transform, policy.nodes)
+    if server is not None:
+        extras = Transform()
+        extras.extra_bytes = server.extra_bytes
+        outgoing.add("protocol.server", extras, np.array([protocol.n_users]))
     return outgoing
 
 

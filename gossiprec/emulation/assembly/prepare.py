@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -14,6 +14,7 @@ from gossiprec.compute.encoding import Encoding
 from gossiprec.compute.executors import Executor
 from gossiprec.compute.plan.planner import Planner
 from gossiprec.compute.reducing import Reducing
+from gossiprec.compute.serving import Serving
 from gossiprec.compute.thread_pool import ThreadPool
 from gossiprec.compute.train.performance_merge import Candidates
 from gossiprec.compute.waves import WaveRunner
@@ -75,6 +76,8 @@ class Prepared:
         What aggregators make of inboxes.
     encoding : Encoding or None
         What transforms make of pushes, if any rewrites them.
+    serving : Serving or None
+        What the coordinator computes, if it has a server.
     """
 
     scenario: Scenario
@@ -94,6 +97,7 @@ class Prepared:
     deliveries: Deliveries
     reducing: Reducing
     encoding: Encoding | None
+    serving: Serving | None
 
     def tape_runner(self, watch: Stopwatch | None = None) -> TapeRunner:
         """Return what carries out the tape."""
@@ -111,6 +115,7 @@ class Prepared:
         return TapeRunner(
             schedule=self.schedule, protocol=self.protocol, planner=self.planner, executor=self.executor,
             deliveries=self.deliveries, meters=self.meters, runner=runner, watch=watch or Stopwatch(),
+            serving=self.serving,
         )  # fmt: skip
 
     @property
@@ -178,7 +183,8 @@ def prepare(
         feed = model.feed_of(split)
         layout = model.layout(split.n_items, split.n_users if protocol.whole_user_table else 1)
         policies = make_policies(scenario, protocol, model, layout)
-        outgoing = make_outgoing(scenario, policies, protocol, layout)
+        server = protocol.server()
+        outgoing = make_outgoing(scenario, policies, protocol, layout, server)
         receivers, waiting = make_receivers(
             scenario, policies, protocol, protocol.merge_weights(split.train.sizes)
         )
@@ -201,6 +207,7 @@ def prepare(
         row_bytes = layout.row_size * np.dtype(scenario.executor.storage).itemsize
         spare = spare_rows(protocol.n_nodes, row_bytes)
         needed = needed_bytes(layout, row_bytes, training, protocol.n_nodes, spare)
+        waiting += 0 if server is None else 2 * (server.n_versions - 1)
         if waiting:
             needed["inboxes"] = waiting * row_bytes
         rewritten = 2 * int(outgoing.rewrites.sum())  # what each pushed last, and what it trained it from
@@ -228,6 +235,10 @@ def prepare(
             keeps_first=resets, inboxes=receivers, rewrites=outgoing.rewrites,
         )  # fmt: skip
         arena = executor.work.arena
+        serving = None
+        if server is not None:
+            serving = Serving(server, protocol.n_users, arena, scenario.seed)
+            receivers[protocol.n_users] = replace(receivers[protocol.n_users], serving=serving)
         reducing = Reducing(receivers, arena, scenario.seed)
         arena.grow(planner.capacity)
         if resets:
@@ -269,6 +280,7 @@ def prepare(
         deliveries,
         reducing,
         Encoding(outgoing, executor.work) if rewritten else None,
+        serving,
     )
 
 

@@ -167,6 +167,7 @@ class Running:
             "ledger": self._ledger,
             "recording": self._recording,
             "reducing": self._prepared.reducing,
+            **({"serving": self._prepared.serving} if self._prepared.serving else {}),
         }
 
     def execute(self, after: int = 0) -> None:

@@ -11,7 +11,8 @@ from gossiprec.arrays import I32, I64
 from gossiprec.attacks.observations import Deliveries, Meetings
 from gossiprec.compute.executors import Executor
 from gossiprec.compute.plan.planner import Plan, Planner
-from gossiprec.compute.plan.tape import Event, Segment, joined
+from gossiprec.compute.plan.tape import Event, Segment, at_wakes, joined
+from gossiprec.compute.serving import Serving
 from gossiprec.compute.waves import WaveRunner
 from gossiprec.emulation.run.barriers import BarrierRecord, Told
 from gossiprec.emulation.run.metering import Metered
@@ -40,7 +41,9 @@ class TapeRunner:
         meters: Sequence[Metered],
         runner: WaveRunner,
         watch: Stopwatch,
+        serving: Serving | None = None,
     ) -> None:
+        self._serving = serving
         self._schedule = schedule
         self._protocol = protocol
         self._planner = planner
@@ -78,16 +81,40 @@ class TapeRunner:
     def carry_out(self, segment: Segment) -> None:
         """Plan and compute a stretch of tape; afterwards every node's row is its current model."""
         self._stretches.append(segment)
-        with self._watch("plan"):
-            if not self._schedule.meetings.complete:
+        if not self._schedule.meetings.complete:
+            with self._watch("plan"):
                 self._announce(segment)
+        if self._serving is None:
+            plan = self._carry(segment)
+        else:
+            self._carry_by_rounds(segment, self._serving)
+        if self._protocol.chooses_by_value:
+            with self._watch("learn"):
+                self._learn(plan)
+
+    def _carry(self, segment: Segment) -> Plan:
+        """Plan a stretch of tape and compute it."""
+        with self._watch("plan"):
             plan = self._planner.plan(segment)
             self._executor.work.arena.grow(self._planner.capacity)
         with self._watch("compute"):
             self._runner.run(plan)
-        if self._protocol.chooses_by_value:
-            with self._watch("learn"):
-                self._learn(plan)
+        return plan
+
+    def _carry_by_rounds(self, segment: Segment, serving: Serving) -> None:
+        """Carry out a stretch of tape round by round: who is sent which version may depend on values."""
+        coordinator = self._protocol.n_users
+        for piece in at_wakes(segment, coordinator):
+            wakes = len(piece.kind) == 1 and piece.kind[0] == Event.WAKE and piece.node[0] == coordinator
+            if wakes:
+                plan, rows = self._planner.serve(coordinator, serving.n_versions)
+                self._executor.work.arena.grow(self._planner.capacity)
+                serving.write_to(rows)
+                with self._watch("compute"):
+                    self._runner.run(plan)
+            self._carry(piece)
+            if wakes:
+                self._planner.send(piece, rows[serving.version_of[piece.receiver]])
 
     def _announce(self, segment: Segment) -> None:
         """Tell the observers of deliveries that nobody could foresee."""

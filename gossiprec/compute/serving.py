@@ -1,0 +1,133 @@
+"""A round of the coordinator's server: what it makes of aggregated answers, and who is sent which version."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from gossiprec.arrays import F32, I64
+from gossiprec.compute.store.arena import Arena
+from gossiprec.errors import ScenarioError
+from gossiprec.numerics.rounding import ENCODED
+from gossiprec.rng import philox_words
+from gossiprec.servers.base import Answers, Downlink, Round, Server
+
+
+class Serving:
+    """Asks the server once a round; its first version becomes the coordinator's model.
+
+    Parameters
+    ----------
+    server : Server
+    coordinator : int
+        Its node id; clients are the nodes before it.
+    arena : Arena
+    seed : int
+
+    Attributes
+    ----------
+    rounds : int
+        So far.
+    version_of : ndarray of int64, shape (n_clients,)
+        Which version each client is to be sent.
+    extras : mapping of str to ndarray
+        What the clients are sent besides.
+    """
+
+    def __init__(self, server: Server, coordinator: int, arena: Arena, seed: int) -> None:
+        self._server = server
+        self._coordinator = coordinator
+        self._arena = arena
+        self._seed = seed
+        self._rows: I64 = np.zeros(0, np.int64)
+        self.rounds = 0
+        self.version_of: I64 = np.zeros(coordinator, np.int64)
+        self.extras: Mapping[str, npt.NDArray[Any]] = {}
+
+    @property
+    def n_versions(self) -> int:
+        """Versions of a round."""
+        return self._server.n_versions
+
+    def write_to(self, rows: I64) -> None:
+        """Say in which rows the versions of the next round belong, the coordinator's own first."""
+        self._rows = rows
+
+    def serve(self, row: F32, aggregated: F32, answers: Answers) -> F32:
+        """Run a round; return the first version and write the others.
+
+        Parameters
+        ----------
+        row : ndarray of float32, shape (row_size,)
+            The version published last.
+        aggregated : ndarray of float32, shape (n_columns,)
+        answers : Answers
+
+        Raises
+        ------
+        ScenarioError
+            If the server gives something else than it has announced.
+        """
+        arena, merged = self._arena, self._arena.layout.merged
+        round_ = Round(self._seed, self.rounds, self._coordinator, arena.layout)
+        downlink = self._server.round(row[merged].copy(), aggregated, answers, round_)
+        self._check(downlink, aggregated)
+        for k in range(1, self.n_versions):
+            version = row.copy()
+            version[merged] = downlink.versions[k]
+            keys = philox_words(self._seed, k, self.rounds, np.array([self._coordinator]), ENCODED)[:, 0]
+            arena.store(self._rows[k : k + 1], version[None], keys if arena.is_half else None)
+        if downlink.version_of is None:
+            self.version_of = np.zeros(self._coordinator, np.int64)
+        else:
+            self.version_of = np.array(downlink.version_of, np.int64)
+        self.extras = dict(downlink.extras)
+        self.rounds += 1
+        own: F32 = downlink.versions[0]
+        return own
+
+    def state(self) -> dict[str, Any]:
+        """Return what the rest of the run depends on, for a checkpoint."""
+        return {
+            "server": self._server.state(),
+            "rounds": self.rounds,
+            "version_of": self.version_of,
+            "extras": dict(self.extras),
+        }
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Take over what :meth:`state` gave."""
+        self._server.restore(state["server"])
+        self.rounds, self.version_of, self.extras = state["rounds"], state["version_of"], state["extras"]
+
+    def _check(self, downlink: Downlink, aggregated: F32) -> None:
+        which = f"protocol.server: {type(self._server).__name__}: round {self.rounds}"
+        shape, due = np.shape(downlink.versions), (self.n_versions, len(aggregated))
+        if shape != due:
+            raise ScenarioError(
+                f"{which} gave versions of shape {shape}, must be {due}: n_versions models of the columns "
+                "that receivers merge"
+            )
+        if not np.isfinite(downlink.versions).all():
+            raise ScenarioError(
+                f"{which} gave numbers that are not finite; lower its learning rate, or mend the server"
+            )
+        chosen = downlink.version_of
+        if chosen is not None and (
+            np.shape(chosen) != (self._coordinator,)
+            or np.min(chosen) < 0
+            or np.max(chosen) >= self.n_versions
+        ):
+            raise ScenarioError(
+                f"{which}: version_of must hold a number from 0 to {self.n_versions - 1} for each of "
+                f"{self._coordinator} clients"
+            )
+        size = sum(extra.nbytes for extra in downlink.extras.values())
+        if size != self._server.extra_bytes:
+            raise ScenarioError(
+                f"{which} gave extras of {size} bytes, but its extra_bytes announced "
+                f"{self._server.extra_bytes}; they must agree"
+            )

@@ -1,0 +1,67 @@
+"""Adaptive server optimization: the coordinator takes Adam's steps towards what clients have agreed on.
+
+References
+----------
+S. J. Reddi et al., "Adaptive federated optimization", ICLR 2021, algorithm 2 (FedAdam). As there, means of gradient and
+square are not corrected for their start.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from pydantic import Field
+
+from gossiprec.arrays import F32
+from gossiprec.options import Options
+from gossiprec.servers import SERVERS
+from gossiprec.servers.base import Answers, Downlink, Round, Server
+
+
+class AdaptiveOptions(Options):
+    """Options of adaptive server optimization."""
+
+    learning_rate: float = Field(default=0.01, gt=0, description="size of a step")
+    beta1: float = Field(default=0.9, ge=0, lt=1, description="decay of the mean difference")
+    beta2: float = Field(default=0.99, ge=0, lt=1, description="decay of the mean square")
+    tau: float = Field(
+        default=1e-3, gt=0, description="degree of adaptivity: added to the root of the mean square"
+    )
+
+
+@SERVERS.register("adaptive")
+class Adaptive(Server):
+    """The new version is the last plus ``learning_rate * m / (sqrt(v) + tau)``, m and v being means.
+
+    In a round without answers nothing moves.
+    """
+
+    Options = AdaptiveOptions
+    options: AdaptiveOptions
+
+    def __init__(self, options: Any) -> None:
+        super().__init__(options)
+        self._mean: F32 | None = None
+        self._square: F32 | None = None
+
+    def round(self, published: F32, aggregated: F32, answers: Answers, round: Round) -> Downlink:
+        """Take a step."""
+        if not len(answers.clients):
+            return Downlink(published[None])
+        options, difference = self.options, aggregated - published
+        if self._mean is None or self._square is None:
+            self._mean, self._square = np.zeros_like(difference), np.full_like(difference, options.tau**2)
+        self._mean = options.beta1 * self._mean + (1.0 - options.beta1) * difference
+        self._square = options.beta2 * self._square + (1.0 - options.beta2) * np.square(difference)
+        step = options.learning_rate * self._mean / (np.sqrt(self._square) + options.tau)
+        return Downlink((published + step)[None])
+
+    def state(self) -> dict[str, Any]:
+        """Return both means."""
+        return {"mean": self._mean, "square": self._square}
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Take them over."""
+        self._mean, self._square = state["mean"], state["square"]

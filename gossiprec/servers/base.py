@@ -1,0 +1,115 @@
+"""What the emulator needs to know of a server."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+from gossiprec.aggregators.base import Inbox
+from gossiprec.arrays import F32, I64
+from gossiprec.models.base import Layout
+from gossiprec.options import NoOptions, Options
+from gossiprec.rng import generator
+
+
+@dataclass(frozen=True)
+class Answers:
+    """What clients have sent since the last round.
+
+    Attributes
+    ----------
+    clients : ndarray of int64, shape (n_answers,)
+        Who sent each, in order of arrival.
+    inbox : Inbox
+        Their models.
+    """
+
+    clients: I64
+    inbox: Inbox
+
+
+@dataclass(frozen=True)
+class Round:
+    """What a server may know besides what it was sent.
+
+    Attributes
+    ----------
+    number : int
+        Of the round, from 0: before the first push, with no answers.
+    n_clients : int
+    layout : Layout
+        Where items and shared weights lie in a model row, of which a server holds the columns ``layout.merged``.
+    """
+
+    seed: int
+    number: int
+    n_clients: int
+    layout: Layout
+
+    def generator(self, purpose: str) -> np.random.Generator:
+        """Return draws that depend on seed, purpose and round alone."""
+        return generator(self.seed, purpose, 0, self.number)
+
+
+@dataclass(frozen=True)
+class Downlink:
+    """What a coordinator pushes.
+
+    Attributes
+    ----------
+    versions : ndarray of float32, shape (n_versions, n_columns)
+        The first is the coordinator's own model, too.
+    version_of : ndarray of int, shape (n_clients,), or None
+        Which version each client is sent, if it is asked; None: the first.
+    extras : mapping of str to ndarray
+        What every client is sent besides; :attr:`Server.extra_bytes` in all.
+    """
+
+    versions: F32
+    version_of: npt.NDArray[np.integer] | None = None
+    extras: Mapping[str, npt.NDArray[Any]] = field(default_factory=dict)
+
+
+class Server(ABC):
+    """What a coordinator computes at each wake, before it pushes.
+
+    Attributes
+    ----------
+    n_versions : int
+        Versions of a :class:`Downlink`.
+    extra_bytes : int
+        Of its extras: known before the run, because messages take time by their size.
+    """
+
+    Options: ClassVar[type[Options]] = NoOptions
+    n_versions: int = 1
+    extra_bytes: int = 0
+
+    def __init__(self, options: Any) -> None:
+        self.options = options
+
+    @abstractmethod
+    def round(self, published: F32, aggregated: F32, answers: Answers, round: Round) -> Downlink:
+        """Return what is pushed next.
+
+        Parameters
+        ----------
+        published : ndarray of float32, shape (n_columns,)
+            The first version of the round before, or the common start.
+        aggregated : ndarray of float32, shape (n_columns,)
+            What the aggregation rule made of the answers; without any, `published`.
+        answers : Answers
+        round : Round
+        """
+
+    def state(self) -> dict[str, Any]:
+        """Return what the server remembers, for a checkpoint: plain values and arrays."""
+        return {}
+
+    def restore(self, state: Mapping[str, Any]) -> None:  # noqa: B027 (some remember nothing)
+        """Take over what :meth:`state` gave."""

@@ -1,0 +1,27 @@
+"""A server as an option of a protocol: its name, or its name and options."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, TypeAlias
+
+from pydantic import AfterValidator
+
+from gossiprec.named import make_named
+from gossiprec.servers import SERVERS
+from gossiprec.servers.base import Server
+
+
+def make_server(told: Any) -> Server:
+    """Return a server, as an option of type :data:`ServerChoice` tells of it."""
+    server: Server = make_named(SERVERS, told)
+    return server
+
+
+def _checked(told: Any) -> Any:
+    """Return what was written, if there is a server of that name that takes these options."""
+    make_server(told)
+    return told
+
+
+ServerChoice: TypeAlias = Annotated[str | dict[str, Any], AfterValidator(_checked)]
+"""The name of a registered server, or ``{name: ..., options}``."""

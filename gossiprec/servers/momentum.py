@@ -1,0 +1,57 @@
+"""Server momentum: the coordinator goes on in the direction of earlier rounds.
+
+References
+----------
+T.-M. H. Hsu, H. Qi, M. Brown, "Measuring the effects of non-identical data distribution for federated visual
+classification", 2019, section 4.3 (FedAvgM).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from pydantic import Field
+
+from gossiprec.arrays import F32
+from gossiprec.options import Options
+from gossiprec.servers import SERVERS
+from gossiprec.servers.base import Answers, Downlink, Round, Server
+
+
+class MomentumOptions(Options):
+    """Options of server momentum."""
+
+    beta: float = Field(default=0.9, ge=0, lt=1, description="share of the last step that is taken again")
+    learning_rate: float = Field(default=1.0, gt=0, description="size of a step")
+
+
+@SERVERS.register("momentum")
+class Momentum(Server):
+    """The new version is the last plus the step ``v = beta v + (aggregated - last)``.
+
+    In a round without answers nothing moves. With beta 0 and learning rate 1 it is FedAvg.
+    """
+
+    Options = MomentumOptions
+    options: MomentumOptions
+
+    def __init__(self, options: Any) -> None:
+        super().__init__(options)
+        self._step: F32 | None = None
+
+    def round(self, published: F32, aggregated: F32, answers: Answers, round: Round) -> Downlink:
+        """Take a step."""
+        if not len(answers.clients):
+            return Downlink(published[None])
+        difference = aggregated - published
+        self._step = difference if self._step is None else self.options.beta * self._step + difference
+        return Downlink((published + self.options.learning_rate * self._step)[None])
+
+    def state(self) -> dict[str, Any]:
+        """Return the last step."""
+        return {"step": self._step}
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Take it over."""
+        self._step = state["step"]
