@@ -100,21 +100,23 @@ def closing(summary: Mapping[str, Any], path: Path) -> str:
 def foreseen(facts: Mapping[str, Any]) -> str:
     """Return the text of ``--dry-run``."""
     memory = facts["memory_mib"]
-    met = facts["fraction_met"]
+    nodes = f"{facts['nodes']:,} nodes" + (" and a coordinator" if "coordinator" in facts else "")
     rows = {
         "scenario": f"{facts['scenario']}, seed {facts['seed']}",
-        "dataset": f"{facts['dataset']}: {facts['nodes']:,} nodes, {facts['items']:,} items, "
-        f"{facts['interactions']:,} interactions",
+        "dataset": f"{facts['dataset']}: {nodes}, {facts['items']:,} items, {facts['interactions']:,} interactions",
         "events": f"{facts['wakes']:,} wakes, {facts['messages']:,} messages, "
         f"virtual time {facts['virtual_time']:,.1f}",
         "work": f"{facts['node_updates']:,} local epochs ({facts['executor']}, {_threads(facts['threads'])})",
         "memory": f"{sum(memory.values()):,.1f} MiB of {facts['available_mib']:,.0f} MiB available: "
         + ", ".join(f"{part} {size:,.1f}" for part, size in memory.items()),
     }
-    if met is not None:
-        rows["expected"] = (
-            f"{percent(met)} % of the others met by a single observer: the bound of what it can find"
-        )
+    whom = {
+        "fraction_met": "others met by a single observer",
+        "fraction_heard": "nodes heard by the coordinator",
+    }
+    for share, words in whom.items():
+        if facts[share] is not None:
+            rows["expected"] = f"{percent(facts[share])} % of the {words}: the bound of what it can find"
     rows["run"] = f"{facts['run']} (nothing written)"
     return labelled(rows)
 

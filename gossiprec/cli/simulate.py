@@ -107,6 +107,7 @@ def _foresee(scenario: Scenario, path: Path, *, as_json: bool, quiet: bool) -> N
         "memory_mib": {part: size / results.MIB for part, size in prepared.needed.items()},
         "available_mib": available / results.MIB,
         "fraction_met": prepared.protocol.predicted_fraction_met(prepared.protocol.wakes),
+        "fraction_heard": prepared.protocol.predicted_fraction_heard(prepared.protocol.wakes),
         "run": str(path),
     }
     click.echo(json.dumps(facts) if as_json else results.foreseen(facts))

@@ -85,8 +85,13 @@ def measure(run: Run, *, n_points: int = N_POINTS) -> Exposure:
     if not messages["time"].size:
         raise LogError(f"no message was delivered in {run.path}: there is no exposure to draw")
     n_nodes = _n_nodes(run, messages)
+    between = np.maximum(messages["sender"], messages["receiver"]) < n_nodes
+    if not between.any():
+        raise LogError(
+            f"in {run.path} nodes hear from the coordinator alone: they meet nobody, and nothing is to draw"
+        )
     at = np.linspace(0.0, float(messages["time"].max()), n_points)
-    meetings = first_meetings(messages["time"], messages["sender"], messages["receiver"])
+    meetings = first_meetings(*(messages[column][between] for column in ("time", "sender", "receiver")))
     met = fractions_met(*meetings, at=at, n_nodes=n_nodes)
     low, high = np.percentile(met, BAND, axis=1)
     views, view_size = _views(run, at, n_nodes)
@@ -95,9 +100,12 @@ def measure(run: Run, *, n_points: int = N_POINTS) -> Exposure:
 
 
 def _n_nodes(run: Run, messages: Columns) -> int:
-    """Return the number of nodes: one more than the highest id, or the summary's if that is more."""
+    """Return the number of nodes with data: the summary's, or one more than the highest id; no coordinator is one."""
     seen = 1 + max(int(messages["sender"].max()), int(messages["receiver"].max()))
-    return max(seen, int((run.summary or {}).get("nodes", 0)))
+    summary = run.summary or {}
+    return (
+        int(summary["coordinator"]) if "coordinator" in summary else max(seen, int(summary.get("nodes", 0)))
+    )
 
 
 def _views(run: Run, at: F64, n_nodes: int) -> tuple[F64, int]:

@@ -40,6 +40,8 @@ class Protocol(ABC):
     Options: ClassVar[type[Options]]
     has_coordinator: ClassVar[bool] = False
     """Whether node number n_users coordinates the others."""
+    peers_meet: ClassVar[bool] = True
+    """Whether users' nodes receive one another's models; if not, only a coordinator has something to observe."""
 
     def __init__(
         self,
@@ -164,5 +166,9 @@ class Protocol(ABC):
         return float(self.clock.intervals(0, self.wakes).sum(axis=1).max())
 
     def predicted_fraction_met(self, rounds: float) -> float | None:
-        """Return the fraction of the others that a node has met after so many rounds, if foreseeable."""
+        """Return the fraction of the others that a user's node has met after so many rounds, if foreseeable."""
+        return None
+
+    def predicted_fraction_heard(self, rounds: float) -> float | None:
+        """Return the fraction of the users' nodes that a coordinator has heard from after so many rounds, likewise."""
         return None

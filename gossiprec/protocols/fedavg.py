@@ -42,6 +42,7 @@ class FedAvg(Protocol):
     Options = FedAvgOptions
     options: FedAvgOptions
     has_coordinator = True
+    peers_meet = False
 
     def __init__(self, options: Any, **world: Any) -> None:
         super().__init__(options, **world)
@@ -181,7 +182,7 @@ class FedAvg(Protocol):
         """Return when the coordinator wakes next, as things stand."""
         return self._pace.due(now)
 
-    def predicted_fraction_met(self, rounds: float) -> float | None:
+    def predicted_fraction_heard(self, rounds: float) -> float | None:
         """Return the share of the clients asked at least once, where all answer in time and chance alone decides."""
         if self.options.round or self.options.ask == "online" or isinstance(self._pace, Buffer):
             return None

@@ -10,8 +10,16 @@ from gossiprec.scenario.model import Scenario
 from gossiprec.scenario.problems import KeyPath, Problems
 
 
-def check_sections(scenario: Scenario, problems: Problems) -> None:
-    """Note what contradicts something else in the same scenario, whatever the data."""
+def check_sections(scenario: Scenario, problems: Problems, *, peers_meet: bool = True) -> None:
+    """Note what contradicts something else in the same scenario, whatever the data.
+
+    Parameters
+    ----------
+    scenario : Scenario
+    problems : Problems
+    peers_meet : bool
+        Whether nodes receive one another's models under the protocol.
+    """
     plain = scenario.resolved()
     protocol = plain["protocol"]
     view = _number(protocol.get("view"), "size")
@@ -28,6 +36,13 @@ def check_sections(scenario: Scenario, problems: Problems) -> None:
             "buffered aggregation lives on answers that take time, but latency is 0 and computing takes no time: all "
             "would happen at once; give network.latency a value, or set network.compute",
         )
+    for index, entry in enumerate(plain["observers"]):
+        if not peers_meet and entry.get("who") in ("single", "coalition"):
+            problems.add(
+                ("observers", index, "who"),
+                f"found {entry['who']!r}, but with a coordinator nodes meet nobody else and would find nothing; write "
+                "who: coordinator",
+            )
     for key in ("policies", "observers"):
         for index, entry in enumerate(plain[key]):
             if entry in plain[key][:index]:

@@ -94,9 +94,11 @@ def build_scenario(
     layer, known = _layered(own, overrides, problems)
     if not known:  # for want of the preset's values everything else would seem to be missing
         return None, layer.source_map
-    scenario = _Builder(registries or Registries(), problems).scenario(layer.data)
+    things = registries or Registries()
+    scenario = _Builder(things, problems).scenario(layer.data)
     if scenario is not None:
-        check_sections(scenario, problems)
+        peers_meet = getattr(things.protocols[scenario.protocol.name], "peers_meet", True)
+        check_sections(scenario, problems, peers_meet=peers_meet)
     return scenario, layer.source_map
 
 

@@ -205,6 +205,18 @@ def test_a_dry_run_in_json_foresees_the_run(capsys, tmp_path):
     assert sum(foreseen["memory_mib"].values()) < foreseen["available_mib"]
     assert foreseen["executor"] == "reference"
     assert 0 < foreseen["fraction_met"] < 1
+    assert foreseen["fraction_heard"] is None
+
+
+def test_a_dry_run_of_a_star_promises_what_the_coordinator_will_hear(capsys):
+    asked = ("protocol.rounds=2", "protocol.participation=0.5", "dataset.limit_users=60")
+    sets = [part for text in asked for part in ("--set", text)]
+    arguments = (ROOT / "scenarios" / "fedavg.yaml", "--dry-run", "--executor", "reference", *sets)
+    code, out, err = invoke(capsys, "simulate", *arguments)
+    assert code == 0, err
+    assert "60 nodes and a coordinator" in out
+    assert "75.0 % of the nodes heard by the coordinator" in out
+    assert "met by a single observer" not in out
 
 
 BAD = {

@@ -7,7 +7,8 @@ import pytest
 
 from gossiprec.emulation import simulate
 from gossiprec.errors import ScenarioError
-from tests.emulation.tiny_runs import SINGLE, carried_out, final_models, tiny
+from gossiprec.scenario import load_scenario
+from tests.emulation.tiny_runs import COORDINATOR, SINGLE, carried_out, final_models, tiny
 
 COALITION = {"name": "cda", "who": "coalition", "community_size": 3, "reference_items": 9}
 MANY = [
@@ -15,6 +16,10 @@ MANY = [
     {**SINGLE, "nodes": [2, 5], "community_size": [2, 4]},
     {**COALITION, "fraction": [0.2, 0.5], "momentum": [0.5, 0], "relevance": ["mean_score", "ndcg"]},
     {**COALITION, "members": [0, 3, 8], "momentum": 0.99},
+]
+AT_THE_CENTRE = [
+    {**COORDINATOR, "momentum": [0.9, 0], "relevance": ["ndcg", "standardized", "mean_score"]},
+    {"name": "entropy-mia", "who": "coordinator", "community_size": [2, 4], "threshold": [0.2, 0.8]},
 ]
 KEY = ("observer", "relevance", "momentum", "community_size", "time")
 NUMBERS = ("aac", "best10_min", "best10_mean", "upper_bound", "random_bound")
@@ -34,14 +39,15 @@ def attack_rows(run):
 @pytest.mark.parametrize("protocol", ["rand-gossip", "fedavg"])
 def test_a_run_is_the_same_with_and_without_observers(protocol, executor, tmp_path):
     sections = {"executor": {"name": executor}, **({"protocol": FEDAVG} if protocol == "fedavg" else {})}
+    watchers = AT_THE_CENTRE if protocol == "fedavg" else MANY
     watched, alone = (
         simulate(tiny(observers=observers, **sections), out=tmp_path / str(len(observers)))
-        for observers in (MANY, [])
+        for observers in (watchers, [])
     )
 
     assert watched.manifest["log_digest"] == alone.manifest["log_digest"] is not None
-    files = [(run.path / "metrics.csv").read_bytes() for run in (watched, alone)]
-    assert files[0] == files[1]
+    files = [(run.path / "metrics.csv").read_text().splitlines() for run in (watched, alone)]
+    assert [line for line in files[0] if "mia_" not in line] == files[1]
     assert len(watched.attacks["aac"]) > 0 == len(alone.attacks["aac"])
 
 
@@ -113,18 +119,23 @@ def test_a_run_does_not_depend_on_threads_or_wave_size(tmp_path):
     assert len(contents) == 1
 
 
-def test_single_clients_of_a_coordinator_meet_nobody(tmp_path):
-    for executor in EXECUTORS:
-        run = simulate(
-            tiny(
-                protocol=FEDAVG,
-                executor={"name": executor},
-                observers=[SINGLE, {**COALITION, "fraction": 0.5}],
-            ),
-            out=tmp_path / executor,
-        )
-        assert not run.attacks["upper_bound"].any()
-        assert not run.attacks["aac"].any()
+@pytest.mark.parametrize("observer", [SINGLE, {**COALITION, "fraction": 0.5}], ids=["single", "coalition"])
+def test_clients_of_a_coordinator_meet_nobody_and_are_no_observers(observer):
+    """They would find nothing, and a line of zeros would look like a result."""
+    place = (
+        f"scenario: observers.1.who: found '{observer['who']}', but with a coordinator nodes meet nobody else"
+    )
+    with pytest.raises(ScenarioError, match=place):
+        load_scenario(tiny(protocol=FEDAVG, observers=[COORDINATOR, observer]))
+
+
+def test_what_is_foretold_of_a_star_is_what_its_coordinator_hears(tmp_path):
+    run = simulate(tiny(protocol={**FEDAVG, "participation": 0.5}), out=tmp_path / "run")
+    names = run.metrics["metric"]
+    assert "predicted_fraction_met" not in names
+    heard = run.metrics["value"][names == "predicted_fraction_heard"]
+    assert heard == pytest.approx(1 - 0.5 ** np.array([2, 4]))
+    assert run.summary["nodes"] == run.summary["coordinator"] == 12
 
 
 def test_the_coordinator_meets_everybody_in_its_first_round(tmp_path):

@@ -99,12 +99,13 @@ def simulation_of(world):
 
 def scenario(world):
     observed = {"name": "cda", "community_size": 3, "reference_items": 9, "relevance": "mean_score"}
-    coalition = {"who": "coordinator"} if federated(world) else {"who": "coalition", "members": [*COALITION]}
+    gossiping = [{"who": "single"}, {"who": "coalition", "members": [*COALITION]}]
+    watchers = [{"who": "coordinator"}] if federated(world) else gossiping
     return tiny(
         **{
             "training": DAMPED,
             **WORLDS[world],
-            "observers": [{**observed, **who, "momentum": BETAS} for who in ({"who": "single"}, coalition)],
+            "observers": [{**observed, **who, "momentum": BETAS} for who in watchers],
             "evaluate": {"every": 2, "metrics": ["recall@5", "full_ndcg@5"]},
         }
     )

@@ -137,12 +137,12 @@ def test_results_do_not_depend_on_threads_or_wave_size(planted, tmp_path):
 def test_the_time_of_each_attack_is_in_the_summary(planted, tmp_path):
     observers = [
         {"name": "cda", "who": "coordinator", "community_size": K, "reference_items": 9},
-        {"name": "cda", "who": "single", "community_size": K, "reference_items": 9},
+        {"name": "entropy-mia", "who": "coordinator", "community_size": K},
         {"name": "aia", "models": 4, "epochs": 3, "community_size": K},
     ]
     run = simulate(scenario(planted, FEDAVG, observers), out=tmp_path / "run")
     spent = run.summary["attack_seconds"]
-    assert set(spent) == {"cda-coordinator", "cda-single", "aia-coordinator"}
+    assert set(spent) == {"cda-coordinator", "entropy-mia-coordinator", "aia-coordinator"}
     assert all(0 < seconds < run.summary["wall_seconds"] for seconds in spent.values())
 
 

@@ -12,10 +12,9 @@ from gossiprec.compute.executors import EXECUTORS
 from gossiprec.emulation import resume, simulate
 from gossiprec.protocols import PROTOCOLS
 from tests.emulation.ended_early import Patient, checkpoints, ended_early, often, outcome
-from tests.emulation.tiny_runs import SINGLE, tiny
+from tests.emulation.tiny_runs import COORDINATOR, SINGLE, tiny
 
 COALITIONS = {**SINGLE, "who": "coalition", "fraction": [0.25, 0.5], "momentum": [0, 0.9]}
-COORDINATOR = {**SINGLE, "who": "coordinator"}
 SLOW = {"latency": {"law": "exponential", "mean": 0.8}, "loss": 0.1}
 JUDGING = {**tiny()["dataset"], "split": {"name": "leave_last_k", "test": 2, "validation": 2}}
 FEDAVG = {"name": "fedavg", "rounds": 8, "participation": 0.5}
@@ -23,7 +22,7 @@ PERSONAL = {"name": "pers-gossip", "view": {"size": 3}, "wakes": 8}
 RUNS = {
     "rand-gossip": {"observers": [SINGLE, COALITIONS]},
     "pers-gossip": {"protocol": PERSONAL, "dataset": JUDGING, "observers": [SINGLE, COALITIONS]},
-    "fedavg": {"protocol": FEDAVG, "observers": [COORDINATOR, SINGLE]},
+    "fedavg": {"protocol": FEDAVG, "observers": [COORDINATOR]},
 }
 CITY = {
     "dataset": {

@@ -8,10 +8,12 @@ from gossiprec.emulation import prepare
 from gossiprec.scenario import load_scenario
 
 SINGLE = {"name": "cda", "who": "single", "community_size": 3, "reference_items": 9}
+COORDINATOR = {**SINGLE, "who": "coordinator"}
 
 
 def tiny(**sections):
     """Return a scenario of 12 nodes and 40 items as plain data; whole sections can be replaced."""
+    federated = sections.get("protocol", {}).get("name") == "fedavg"
     return {
         "name": "tiny",
         "seed": 5,
@@ -26,7 +28,7 @@ def tiny(**sections):
         },
         "model": {"name": "gmf", "dim": 8, "init_std": 0.1},
         "protocol": {"name": "rand-gossip", "fanout": 3, "view": {"size": 3}, "wakes": 6},
-        "observers": [SINGLE],
+        "observers": [COORDINATOR if federated else SINGLE],
         "evaluate": {"every": 2, "metrics": ["hr@5", "ndcg@5"]},
         "executor": {"name": "reference"},
         **sections,

@@ -54,6 +54,25 @@ def test_a_log_without_views_has_no_prediction(tmp_path):
     assert lines(tmp_path / "exposure.csv")[-1] == "star,1.0,,0.5,0.1,0.9,"
 
 
+def star_run(folder, messages, **summary):
+    """Write a run of two nodes and a coordinator, node 2, with messages given as (time, sender, receiver)."""
+    directory = RunDirectory.create(folder, scenario={"name": "star"}, seed=1)
+    time, sender, receiver = zip(*messages, strict=True)
+    rest = {"sent_at": time, "size_bytes": [8] * len(time), "queued": [0.0] * len(time)}
+    directory.log.append("message", {"time": time, "sender": sender, "receiver": receiver, **rest})
+    directory.write_summary({"nodes": 2, **summary})
+    directory.finish("complete")
+    return open_run(folder)
+
+
+def test_a_coordinator_is_nobody_to_meet(tmp_path):
+    around = [(1.0, 2, 0), (1.0, 2, 1), (1.5, 0, 2), (1.5, 1, 2)]
+    with pytest.raises(LogError, match="nodes hear from the coordinator alone: they meet nobody"):
+        exposure.measure(star_run(tmp_path / "star", around, coordinator=2))
+    both = star_run(tmp_path / "both", [*around, (2.0, 0, 1)], coordinator=2)
+    assert exposure.measure(both, n_points=2).mean.tolist() == [0.0, 0.5]
+
+
 def test_only_the_peers_sent_to_count_in_the_prediction(tmp_path):
     directory = RunDirectory.create(
         tmp_path / "run", scenario={"protocol": {"fanout": 1}}, seed=1, sizes={"view_size": 2}

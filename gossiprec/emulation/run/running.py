@@ -252,9 +252,10 @@ class Running:
 
     def _metrics(self, round_: int) -> Iterator[tuple[str, float]]:
         yield from self._utility_now.items()
-        met = self._prepared.protocol.predicted_fraction_met(round_)
-        if met is not None:
-            yield "predicted_fraction_met", met
+        for name in ("predicted_fraction_met", "predicted_fraction_heard"):
+            predicted = getattr(self._prepared.protocol, name)(round_)
+            if predicted is not None:
+                yield name, predicted
         yield from metric_rows(self._membership_now)
 
     def close(self, status: str) -> None:
