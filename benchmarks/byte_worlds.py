@@ -1,0 +1,136 @@
+"""The runs that are to give the same bytes: shipped scenarios of an old commit, shortened and changed.
+
+Together they hold every protocol, policy and attack, every relevance rule with and without momentum, each kind of
+observer and of fictive user, both models, both storages and all executors.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+CDA = {
+    "name": "cda",
+    "community_size": 10,
+    "reference_items": 20,
+    "momentum": [0.99, 0],
+    "relevance": ["ndcg", "standardized", "mean_score"],
+}
+MIA = {"name": "entropy-mia", "community_size": 10, "threshold": [0.2, 0.6, 1.0], "momentum": [0.9, 0]}
+AIA = {"name": "aia", "adversaries": 2, "community_size": 10, "models": 20, "epochs": 10}
+SINGLE, POOLS = {"who": "single"}, {"who": "coalition", "fraction": [0.1, 0.3]}
+CENTRE = {"who": "coordinator"}
+HIDING = {"name": "share-less", "nodes": {"fraction": 0.7}}
+NOISY = {"name": "dp-sgd", "nodes": {"fraction": 0.5}, "epsilon": 100}
+LATE = {"latency": {"law": "exponential", "mean": 0.3}, "loss": 0.1}
+AWAY = {"online": {"law": "exponential", "mean": 8}, "offline": {"law": "exponential", "mean": 2}}
+METRICS = {"evaluate.metrics": ["hr@20", "ndcg@20", "full_hr@20", "full_ndcg@20", "f1@20"]}
+
+
+def watched(*attackers: dict[str, Any], by: tuple[dict[str, Any], ...] = (CDA, MIA), **more: Any) -> Any:
+    """Return observers: each attack by each kind of attacker."""
+    return {"observers": [{**attack, **who, **more} for attack in by for who in attackers]}
+
+
+SMALL = {
+    "dataset.users": 120,
+    "dataset.items": 300,
+    "dataset.interactions": 7200,
+    "dataset.split": {"name": "leave_last_k", "test": 5, "validation": 3},
+    "protocol.wakes": 30,
+    "evaluate.every": 6,
+    "executor": {"name": "fused"},
+    **METRICS,
+    **watched(SINGLE, POOLS),
+}
+STAR = {**SMALL, "protocol": {"name": "fedavg", "rounds": 24, "participation": 0.6}, **watched(CENTRE)}
+PERS = {"name": "pers-gossip", "wakes": 30, "view": {"size": 3, "refresh": {"every": 1}}}
+MOVES = {
+    "dataset": {
+        "name": "synthetic-checkins",
+        "users": 60,
+        "items": 300,
+        "checkins": 3600,
+        "split": {"name": "published"},
+    },
+    "model": {"name": "prme-g", "dim": 8},
+    "training": {"optimizer": "sgd", "learning_rate": 0.005, "batch_size": 32, "negatives": 1},
+    "protocol.wakes": 30,
+    "evaluate": {"every": 6, "metrics": ["hr@20", "ndcg@20", "f1@20"]},
+    "executor": {"name": "fused"},
+    **watched(SINGLE, POOLS, by=(CDA,)),
+}
+TINY = {
+    "protocol.train_on": "receive",
+    "training": {"batch_size": 16},
+    "network": LATE,
+    "policies": [{**HIDING, "nodes": {"fraction": 0.3}}, NOISY],
+    **METRICS,
+    **watched(SINGLE, POOLS, community_size=5),
+}
+
+WORLDS: dict[str, tuple[str, dict[str, Any]]] = {
+    "smoke": ("smoke", {}),
+    "main-job": ("rand_gossip", {"protocol.wakes": 60}),
+    "fedavg": ("fedavg", {"protocol.rounds": 12, **METRICS}),
+    "pers-gossip": ("small_gossip", {**SMALL, "protocol": PERS}),
+    "share-less": ("small_gossip", {**SMALL, "policies": [HIDING]}),
+    "share-less-fedavg": ("small_gossip", {**STAR, "policies": [HIDING]}),
+    "dp-sgd": ("small_gossip", {**SMALL, "policies": [NOISY], "training.batch_size": "full"}),
+    "dp-sgd-share-less": ("small_gossip", {**SMALL, "policies": [HIDING, NOISY]}),
+    "buffered": (
+        "fedavg_buffered",
+        {"protocol.rounds": 80, "evaluate.every": 2, "executor": {"name": "fused"}},
+    ),
+    "churn-reset": (
+        "small_gossip",
+        {**SMALL, "network": LATE, "churn": {"model": "reset", "messages": "held", "sessions": AWAY}},
+    ),
+    "proxies": ("small_gossip", {**STAR, "observers": [AIA, *watched(CENTRE)["observers"]]}),
+    "averaged-users": ("small_gossip", {**STAR, "protocol.user_table": "averaged"}),
+    "own-embedding": (
+        "small_gossip",
+        {**SMALL, "policies": [HIDING], **watched(SINGLE, POOLS, fictive_user="own_embedding")},
+    ),
+    "paper-user": (
+        "small_gossip",
+        {**SMALL, "policies": [HIDING], **watched(SINGLE, POOLS, fictive_user="paper")},
+    ),
+    "prme-gossip": ("small_gossip", MOVES),
+    "prme-share-less": ("small_gossip", {**MOVES, "policies": [HIDING]}),
+    "prme-pers-gossip": ("small_gossip", {**MOVES, "protocol": PERS}),
+    "prme-fedavg": (
+        "small_gossip",
+        {
+            **MOVES,
+            "protocol": {"name": "fedavg", "rounds": 24},
+            "executor.storage": "float16",
+            **watched(CENTRE, by=(CDA,)),
+        },
+    ),
+    "tiny-reference": ("smoke", {**TINY, "executor": {"name": "reference"}}),
+    "tiny-batched": ("smoke", {**TINY, "executor": {"name": "batched"}}),
+    "tiny-prme-batched": (
+        "small_gossip",
+        {
+            **MOVES,
+            "dataset.users": 20,
+            "dataset.items": 100,
+            "dataset.checkins": 600,
+            "protocol.wakes": 6,
+            "executor": {"name": "batched"},
+            **watched(SINGLE, POOLS, by=(CDA,), community_size=5),
+        },
+    ),
+    "placed": (
+        "smoke",
+        {
+            "protocol.view": {"graph": {"family": "ring", "k": 4}},
+            **watched(
+                SINGLE,
+                {**POOLS, "placement": ["degree", "betweenness", "clustered", "greedy-cover"]},
+                community_size=5,
+            ),
+        },
+    ),
+}
+"""Name: scenario of the old commit it starts from, and what is changed there, by key path."""
