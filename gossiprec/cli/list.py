@@ -36,8 +36,11 @@ def list(kind: str | None, name: str | None, as_json: bool) -> None:
 
 
 def _kinds() -> Told:
+    from gossiprec.scenario.listing import strays
     from gossiprec.scenario.registries import KINDS, registry_of
 
+    for stray in strays():
+        click.echo(f"note: {stray}", err=True)
     known = {kind: [*registry_of(kind)] for kind in KINDS}
     return known, (f"{kind:12} {len(names):3}  {', '.join(names)}" for kind, names in known.items())
 

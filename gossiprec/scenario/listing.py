@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import inspect
+import itertools
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from gossiprec.errors import PluginError
+from gossiprec.errors import PluginError, suggestion
 from gossiprec.member_options import options_class
 from gossiprec.options import LARGEST
-from gossiprec.plugins import origin_of
-from gossiprec.scenario.registries import registry_of
+from gossiprec.plugins import PREFIX, entry_points, origin_of
+from gossiprec.scenario.registries import KINDS, registry_of
 
 WORDS = {"integer": "whole number", "string": "text", "boolean": "true or false", "object": "mapping"}
 """JSON Schema's types as a reader of YAML would call them, where that is not the same."""
@@ -90,6 +91,17 @@ def member(kind: str, name: str) -> Member:
     except PluginError as error:
         return Member(name, origin, problem=str(error))
     return Member(name, origin, doc.partition("\n")[0].replace("``", "").removeprefix("Return "))
+
+
+def strays() -> list[str]:
+    """Return a message for each plug-in with entry points in a group that is no kind of ours: most likely misspelt."""
+    groups = [PREFIX + kind for kind in KINDS]
+    found = set()
+    for group in entry_points().keys() - groups:
+        what = f"the group {group}, of which gossiprec takes none{suggestion(group, groups)}"
+        points = itertools.chain.from_iterable(entry_points()[group].values())
+        found |= {f"{origin_of(point)} has entry points in {what}" for point in points}
+    return sorted(found)
 
 
 def options_of(kind: str, name: str) -> list[Option]:

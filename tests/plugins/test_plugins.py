@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
+import tomllib
 from pathlib import Path
 
 import pytest
 import yaml
-from acme import as_acme, exchanging, gossiprec, install_acme, python, uninstall_acme
+from acme import ROOT, as_acme, exchanging, gossiprec, install_acme, python, uninstall_acme
 from fake_distributions import install
+
+from gossiprec.scenario.registries import KINDS
 
 EARLY = """
 import sys
@@ -18,7 +22,7 @@ from tests.emulation.ended_early import ended_early, often
 ended_early(Path(sys.argv[1]), often(model={"name": "acme-model", "dim": 4}))
 """
 CHANGED = "\n    CHANGED = True\n"
-SMOKE = Path(__file__).resolve().parents[2] / "scenarios" / "smoke.yaml"
+SMOKE = ROOT / "scenarios" / "smoke.yaml"
 
 
 @pytest.fixture
@@ -105,6 +109,14 @@ def test_list_tells_what_plug_ins_bring_and_what_is_broken(site):
         ("acme-model", "acme-recs 1.0"), ("gmf", "gossiprec"), ("prme-g", "gossiprec"), ("wreck", "acme-wreck 0.1"),
     ]  # fmt: skip
     assert "cannot be imported (ModuleNotFoundError" in models["wreck"]["problem"]
+
+    install(site, "acme-typo", "3", {"gossiprec.model": {"a": "a", "b": "b"}})
+    kinds = gossiprec(site, "list")
+    assert "acme-tide" in succeeded(kinds)
+    assert kinds.stderr == (
+        "note: acme-typo 3 has entry points in the group gossiprec.model, of which gossiprec takes none; did you mean "
+        "'gossiprec.models'?\n"
+    )
 
     install(site, "acme-thief", "2", {"gossiprec.datasets": {"file": "thief"}}, thief="")
     said = succeeded(gossiprec(site, "data", "list")).splitlines()
@@ -213,3 +225,22 @@ def test_the_workers_of_a_study_see_the_plug_in_and_its_version_is_part_of_what_
     message = refused(gossiprec(site, *command))
     assert "holds 1 of 1 runs made by the code version" in message
     assert message.count(" + acme-recs 1.1 (") == 2
+
+
+def test_the_package_of_the_docs_works(site, tmp_path):
+    page = (ROOT / "docs" / "extending.md").read_text()
+    (attack,) = (
+        code for code in re.findall(r"```python\n(.*?)```", page, re.DOTALL) if "class LastHeard" in code
+    )
+    (project,) = re.findall(r"```toml\n(.*?)```", page, re.DOTALL)
+    told = tomllib.loads(project)["project"]
+    install(site, told["name"], told["version"], told["entry-points"])
+    (site / "my_lab").mkdir()
+    (site / "my_lab" / "last_heard.py").write_text(attack)
+
+    attacks = succeeded(gossiprec(site, "list", "attacks"))
+    assert re.search(r"^last-heard +my-lab 0\.1\.0 +Every node ranks the others by", attacks, re.MULTILINE)
+    scenario = exchanging(observers=[{"name": "last-heard", "community_size": 3}])
+    succeeded(gossiprec(site, "simulate", written(tmp_path, scenario), "--out", tmp_path / "run"))
+    assert manifest(tmp_path / "run")["plugins"]["my-lab"]["version"] == "0.1.0"
+    assert all(f"`gossiprec.{kind}`" in page for kind in KINDS)

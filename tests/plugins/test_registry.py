@@ -192,6 +192,31 @@ def test_an_object_stands_for_the_function_it_wraps(site):
         toys().register("a")(Holder(toys))
 
 
+def code_of(*names):
+    plugins._code.cache_clear()
+    used = plugins.used(toys().entry_point(name) for name in names)
+    assert list(used) == ["tops"]
+    return used["tops"]["code"]
+
+
+def test_a_plug_in_is_known_by_all_of_its_source_and_not_by_that_of_others(site):
+    points = {"top": "lab.tops.spinning", "tip": "tip"}
+    install(site, "tops", "1", {"gossiprec.toys": points}, tip=THEIRS.format("tip"))
+    for folder in ("tops", "dolls"):  # of the namespace `lab`, which has no __init__.py
+        (site / "lab" / folder).mkdir(parents=True)
+        for name in ("__init__", "spinning"):
+            (site / "lab" / folder / f"{name}.py").touch()
+    first = [code_of("top"), code_of("tip"), code_of("top", "tip")]
+    assert len(set(first)) == 3
+
+    (site / "lab" / "dolls" / "spinning.py").write_text("other = True")
+    assert [code_of("top"), code_of("tip"), code_of("tip", "top")] == first
+    (site / "lab" / "tops" / "__init__.py").write_text("changed = True")
+    assert code_of("top") != first[0]
+    assert code_of("tip") == first[1]
+    assert code_of("top", "tip") != first[2]
+
+
 def test_a_registry_without_a_group_takes_no_plug_ins(site):
     install(site, "tops", "1", {"gossiprec.toys": {"ball": "tops"}}, tops=THEIRS.format("ball"))
 
