@@ -8,7 +8,7 @@ import pytest
 from calls import invoke
 from pydantic import Field
 
-from gossiprec.models.gmf import GMFOptions
+from gossiprec.models.gmf.model import GMFOptions
 from gossiprec.options import Options
 from gossiprec.scenario import listing
 from gossiprec.scenario.registries import KINDS, registry_of

@@ -12,11 +12,11 @@ from gossiprec.emulation import prepare
 from gossiprec.errors import ScenarioError
 from gossiprec.models import MODELS
 from gossiprec.models.base import Role
-from gossiprec.models.base.blocks import Layout
 from gossiprec.policies import POLICIES
 from gossiprec.policies.accounting import epsilon_of, most_epochs
 from gossiprec.scenario import load_scenario
 from tests.emulation.tiny_runs import tiny
+from tests.layouts import layout_of
 
 N = 6
 GMF = MODELS["gmf"](MODELS["gmf"].Options())
@@ -177,7 +177,7 @@ def test_a_row_cannot_be_withheld_that_nobody_has_or_that_everybody_holds():
     ):
         sent(one, layout=GMF.layout(5, 6))
     with pytest.raises(ScenarioError, match=r"share-less .* the model has none; leave the policy out"):
-        sent(one, layout=Layout(user_width=0, item_width=2, n_shared=1, n_items=3))
+        sent(one, layout=layout_of(0, 2, 1, n_items=3))
 
 
 def test_what_receivers_merge_cannot_be_withheld():

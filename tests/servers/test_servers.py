@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from gossiprec.aggregators import Inbox
-from gossiprec.models.base import Layout
 from gossiprec.servers import SERVERS, Answers, Round
 from gossiprec.servers.choice import make_server
+from tests.layouts import layout_of
 
-LAYOUT = Layout(user_width=2, item_width=2, n_shared=1, n_items=3)
+LAYOUT = layout_of(2, 2, 1, n_items=3)
 
 
 def answers(*clients):

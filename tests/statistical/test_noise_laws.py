@@ -12,10 +12,10 @@ import pytest
 from scipy import stats
 
 from gossiprec.compute.train.noise import noise_row
-from gossiprec.models.base.blocks import Layout
 from gossiprec.numerics.gaussian import fill_noise, new_words
 from gossiprec.numerics.jit import kernel
 from gossiprec.numerics.noise import GROUP, LANES, gaussian_noise
+from tests.layouts import layout_of
 
 LEVEL = 0.001
 N = 100 * GROUP
@@ -85,7 +85,7 @@ def test_noise_of_a_parameter_does_not_depend_on_how_many_there_are():
 
 
 def test_noise_falls_on_the_nodes_own_user_row_items_and_shared_weights_only():
-    layout = Layout(user_width=2, item_width=3, n_shared=4, n_items=5, n_users=6)
+    layout = layout_of(2, 3, 4, n_items=5, n_users=6)
 
     row = noise_row(layout, seed=1, node=4, step=0)
 
