@@ -18,8 +18,8 @@ from gossiprec.compute.planner import Sightings
 from gossiprec.compute.program import Program
 from gossiprec.compute.training import Moves
 from gossiprec.compute.waves import Watcher
-from gossiprec.data.split import ItemSets
 from gossiprec.options import Options
+from gossiprec.ragged import Ragged
 
 F32 = npt.NDArray[np.float32]
 I64 = npt.NDArray[np.int64]
@@ -59,7 +59,7 @@ class World:
     n_users : int
         Nodes 0 .. n_users - 1 hold a user; they are the possible victims.
     coordinator : int or None
-    targets : ItemSets
+    targets : Ragged
         Training items of every user; an adversary uses its own.
     seed : int
     crew : Crew
@@ -78,7 +78,7 @@ class World:
     executor: Executor
     n_users: int
     coordinator: int | None
-    targets: ItemSets
+    targets: Ragged
     seed: int
     crew: Crew
     compiled: bool

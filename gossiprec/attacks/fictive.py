@@ -23,6 +23,7 @@ from gossiprec.attacks.base import F32, I64, World
 from gossiprec.attacks.private import private_model
 from gossiprec.attacks.targets import TargetItems
 from gossiprec.compute.training import LocalData, Moves, draw_samples
+from gossiprec.ragged import Ragged
 from gossiprec.rng import generator, purpose_id
 
 Kind = Literal["fitted", "own_embedding", "paper"]
@@ -185,10 +186,11 @@ class FictiveUsers:
 
     def kernel_state(self) -> tuple[object, ...]:
         """Return what compiled loops need, in the order of :mod:`gossiprec.attacks.fitting_kernels`."""
-        positives = self.data.moves or self.data.positives
+        moves = self.data.moves
+        positives = self.data.positives if moves is None else Ragged(moves.offsets, moves.items)
         return (
             self.own, self.users, self.start, self.due, self.n_fits, float(self.refit_every),
-            self._targets.adversaries, positives.offsets, positives.items, self.data.member, np.uint64(self.seed),
+            self._targets.adversaries, positives.offsets, positives.values, self.data.member, np.uint64(self.seed),
         )  # fmt: skip
 
     def recipe(self) -> tuple[object, ...]:

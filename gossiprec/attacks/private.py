@@ -13,7 +13,7 @@ from gossiprec.compute.executors.base import Executor, Workload
 from gossiprec.compute.program import Program
 from gossiprec.compute.training import LocalData, Moves
 from gossiprec.compute.treatment import Treatment
-from gossiprec.data.split import ItemSets
+from gossiprec.ragged import Ragged
 
 
 def private_model(
@@ -51,7 +51,7 @@ def private_model(
     arena = Arena(layout, n_nodes=1, capacity=1, moments=work.training.optimizer == "adam")
     arena.rows[0, : layout.size] = start[: layout.size]
     items = np.sort(positives).astype(np.int64)
-    data = LocalData(ItemSets.from_pairs(np.zeros(len(items), np.int64), items, 1), layout.n_items, moves)
+    data = LocalData(Ragged.sets(np.zeros(len(items), np.int64), items, 1), layout.n_items, moves)
     alone = replace(work, layout=layout, data=data, arena=arena, seed=seed, treatment=Treatment.none(1))
     executor = kind(alone, "cpu")
     for update in range(updates):

@@ -11,8 +11,8 @@ import numpy.typing as npt
 
 from gossiprec.attacks.base import F32, I64, World
 from gossiprec.compute.executors.base import I32
-from gossiprec.data.split import ItemSets
 from gossiprec.errors import ScenarioError
+from gossiprec.ragged import Ragged
 from gossiprec.rng import generator
 
 
@@ -110,7 +110,7 @@ class TargetItems:
 
     @classmethod
     def of(
-        cls, sets: ItemSets, adversaries: I64, *, n_references: int | Literal["all"], world: World
+        cls, sets: Ragged, adversaries: I64, *, n_references: int | Literal["all"], world: World
     ) -> TargetItems:
         """Collect the targets of some adversaries and draw their references, fixed for the run.
 

@@ -8,7 +8,8 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from gossiprec.data.split import ItemSets, Transitions
+from gossiprec.data.split import Transitions
+from gossiprec.ragged import Ragged
 from gossiprec.rng import philox_words, purpose_id
 
 NEGATIVES = purpose_id("negatives")
@@ -57,7 +58,7 @@ class Moves:
         """Return the moves of `transitions`; one that took longer than `minutes` has no previous place."""
         recent = (transitions.previous >= 0) & (transitions.gap_minutes <= minutes)
         previous = np.where(recent, transitions.previous, -1).astype(np.int32)
-        return cls(transitions.offsets, transitions.items, previous)
+        return cls(transitions.items.offsets, transitions.items.values, previous)
 
 
 class LocalData:
@@ -65,7 +66,7 @@ class LocalData:
 
     Parameters
     ----------
-    positives : ItemSets
+    positives : Ragged
         One set per node; node n holds user n.
     n_items : int
     moves : Moves, optional
@@ -77,14 +78,14 @@ class LocalData:
         Bit ``item % 8`` of byte ``item // 8`` says that the item is a positive.
     """
 
-    def __init__(self, positives: ItemSets, n_items: int, moves: Moves | None = None) -> None:
+    def __init__(self, positives: Ragged, n_items: int, moves: Moves | None = None) -> None:
         self.positives = positives
         self.moves = moves
         self.n_items = n_items
         self.member = np.zeros((len(positives), -(-n_items // 8)), np.uint8)
         owner = np.repeat(np.arange(len(positives)), positives.sizes)
-        bits = np.left_shift(1, positives.items % 8).astype(np.uint8)
-        np.bitwise_or.at(self.member, (owner, positives.items // 8), bits)
+        bits = np.left_shift(1, positives.values % 8).astype(np.uint8)
+        np.bitwise_or.at(self.member, (owner, positives.values // 8), bits)
 
     def n_samples(self, negatives: int) -> npt.NDArray[np.int64]:
         """Return the samples of one pass over each node's data, shape (n_nodes,)."""

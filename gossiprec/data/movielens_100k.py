@@ -16,10 +16,11 @@ from gossiprec.data import DATASETS
 from gossiprec.data.base import Dataset
 from gossiprec.data.columns import Layout
 from gossiprec.data.sources import Source, find, locate
-from gossiprec.data.split import I64, Interactions, ItemSets, Split
+from gossiprec.data.split import I64, Interactions, Split
 from gossiprec.data.tables import Table, read_table
 from gossiprec.errors import DataError
 from gossiprec.options import Options as OptionSet
+from gossiprec.ragged import Ragged
 
 CANONICAL_SHA256 = "06416e597f82b7342361e41163890c81036900f418ad91315590814211dca490"
 """Digest of the unpacked u.data as GroupLens publishes it."""
@@ -92,8 +93,8 @@ class MovieLens100k(Dataset):
         train, validation, test = (parts.get(part, none) for part in ("train", "validation", "test"))
         _require_partition(interactions, [train, validation, test], str(self._path))
 
-        def sets(pairs: tuple[I64, I64]) -> ItemSets:
-            return ItemSets.from_pairs(*pairs, interactions.n_users)
+        def sets(pairs: tuple[I64, I64]) -> Ragged:
+            return Ragged.sets(*pairs, interactions.n_users)
 
         return Split(
             name=interactions.name,

@@ -7,8 +7,9 @@ from dataclasses import replace
 import numpy as np
 import numpy.typing as npt
 
-from gossiprec.data.split import I64, Interactions, ItemSets, Split
+from gossiprec.data.split import I64, Interactions, Split
 from gossiprec.errors import DataError
+from gossiprec.ragged import Ragged
 from gossiprec.rng import purpose_id, uniforms
 
 
@@ -70,8 +71,8 @@ def partition(
     is_test = from_end < n_test[users]
     is_validation = ~is_test & (from_end < (n_test + n_validation)[users])
 
-    def sets(rows: npt.NDArray[np.bool_]) -> ItemSets:
-        return ItemSets.from_pairs(users[rows], items[rows], pairs.n_users)
+    def sets(rows: npt.NDArray[np.bool_]) -> Ragged:
+        return Ragged.sets(users[rows], items[rows], pairs.n_users)
 
     return Split(
         name=pairs.name,

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from gossiprec.attacks.base import Guesses
 from gossiprec.attacks.relevance import MEMBERS
 from gossiprec.compute.training import LocalData
-from gossiprec.data.split import ItemSets
+from gossiprec.ragged import Ragged
 
 F64 = npt.NDArray[np.float64]
 
@@ -24,11 +24,11 @@ class MembershipRecord:
 
     Parameters
     ----------
-    train : ItemSets
+    train : Ragged
     n_items : int
     """
 
-    def __init__(self, train: ItemSets, n_items: int) -> None:
+    def __init__(self, train: Ragged, n_items: int) -> None:
         bits = LocalData(train, n_items).member
         self._is_member = np.unpackbits(bits, axis=1, bitorder="little")[:, :n_items].astype(np.bool_)
         self._train = train

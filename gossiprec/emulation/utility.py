@@ -72,8 +72,8 @@ class Utility:
         if not model.trains_on_moves or check_ins is None:
             return None, None
         tests = Moves.within(check_ins.test, 60.0 * model.options.window_hours)
-        items, ends = check_ins.train.items, check_ins.train.offsets[1:]
-        moved = np.diff(check_ins.train.offsets) > 0
+        items, ends = check_ins.train.items.values, check_ins.train.items.offsets[1:]
+        moved = check_ins.train.items.sizes > 0
         return tests.previous, np.where(moved, items[np.maximum(ends - 1, 0)], -1).astype(np.int32)
 
     def _draw_candidates(self, seed: int) -> None:

@@ -16,8 +16,8 @@ from gossiprec.compute.planner import Sightings
 from gossiprec.compute.program import Program
 from gossiprec.compute.training import LocalData, Moves, TrainingSettings
 from gossiprec.compute.treatment import Treatment
-from gossiprec.data.split import ItemSets
 from gossiprec.models.places import unit_vectors
+from gossiprec.ragged import Ragged
 from tests.compute.worlds import SGD_MOVES, make_executor, make_model
 
 N_USERS, N_ITEMS = 6, 24
@@ -28,7 +28,7 @@ def make_world(*, seed=0, **others) -> AttackWorld:
     rng = np.random.default_rng(seed)
     sizes = rng.integers(1, N_ITEMS // 2 + 1, N_USERS)
     items = np.concatenate([rng.choice(N_ITEMS, size, replace=False) for size in sizes])
-    targets = ItemSets.from_pairs(np.repeat(np.arange(N_USERS), sizes), items, N_USERS)
+    targets = Ragged.sets(np.repeat(np.arange(N_USERS), sizes), items, N_USERS)
     return world_of(targets, N_ITEMS, seed=seed, **others)
 
 

@@ -14,8 +14,8 @@ from gossiprec.attacks.relevance import RELEVANCE, mean_closeness
 from gossiprec.attacks.targets import TargetItems
 from gossiprec.compute.crew import Crew
 from gossiprec.compute.training import Moves
-from gossiprec.data.split import ItemSets
 from gossiprec.errors import ScenarioError
+from gossiprec.ragged import Ragged
 from tests.attacks.glimpses import N_ITEMS, N_USERS, Receptions, closed_form, make_city, pairs_met, world_of
 
 RULES = tuple(RELEVANCE)
@@ -139,7 +139,7 @@ def test_moves_are_scored_by_the_closed_form_of_momentum(compiled, user_table, p
 @both_forms
 def test_a_worked_example(compiled):
     """Two places a quarter of the globe apart weigh (1 + 10,007.5)^0.25 = 10.0021; the victim's user is at 0."""
-    targets = ItemSets.from_pairs(np.array([0, 0, 1]), np.array([0, 1, 2]), 2)
+    targets = Ragged.sets(np.array([0, 0, 1]), np.array([0, 1, 2]), 2)
     moves = Moves(np.array([0, 2, 3]), np.int32([0, 1, 2]), np.int32([-1, 0, -1]))
     world = world_of(targets, 5, compiled=compiled, moves=moves)
     places = np.array([[1, 0, 0], [0, 1, 0], [0, 0, 1], [1, 0, 0], [0, 0, 1]], np.float32)

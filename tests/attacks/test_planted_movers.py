@@ -8,8 +8,8 @@ import pytest
 from gossiprec.attacks.cda import CDA, CDAOptions
 from gossiprec.attacks.private import private_model
 from gossiprec.compute.training import Moves
-from gossiprec.data.split import ItemSets
 from gossiprec.metrics.attack import accuracy_of_hits, hits_of_scores
+from gossiprec.ragged import Ragged
 from tests.attacks.glimpses import Receptions, world_of
 
 GROUPS, MEMBERS, PLACES = 4, 6, 20
@@ -27,7 +27,7 @@ def planted(*, compiled, hidden):
     draw = np.random.default_rng(0)
     items = [draw.choice(PLACES, 12, replace=False) + PLACES * (user % GROUPS) for user in range(N)]
     previous = [np.where(np.arange(12) % 3 > 0, to[(np.arange(12) + 5) % 12], -1) for to in items]
-    targets = ItemSets.from_pairs(np.repeat(np.arange(N), 12), np.concatenate(items), N)
+    targets = Ragged.sets(np.repeat(np.arange(N), 12), np.concatenate(items), N)
     offsets = np.arange(0, 12 * N + 1, 12)
     moves = Moves(offsets, np.concatenate(items).astype(np.int32), np.concatenate(previous).astype(np.int32))
     world = world_of(

@@ -7,8 +7,8 @@ import pytest
 
 from gossiprec.attacks.cda import CDA, CDAOptions
 from gossiprec.attacks.private import private_model
-from gossiprec.data.split import ItemSets
 from gossiprec.metrics.attack import accuracy_of_hits, hits_of_scores
+from gossiprec.ragged import Ragged
 from tests.attacks.glimpses import Receptions, world_of
 
 GROUPS, MEMBERS, TASTES = 4, 6, 20
@@ -22,7 +22,7 @@ def planted(*, compiled):
     """Return a world of hidden users, and every user's trained model sent to every other."""
     draw = np.random.default_rng(0)
     items = [draw.choice(TASTES, 12, replace=False) + TASTES * (user % GROUPS) for user in range(N)]
-    targets = ItemSets.from_pairs(np.repeat(np.arange(N), 12), np.concatenate(items), N)
+    targets = Ragged.sets(np.repeat(np.arange(N), 12), np.concatenate(items), N)
     world = world_of(targets, GROUPS * TASTES, compiled=compiled, coordinator=N, hidden=range(N))
     work = world.executor.work
     start = work.model.initial_rows(work.layout, 1, 0)[

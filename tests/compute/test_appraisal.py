@@ -7,8 +7,9 @@ import pytest
 
 from gossiprec.compute.appraisal import Candidates, performance, weight_kept
 from gossiprec.compute.executors import EXECUTORS
-from gossiprec.data.split import ItemSets, Split
+from gossiprec.data.split import Split
 from gossiprec.errors import DataError
+from gossiprec.ragged import Ragged
 from tests.compute.worlds import World, make_executor, run_waves
 
 N_ITEMS = 60
@@ -79,7 +80,7 @@ def test_weights_follow_worth_and_the_own_version_stays_if_neither_has_any():
 def split_of(train, validation, n_items=40):
     def sets(items):
         users = np.repeat(np.arange(len(items)), [len(part) for part in items])
-        return ItemSets.from_pairs(users, np.concatenate([[], *items]).astype(np.int64), len(items))
+        return Ragged.sets(users, np.concatenate([[], *items]).astype(np.int64), len(items))
 
     none = sets([[] for _ in train])
     return Split("mine", len(train), n_items, sets(train), sets(validation), none)

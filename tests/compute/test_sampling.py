@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 from scipy.stats import chi2_contingency, chisquare
 
 from gossiprec.compute.training import NEGATIVES, SHUFFLE, LocalData, Moves, draw_order, draw_samples
-from gossiprec.data.split import ItemSets, Transitions
+from gossiprec.data.split import Transitions
+from gossiprec.ragged import Ragged
 from gossiprec.rng import exponentials, generator, philox_words, purpose_id, uniforms
 
 SURE = 1e-4
@@ -21,7 +22,7 @@ POSITIVES = {0: [3], 1: [0, 7, 8, 19], 2: [i for i in range(N_ITEMS) if i != 11]
 def data():
     users = np.repeat(list(POSITIVES), [len(items) for items in POSITIVES.values()])
     items = np.concatenate(list(POSITIVES.values()))
-    return LocalData(ItemSets.from_pairs(users, items, len(POSITIVES)), N_ITEMS)
+    return LocalData(Ragged.sets(users, items, len(POSITIVES)), N_ITEMS)
 
 
 def drawn_negatives(data, node, *, negatives, updates):
@@ -146,7 +147,7 @@ def test_samples_depend_on_nothing_but_the_arguments(data):
 
 
 def test_samples_of_a_node_do_not_change_when_nodes_are_added(data):
-    fewer = LocalData(ItemSets(data.positives.offsets[:3], data.positives.items[:5]), N_ITEMS)
+    fewer = LocalData(data.positives.first(2), N_ITEMS)
 
     found = draw_samples(fewer, 1, update=3, negatives=4, seed=5)[0]
 
@@ -155,7 +156,7 @@ def test_samples_of_a_node_do_not_change_when_nodes_are_added(data):
 
 @pytest.mark.parametrize("change", [{"node": 2}, {"update": 4}, {"seed": 6}])
 def test_another_node_update_or_seed_draws_other_negatives(change):
-    data = LocalData(ItemSets.from_pairs(np.arange(3), np.zeros(3, np.int64), 3), 10_000)
+    data = LocalData(Ragged.sets(np.arange(3), np.zeros(3, np.int64), 3), 10_000)
     base = {"node": 1, "update": 3, "seed": 5}
 
     found = [draw_samples(data, negatives=8, **arguments)[0] for arguments in (base, base | change)]
@@ -231,9 +232,8 @@ def test_negatives_of_moves_change_with_the_update_and_with_the_node(moving):
 
 def test_a_move_that_took_longer_than_the_window_has_no_previous_place():
     gaps = np.array([5.0, 360.0, 360.5, np.nan], np.float32)
-    seen = Transitions(
-        np.array([0, 4]), np.array([1, 2, 3, -1], np.int32), np.arange(4, dtype=np.int32), gaps
-    )
+    items = Ragged(np.array([0, 4]), np.arange(4, dtype=np.int32))
+    seen = Transitions(items, np.array([1, 2, 3, -1], np.int32), gaps)
 
     found = Moves.within(seen, 360.0)
 

@@ -13,9 +13,9 @@ from gossiprec.compute.executors import EXECUTORS, Executor, Workload
 from gossiprec.compute.program import Program
 from gossiprec.compute.training import LocalData, Moves, TrainingSettings
 from gossiprec.compute.treatment import Treatment
-from gossiprec.data.split import ItemSets
 from gossiprec.models import MODELS
 from gossiprec.models.places import unit_vectors
+from gossiprec.ragged import Ragged
 
 ROUNDS = 3
 SGD_MOVES = TrainingSettings(optimizer="sgd", learning_rate=0.005, batch_size=128, negatives=1)
@@ -50,14 +50,12 @@ class World:
         usual = SGD_MOVES if MODELS[self.model].trains_on_moves else TrainingSettings()
         return self.training or usual
 
-    def positives(self) -> ItemSets:
+    def positives(self) -> Ragged:
         """Draw each node's positives: at least one, fewer than 60, and never every item."""
         rng = np.random.default_rng(self.seed)
         sizes = rng.integers(1, min(self.n_items, 60), self.n_nodes)
         items = [rng.choice(self.n_items, size, replace=False) for size in sizes]
-        return ItemSets.from_pairs(
-            np.repeat(np.arange(self.n_nodes), sizes), np.concatenate(items), self.n_nodes
-        )
+        return Ragged.sets(np.repeat(np.arange(self.n_nodes), sizes), np.concatenate(items), self.n_nodes)
 
     def places(self) -> np.ndarray:
         """Draw a place on the globe for each item."""

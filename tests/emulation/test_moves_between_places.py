@@ -12,15 +12,16 @@ from gossiprec.compute.arena import Arena
 from gossiprec.compute.executors import EXECUTORS, Workload
 from gossiprec.compute.training import TrainingSettings
 from gossiprec.compute.treatment import Treatment
-from gossiprec.data.split import CheckIns, ItemSets, Split, Transitions
+from gossiprec.data.split import CheckIns, Split, Transitions
 from gossiprec.emulation.machinery import _merges_per_sample
 from gossiprec.emulation.places import on_its_data
 from gossiprec.emulation.utility import Utility
 from gossiprec.errors import DataError
+from gossiprec.ragged import Ragged
 from tests.compute.worlds import make_executor, make_model
 
 N_USERS, N_ITEMS = 6, 140
-NONE = ItemSets(np.zeros(N_USERS + 1, np.int64), np.zeros(0, np.int32))
+NONE = Ragged(np.zeros(N_USERS + 1, np.int64), np.zeros(0, np.int32))
 
 
 def transitions(rng, own, places):
@@ -29,11 +30,9 @@ def transitions(rng, own, places):
     known = rng.random(len(items)) < 0.75
     previous = np.concatenate([rng.choice(p, len(o)) for o, p in zip(own, places, strict=True)])
     gaps = np.where(known, rng.choice([30.0, 359.0, 361.0], len(items)), np.nan)
-    offsets = np.concatenate([[0], np.cumsum([len(o) for o in own])])
     return Transitions(
-        offsets,
+        Ragged.from_parts(own).with_values(items.astype(np.int32)),
         np.where(known, previous, -1).astype(np.int32),
-        items.astype(np.int32),
         gaps.astype(np.float32),
     )
 
@@ -46,7 +45,7 @@ def drawn_split(seed=0):
     test = [np.sort(items[: 3 - (u > 0)]) for u, items in enumerate(order)]
 
     def sets(parts):
-        return ItemSets.from_pairs(
+        return Ragged.sets(
             np.repeat(np.arange(N_USERS), [len(p) for p in parts]), np.concatenate(parts), N_USERS
         )
 
@@ -142,7 +141,7 @@ def test_f1_is_the_harmonic_mean_of_a_list_made_at_the_users_last_training_place
     split = drawn_split()
     executor, visits, found = executor_for(split, init_std=1.0), split.check_ins.train, []
     for user in range(N_USERS):
-        last = visits.items[visits.offsets[user + 1] - 1]
+        last = visits.items[user][-1]
         scores = [score_by_hand(executor, split, user, item, last) for item in range(N_ITEMS)]
         ranked = [item for item in np.argsort(scores)[::-1] if item not in split.train[user]]
         tests = set(split.test[user].tolist())
@@ -176,7 +175,7 @@ def test_a_test_item_is_ranked_after_the_visit_before_it_if_that_was_within_the_
     (*_, offsets, items, contexts) = asked[0]
     visits = split.check_ins.test
     recent = np.where(visits.gap_minutes <= 360, visits.previous, -1)
-    assert items[::100].tolist() == split.test.items.tolist() == visits.items.tolist()
+    assert items[::100].tolist() == split.test.values.tolist() == visits.items.values.tolist()
     assert contexts.tolist() == recent.repeat(100).tolist()
     assert set(recent.tolist()) != {-1}
     assert offsets[-1] == len(contexts)
@@ -199,7 +198,7 @@ def test_data_without_places_name_those_that_have_them():
 def test_data_without_times_are_refused():
     split = drawn_split()
     visits = split.check_ins
-    timeless = replace(visits.train, gap_minutes=np.full(len(visits.train.items), np.nan, np.float32))
+    timeless = replace(visits.train, gap_minutes=np.full(len(visits.train.previous), np.nan, np.float32))
 
     with pytest.raises(DataError, match=r"drawn has places without times; .*foursquare-nyc"):
         on_its_data(make_model("prme-g"), replace(split, check_ins=replace(visits, train=timeless)))

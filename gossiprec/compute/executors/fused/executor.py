@@ -83,7 +83,7 @@ class FusedExecutor(Executor):
         positives = work.data.positives
         data = (
             arena.rows, arena.first, arena.second, arena.steps,
-            positives.offsets, positives.items, work.data.member, work.layout.n_items, work.layout.n_users,
+            positives.offsets, positives.values, work.data.member, work.layout.n_items, work.layout.n_users,
             training.negatives, training.batch_size or 0, training.local_epochs, training.optimizer == "adam",
             training.learning_rate, training.beta1, training.beta2, training.epsilon,
             np.uint64(work.seed), self._dims,
