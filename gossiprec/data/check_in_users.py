@@ -6,9 +6,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from gossiprec.data.columns import F64
 from gossiprec.data.partition import first_meetings, items_per_user, partition, shuffled
-from gossiprec.data.split import I64, Interactions, Split
+from gossiprec.data.split import F64, I64, Interactions, Split
 from gossiprec.errors import DataError
 
 PUBLISHED_SEED = 42

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from gossiprec.data.columns import F64
-from gossiprec.data.split import CheckIns
+from gossiprec.data.split import F64, CheckIns
 from gossiprec.errors import DataError
 
 

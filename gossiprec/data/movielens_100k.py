@@ -14,7 +14,8 @@ import numpy as np
 
 from gossiprec.data import DATASETS
 from gossiprec.data.base import Dataset
-from gossiprec.data.columns import Layout
+from gossiprec.data.blocks import Layout
+from gossiprec.data.columns import first_cells
 from gossiprec.data.sources import Source, find, locate
 from gossiprec.data.split import I64, Interactions, Split
 from gossiprec.data.tables import Table, read_table
@@ -124,8 +125,7 @@ class MovieLens100k(Dataset):
 
 def _read_split_file(source: Source, *, first_id: int) -> tuple[I64, I64]:
     """Read the pairs of a split file; further columns are copies of u.data, sometimes spoilt, and skipped."""
-    first = next((line for line in source.lines() if line.strip()), "")
-    columns = ("user", "item") if first.count("\t") == 1 else ("user", "item", "-", "-")
+    columns = ("user", "item", "-", "-")[: 2 if len(first_cells(source, RATINGS)) == 2 else 4]
     return _with_original_ids(source, read_table(source, Layout(columns)), first_id)
 
 

@@ -11,6 +11,7 @@ from gossiprec.ragged import Ragged
 
 I64 = npt.NDArray[np.int64]
 I32 = npt.NDArray[np.int32]
+F64 = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)
