@@ -17,10 +17,10 @@ from typing import Any
 import numpy as np
 from common import emit, median
 
-from gossiprec.data.split import ItemSets
 from gossiprec.overlay.play import first_heard
 from gossiprec.overlay.profiles import Profiles
 from gossiprec.protocols.rand_gossip import RandGossip, RandGossipOptions
+from gossiprec.ragged import Ragged
 
 VIEWS: dict[str, dict[str, Any]] = {
     "random views of 3": {"size": 3},
@@ -41,7 +41,7 @@ VIEWS: dict[str, dict[str, Any]] = {
 def users(n_nodes: int) -> Profiles:
     """Return users of about 100 of 1,682 items each."""
     items = np.random.default_rng(1).integers(0, 1682, 105 * n_nodes)
-    return Profiles("drawn", ItemSets.from_pairs(np.repeat(np.arange(n_nodes), 105), items, n_nodes))
+    return Profiles("drawn", Ragged.sets(np.repeat(np.arange(n_nodes), 105), items, n_nodes))
 
 
 def seconds(view: dict[str, Any], n_nodes: int, wakes: int) -> tuple[float, float]:

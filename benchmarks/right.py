@@ -17,10 +17,10 @@ import numpy as np
 from common import emit, say
 
 from gossiprec import simulate
-from gossiprec.data.split import ItemSets
 from gossiprec.emulation import prepare
 from gossiprec.emulation.scoring.accuracy import AttackRecord
 from gossiprec.eventlog import Run
+from gossiprec.ragged import Ragged
 from gossiprec.scenario import load_scenario
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -77,7 +77,7 @@ def shuffled(data: str, seed: int) -> None:
     order = np.random.default_rng(seed).permutation(split.n_users)
     users = np.repeat(np.arange(split.n_users), split.train.sizes[order])
     items = np.concatenate([split.train[user] for user in order.tolist()]).astype(np.int64)
-    dealt = replace(split, train=ItemSets.from_pairs(users, items, split.n_users))
+    dealt = replace(split, train=Ragged.sets(users, items, split.n_users))
     truth, other = AttackRecord(split, 50), AttackRecord(dealt, 50)
     for tick in prepared.schedule.play(prepared.tape_runner().carry_out):
         rankings = [ranking for attack in prepared.attacks for ranking in attack.rankings()]

@@ -173,7 +173,7 @@ class FictiveUsers:
         learnt = getattr(self.feed, "moves", self.feed.positives)
         return (
             self.own, self.users, self.start, self.due, self.n_fits, float(self.refit_every),
-            self._targets.adversaries, learnt.offsets, learnt.items, self.feed.member, np.uint64(self.seed),
+            self._targets.adversaries, learnt.offsets, learnt.values, self.feed.member, np.uint64(self.seed),
         )  # fmt: skip
 
     def recipe(self) -> tuple[object, ...]:

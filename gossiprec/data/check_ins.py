@@ -10,11 +10,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from gossiprec.arrays import F32, I64, Bools
-from gossiprec.data.split import CheckIns, Interactions, ItemSets, Split, Transitions
+from gossiprec.data.split import CheckIns, Interactions, Split, Transitions
 from gossiprec.errors import DataError
+from gossiprec.ragged import Ragged
 
 
 @dataclass(frozen=True)
@@ -84,24 +84,21 @@ def _training_moves(visits: Visits, keys: I64, known: Bools, from_known: Bools, 
     kept = known & (from_known | ~visits.timed)
     pairs, first = np.unique(np.where(known, keys, -1), return_index=True)
     kept[first[(pairs >= 0) & ~_contains(np.unique(keys[kept]), pairs)]] = True
-    offsets = np.zeros(n_users + 1, np.int64)
-    np.cumsum(np.bincount(visits.users[kept], minlength=n_users), out=offsets[1:])
-    return _moves(visits, np.flatnonzero(kept), from_known, offsets, visits.items[kept])
+    items = Ragged.from_pairs(visits.users[kept], visits.items[kept].astype(np.int32), n_users)
+    return _moves(visits, np.flatnonzero(kept), from_known, items)
 
 
-def _test_moves(visits: Visits, keys: I64, from_known: Bools, test: ItemSets, n_items: int) -> Transitions:
+def _test_moves(visits: Visits, keys: I64, from_known: Bools, test: Ragged, n_items: int) -> Transitions:
     dated = np.flatnonzero(visits.timed)
     visited, first = np.unique(keys[dated], return_index=True)
     wanted = _keys(test, n_items)
     rows = np.full(len(wanted), -1)
     found = _contains(visited, wanted)
     rows[found] = dated[first[np.searchsorted(visited, wanted[found])]]
-    return _moves(visits, rows, from_known, test.offsets, test.items)
+    return _moves(visits, rows, from_known, test)
 
 
-def _moves(
-    visits: Visits, rows: I64, from_known: Bools, offsets: I64, items: npt.NDArray[np.integer]
-) -> Transitions:
+def _moves(visits: Visits, rows: I64, from_known: Bools, items: Ragged) -> Transitions:
     """Return a move for each row of `visits`, row -1 being a visit of which nothing is known."""
     real = rows >= 0
     real[real] = from_known[rows[real]]
@@ -109,12 +106,13 @@ def _moves(
     previous[real] = visits.items[rows[real] - 1]
     gaps = np.full(len(rows), np.nan, np.float32)
     gaps[real] = visits.gap_minutes[rows[real]]
-    return Transitions(offsets, previous, items.astype(np.int32), gaps)
+    return Transitions(items, previous, gaps)
 
 
-def _keys(sets: ItemSets, n_items: int) -> I64:
+def _keys(sets: Ragged, n_items: int) -> I64:
     """Return user * n_items + item of each pair, ascending."""
-    return np.repeat(np.arange(len(sets)), sets.sizes) * n_items + sets.items
+    keys: I64 = sets.owners * n_items + sets.values
+    return keys
 
 
 def _contains(ascending: I64, wanted: I64) -> Bools:

@@ -62,4 +62,4 @@ def steps_km(check_ins: CheckIns) -> F64:
     moves = check_ins.train
     known = moves.previous >= 0
     places = check_ins.coordinates
-    return distances_km(places[moves.previous[known]], places[moves.items[known]])
+    return distances_km(places[moves.previous[known]], places[moves.items.values[known]])

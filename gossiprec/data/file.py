@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Literal
 
 from pydantic import Field, field_validator
 
 from gossiprec.data import DATASETS
 from gossiprec.data.base import Dataset
-from gossiprec.data.columns import Layout
+from gossiprec.data.blocks import Layout
 from gossiprec.data.sources import Source, members
 from gossiprec.data.split import Interactions
 from gossiprec.data.tables import MEANINGS, interactions_from, read_table
@@ -32,7 +33,11 @@ class DelimitedFile(Dataset):
         path: Path
         columns: tuple[str, ...] = ("user", "item", "rating", "time")
         header: bool = False
-        delimiter: str = Field("\t", min_length=1)
+        delimiter: str = Field("\t", pattern=r"^[^\"'\r\n\x00\x01]+$")
+        encoding: str = "utf-8"
+        quote: Literal['"', "'"] | None = Field(
+            '"', description="around cells; null: quotes are ordinary text"
+        )
 
         @field_validator("columns")
         @classmethod
@@ -49,13 +54,24 @@ class DelimitedFile(Dataset):
                 )
             return columns
 
+        @field_validator("encoding")
+        @classmethod
+        def _can_be_read(cls, encoding: str) -> str:
+            try:
+                "user,1".encode(encoding)
+            except (LookupError, UnicodeError) as error:
+                raise ValueError(
+                    f"{error}; allowed: one that Python knows, such as latin-1, utf-16"
+                ) from error
+            return encoding
+
     def __init__(self, options: Options) -> None:
         self._options = options
 
     def load(self, seed: int) -> Interactions:
         """Read the whole file."""
         options = self._options
-        layout = Layout(options.columns, options.delimiter, options.header)
+        layout = Layout(options.columns, options.delimiter, options.header, options.encoding, options.quote)
         return interactions_from(
             read_table(self._source(), layout), options.path.name.split(".")[0] or "file"
         )

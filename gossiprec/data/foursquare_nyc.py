@@ -8,7 +8,6 @@ Characteristics in LBSNs", IEEE Trans. SMC: Systems 45(1), 2015.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path, PurePosixPath
 
@@ -18,9 +17,10 @@ from pydantic import Field
 from gossiprec.arrays import F64, I64
 from gossiprec.data import DATASETS
 from gossiprec.data.base import Dataset
-from gossiprec.data.check_in_columns import LATITUDE, LONGITUDE, whole, worded_times
+from gossiprec.data.blocks import Layout
+from gossiprec.data.cells import LATITUDE, LONGITUDE, Codes, dated, whole, worded_times
 from gossiprec.data.check_in_users import places, published_split, with_enough
-from gossiprec.data.columns import Codes, Convert, Layout, read_columns
+from gossiprec.data.columns import Cells, Convert, first_cells, read_columns
 from gossiprec.data.sources import Source, find, locate
 from gossiprec.data.split import Interactions, Split
 from gossiprec.data.tables import ranks
@@ -100,7 +100,7 @@ class FoursquareNYC(Dataset):
                 "venue": venues.reader("venue"),
                 "latitude": LATITUDE,
                 "longitude": LONGITUDE,
-                "time": worded_times,
+                "time": dated(worded_times, "Tue Apr 03 18:00:09 +0000 2012"),
             },
         )
         items = ranks(tuple(venues.ids))[table["venue"]]
@@ -162,21 +162,21 @@ class FoursquareNYC(Dataset):
 
 def _require_header(source: Source, layout: Layout) -> None:
     """Refuse a file that does not begin with its header: the first row would be lost without a word."""
-    first = next((line for line in source.lines() if line.strip()), "")
-    if tuple(layout.cells(first)) != layout.columns:
-        raise source.error(1, repr(first), f"the header {layout.delimiter.join(layout.columns)!r}")
+    found, wanted = (layout.delimiter.join(names) for names in (first_cells(source, layout), layout.columns))
+    if found != wanted:
+        raise source.error(1, repr(found), f"the header {wanted!r}")
 
 
 def _place_among(venues: I64) -> Convert:
     """Return the reader of venue ids: the place of each in the venue file."""
 
-    def read(source: Source, cells: Sequence[str], numbers: Sequence[int]) -> I64:
-        ids = whole("venue_idx", 0, MOST)(source, cells, numbers)
+    def read(cells: Cells) -> I64:
+        ids = whole("venue_idx", 0, MOST)(cells)
         found: I64 = np.minimum(np.searchsorted(venues, ids), len(venues) - 1)
         if (venues[found] != ids).any():
             bad = int(np.argmax(venues[found] != ids))
-            raise source.error(
-                numbers[bad], f"venue_idx {ids[bad]}", f"the {len(venues)} venues that {VENUES} holds"
+            raise cells.block.error(
+                bad, f"venue_idx {ids[bad]}", f"the {len(venues)} venues that {VENUES} holds"
             )
         return found
 

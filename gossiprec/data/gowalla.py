@@ -19,9 +19,10 @@ from pydantic import Field, field_validator
 from gossiprec.arrays import Bools
 from gossiprec.data import DATASETS
 from gossiprec.data.base import Dataset
-from gossiprec.data.check_in_columns import LATITUDE, LONGITUDE, iso_times
+from gossiprec.data.blocks import Layout
+from gossiprec.data.cells import LATITUDE, LONGITUDE, Codes, dated, zoned_times
 from gossiprec.data.check_in_users import only_visited, places, published_split, with_enough
-from gossiprec.data.columns import Codes, Layout, read_columns
+from gossiprec.data.columns import read_columns
 from gossiprec.data.sources import Source, locate
 from gossiprec.data.split import Interactions, Split
 from gossiprec.data.tables import ranks
@@ -81,7 +82,7 @@ class Gowalla(Dataset):
             LAYOUT,
             {
                 "user": users.reader("user"),
-                "time": iso_times,
+                "time": dated(zoned_times, "2010-10-19T23:55:27Z"),
                 "latitude": LATITUDE,
                 "longitude": LONGITUDE,
                 "location": locations.reader("location"),

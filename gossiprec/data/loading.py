@@ -11,7 +11,7 @@ from pydantic import ValidationError
 
 from gossiprec.data.base import Dataset, SplitRule
 from gossiprec.data.check_ins import check_ins_of
-from gossiprec.data.split import Interactions, ItemSets, Split
+from gossiprec.data.split import Interactions, Split
 from gossiprec.errors import DataError, ScenarioError
 from gossiprec.options import Options
 
@@ -91,17 +91,13 @@ def first_users(split: Split, count: int) -> Split:
     """
     if not 1 <= count <= split.n_users:
         raise DataError(f"{split.name}: cannot keep {count} users; allowed: 1 to {split.n_users}")
-
-    def cut(sets: ItemSets) -> ItemSets:
-        return ItemSets(sets.offsets[: count + 1], sets.items[: sets.offsets[count]])
-
     known = split.check_ins
     return replace(
         split,
         n_users=count,
-        train=cut(split.train),
-        validation=cut(split.validation),
-        test=cut(split.test),
+        train=split.train.first(count),
+        validation=split.validation.first(count),
+        test=split.test.first(count),
         check_ins=known
         and replace(known, train=known.train.first_users(count), test=known.test.first_users(count)),
     )

@@ -15,12 +15,14 @@ import numpy as np
 from gossiprec.arrays import I64
 from gossiprec.data import DATASETS
 from gossiprec.data.base import Dataset
-from gossiprec.data.columns import Layout
+from gossiprec.data.blocks import Layout
+from gossiprec.data.columns import first_cells
 from gossiprec.data.sources import Source, find, locate
-from gossiprec.data.split import Interactions, ItemSets, Split
+from gossiprec.data.split import Interactions, Split
 from gossiprec.data.tables import Table, read_table
 from gossiprec.errors import DataError
 from gossiprec.options import Options as OptionSet
+from gossiprec.ragged import Ragged
 
 CANONICAL_SHA256 = "06416e597f82b7342361e41163890c81036900f418ad91315590814211dca490"
 """Digest of the unpacked u.data as GroupLens publishes it."""
@@ -93,8 +95,8 @@ class MovieLens100k(Dataset):
         train, validation, test = (parts.get(part, none) for part in ("train", "validation", "test"))
         _require_partition(interactions, [train, validation, test], str(self._path))
 
-        def sets(pairs: tuple[I64, I64]) -> ItemSets:
-            return ItemSets.from_pairs(*pairs, interactions.n_users)
+        def sets(pairs: tuple[I64, I64]) -> Ragged:
+            return Ragged.sets(*pairs, interactions.n_users)
 
         return Split(
             name=interactions.name,
@@ -124,8 +126,7 @@ class MovieLens100k(Dataset):
 
 def _read_split_file(source: Source, *, first_id: int) -> tuple[I64, I64]:
     """Read the pairs of a split file; further columns are copies of u.data, sometimes spoilt, and skipped."""
-    first = next((line for line in source.lines() if line.strip()), "")
-    columns = ("user", "item") if first.count("\t") == 1 else ("user", "item", "-", "-")
+    columns = ("user", "item", "-", "-")[: 2 if len(first_cells(source, RATINGS)) == 2 else 4]
     return _with_original_ids(source, read_table(source, Layout(columns)), first_id)
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from gossiprec.data import DATASETS
 from gossiprec.data.base import Dataset
-from gossiprec.data.columns import Layout
+from gossiprec.data.blocks import Layout
 from gossiprec.data.sources import locate
 from gossiprec.data.split import Interactions
 from gossiprec.data.tables import interactions_from, read_table
@@ -14,7 +14,7 @@ from gossiprec.options import Options as OptionSet
 
 COLUMNS = ("user", "item", "rating", "time")
 ORIGINAL = Layout(COLUMNS, delimiter="::")
-COMMA_SEPARATED = Layout(COLUMNS, delimiter=",", header=True)
+COMMA_SEPARATED = Layout(COLUMNS, delimiter=",", header=True, quote='"')
 
 
 @DATASETS.register("movielens-1m")

@@ -8,8 +8,9 @@ import numpy as np
 import numpy.typing as npt
 
 from gossiprec.arrays import F64, I64, Bools
-from gossiprec.data.split import Interactions, ItemSets, Split
+from gossiprec.data.split import Interactions, Split
 from gossiprec.errors import DataError
+from gossiprec.ragged import Ragged
 from gossiprec.rng import purpose_id, uniforms
 
 
@@ -71,8 +72,8 @@ def partition(
     is_test = from_end < n_test[users]
     is_validation = ~is_test & (from_end < (n_test + n_validation)[users])
 
-    def sets(rows: Bools) -> ItemSets:
-        return ItemSets.from_pairs(users[rows], items[rows], pairs.n_users)
+    def sets(rows: Bools) -> Ragged:
+        return Ragged.sets(users[rows], items[rows], pairs.n_users)
 
     return Split(
         name=pairs.name,

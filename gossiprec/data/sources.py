@@ -6,7 +6,6 @@ import gzip
 import hashlib
 import zipfile
 import zlib
-from codecs import BOM_UTF8
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -15,7 +14,6 @@ from typing import BinaryIO, cast
 
 from gossiprec.errors import DataError
 
-_TEXT = "UTF-8 text, plain or packed as .gz or .zip"
 _DAMAGE = (OSError, EOFError, zlib.error, zipfile.BadZipFile, RuntimeError, NotImplementedError)
 
 
@@ -67,24 +65,6 @@ class Source:
             while block := stream.read(1 << 20):
                 digest.update(block)
         return digest.hexdigest()
-
-    def lines(self, encoding: str = "utf-8") -> Iterator[str]:
-        """Yield the lines of text, without their ends.
-
-        Raises
-        ------
-        DataError
-            If the bytes are damaged or no text, naming the line.
-        """
-        with self.open() as stream:
-            for number, line in enumerate(stream, start=1):
-                try:
-                    text = (line.removeprefix(BOM_UTF8) if number == 1 else line).decode(encoding)
-                except UnicodeDecodeError as error:
-                    raise self.error(number, "bytes that are no UTF-8 text", _TEXT) from error
-                if "\0" in text:
-                    raise self.error(number, "a zero byte", _TEXT)
-                yield text.rstrip("\r\n")
 
     def error(self, line: int, found: str, allowed: str) -> DataError:
         """Return (not raise) the error that says what is wrong with a line."""

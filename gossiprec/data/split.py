@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numpy as np
-
 from gossiprec.arrays import F32, F64, I32, I64
+from gossiprec.ragged import Ragged
 
 
 @dataclass(frozen=True)
@@ -39,69 +38,27 @@ class Interactions:
 
 
 @dataclass(frozen=True)
-class ItemSets:
-    """One sorted set of item ids per user, stored back to back (CSR).
-
-    Attributes
-    ----------
-    offsets : ndarray of int64, shape (n_users + 1,)
-    items : ndarray of int32, shape (offsets[-1],)
-        Strictly increasing within each user.
-    """
-
-    offsets: I64
-    items: I32
-
-    def __len__(self) -> int:
-        return len(self.offsets) - 1
-
-    def __getitem__(self, user: int) -> I32:
-        return self.items[self.offsets[user] : self.offsets[user + 1]]
-
-    @property
-    def sizes(self) -> I64:
-        """Number of items of each user, shape (n_users,)."""
-        return np.diff(self.offsets)
-
-    @classmethod
-    def from_pairs(cls, users: I64, items: I64, n_users: int) -> ItemSets:
-        """Collect (user, item) pairs into sets; repeated pairs count once."""
-        pairs = np.unique(np.stack([users, items], axis=1), axis=0)
-        offsets = np.zeros(n_users + 1, np.int64)
-        np.cumsum(np.bincount(pairs[:, 0], minlength=n_users), out=offsets[1:])
-        return cls(offsets, pairs[:, 1].astype(np.int32))
-
-
-@dataclass(frozen=True)
 class Transitions:
-    """Moves of users from place to place, one user after the other (CSR).
+    """Moves of users from place to place, one user after the other.
 
     Attributes
     ----------
-    offsets : ndarray of int64, shape (n_users + 1,)
-        Moves of user u: ``offsets[u]:offsets[u + 1]``.
-    previous : ndarray of int32, shape (offsets[-1],)
-        The item visited before; -1: not known.
-    items : ndarray of int32, shape (offsets[-1],)
+    items : Ragged of int32, one row a user
         The item moved to.
-    gap_minutes : ndarray of float32, shape (offsets[-1],)
+    previous : ndarray of int32, shape (n_moves,)
+        The item visited before; -1: not known.
+    gap_minutes : ndarray of float32, shape (n_moves,)
         Time since the visit before; NaN where `previous` is -1.
     """
 
-    offsets: I64
+    items: Ragged
     previous: I32
-    items: I32
     gap_minutes: F32
-
-    def __len__(self) -> int:
-        return len(self.offsets) - 1
 
     def first_users(self, count: int) -> Transitions:
         """Keep the moves of the users with ids below `count`."""
-        end = self.offsets[count]
-        return Transitions(
-            self.offsets[: count + 1], self.previous[:end], self.items[:end], self.gap_minutes[:end]
-        )
+        end = self.items.offsets[count]
+        return Transitions(self.items.first(count), self.previous[:end], self.gap_minutes[:end])
 
 
 @dataclass(frozen=True)
@@ -126,15 +83,22 @@ class CheckIns:
 
 @dataclass(frozen=True)
 class Split:
-    """Training, validation and test items of every user; disjoint within a user.
+    """Training, validation and test items of every user.
 
-    `check_ins` is None for data without places and times.
+    Attributes
+    ----------
+    name : str
+    n_users, n_items : int
+    train, validation, test : Ragged of int32, one row a user
+        Sets of items, ascending; disjoint within a user.
+    check_ins : CheckIns or None
+        None for data without places and times.
     """
 
     name: str
     n_users: int
     n_items: int
-    train: ItemSets
-    validation: ItemSets
-    test: ItemSets
+    train: Ragged
+    validation: Ragged
+    test: Ragged
     check_ins: CheckIns | None = None

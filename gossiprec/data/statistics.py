@@ -10,8 +10,9 @@ from scipy import sparse
 from gossiprec.arrays import F64, I64
 from gossiprec.data.check_ins import Visits
 from gossiprec.data.distances import distances_km, steps_km
-from gossiprec.data.split import Interactions, ItemSets, Split
+from gossiprec.data.split import Interactions, Split
 from gossiprec.measures.gini import gini
+from gossiprec.ragged import Ragged
 
 COMPARED_USERS = 5000
 """Up to so many users, every user is compared with all others; beyond, `SAMPLED_USERS` of them are."""
@@ -34,11 +35,11 @@ def describe(data: Split | Interactions) -> dict[str, Any]:
         parts = {"train": data.train, "validation": data.validation, "test": data.test}
         sizes = {f"{part}_interactions": int(sets.offsets[-1]) for part, sets in parts.items()}
         users = data.train.sizes + data.validation.sizes + data.test.sizes
-        items = sum(np.bincount(sets.items, minlength=data.n_items) for sets in parts.values())
+        items = sum(np.bincount(sets.values, minlength=data.n_items) for sets in parts.values())
         known = data.train
     else:
-        known = ItemSets.from_pairs(data.users, data.items, data.n_users)
-        sizes, users, items = {}, known.sizes, np.bincount(known.items, minlength=data.n_items)
+        known = Ragged.sets(data.users, data.items, data.n_users)
+        sizes, users, items = {}, known.sizes, np.bincount(known.values, minlength=data.n_items)
     return {
         "name": data.name,
         "users": data.n_users,
@@ -80,12 +81,12 @@ def describe_check_ins(data: Interactions, split: Split | None = None) -> dict[s
     }
 
 
-def top_jaccard(sets: ItemSets, n_items: int, k: int = NEIGHBOURS) -> F64:
+def top_jaccard(sets: Ragged, n_items: int, k: int = NEIGHBOURS) -> F64:
     """Return each user's mean Jaccard index with the `k` other users who are most alike.
 
     Parameters
     ----------
-    sets : ItemSets
+    sets : Ragged
     n_items : int
     k : int
         At most; with fewer other users, all of them count.
@@ -102,8 +103,8 @@ def top_jaccard(sets: ItemSets, n_items: int, k: int = NEIGHBOURS) -> F64:
     chosen = np.arange(n_users)
     if n_users > COMPARED_USERS:
         chosen = np.linspace(0, n_users - 1, SAMPLED_USERS).astype(np.int64)
-    ones = np.ones(len(sets.items), np.float32)
-    matrix = sparse.csr_matrix((ones, sets.items, sets.offsets), shape=(n_users, n_items))
+    ones = np.ones(len(sets.values), np.float32)
+    matrix = sparse.csr_matrix((ones, sets.values, sets.offsets), shape=(n_users, n_items))
     blocks = np.array_split(chosen, len(chosen) * n_users // BLOCK_CELLS + 1)
     return np.concatenate([_block_means(matrix, rows, sets.sizes, k) for rows in blocks])
 

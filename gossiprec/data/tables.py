@@ -8,15 +8,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from gossiprec.arrays import F32, I64
-from gossiprec.data.columns import Codes, Convert, Layout, floats, read_columns
+from gossiprec.data.blocks import Layout
+from gossiprec.data.cells import RATING, TIME, Codes
+from gossiprec.data.columns import Convert, read_columns
 from gossiprec.data.sources import Source
 from gossiprec.data.split import Interactions
 
 MEANINGS = ("user", "item", "rating", "time")
 """Column names that are read; any other name is skipped."""
-
-LATEST = 2**53
-"""Bound of times: beyond it a float cannot hold a whole number."""
 
 
 @dataclass(frozen=True)
@@ -38,14 +37,14 @@ def read_table(source: Source, layout: Layout) -> Table:
     ------
     DataError
         If the source is damaged or empty, a line has the wrong number of columns, a user or an item has no
-        name, or a rating or a time is no number.
+        name, a rating is no number, or a time neither a number nor a date.
     """
     users, items = Codes(), Codes()
     readers: dict[str, Convert] = {
         "user": users.reader("user"),
         "item": items.reader("item"),
-        "rating": _to_ratings,
-        "time": _to_times,
+        "rating": RATING,
+        "time": TIME,
     }
     named = {name: read for name, read in readers.items() if name in layout.columns}
     arrays = read_columns(source, layout, named)
@@ -86,15 +85,3 @@ def _is_number(name: str) -> bool:
 
 def _number(name: str) -> int:
     return int(name) if _is_number(name) else 0
-
-
-def _to_ratings(source: Source, cells: Sequence[str], numbers: Sequence[int]) -> F32:
-    allowed = "a finite number as rating"
-    return floats(source, cells, numbers, allowed, lambda values: np.abs(values) < 1e30).astype(np.float32)
-
-
-def _to_times(source: Source, cells: Sequence[str], numbers: Sequence[int]) -> I64:
-    allowed = "a whole number of seconds as time, -1 where unknown"
-    return floats(
-        source, cells, numbers, allowed, lambda t: (t >= -1) & (t < LATEST) & (t == np.floor(t))
-    ).astype(np.int64)

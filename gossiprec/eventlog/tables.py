@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import numpy.typing as npt
 
 from gossiprec.errors import LogError
@@ -166,21 +165,21 @@ def read_table(folder: Path, table: Table) -> dict[str, npt.NDArray[Any]]:
     LogError
         If the file is missing, lacks a column, or holds a value of another type.
     """
-    path = folder / table.file
+    import pyarrow as pa
+    from pyarrow import csv as table_text
+
+    path, types = folder / table.file, {float: pa.float64(), int: pa.int64(), str: pa.string()}
+    asked = {name: types[kind] for name, kind in table.columns.items()}
     try:
-        text = path.read_text()
-    except (OSError, UnicodeDecodeError) as error:
-        raise LogError(f"cannot read {path}: {error}") from error
-    header, *rows = list(csv.reader(text[: text.rfind("\n") + 1].splitlines())) or [[]]
-    missing = [name for name in table.columns if name not in header]
-    if missing:
-        raise LogError(
-            f"{path} lacks the columns {', '.join(missing)}; it has: {', '.join(header) or 'none'}"
+        whole_lines = path.read_bytes().rpartition(b"\n")
+        found = table_text.read_csv(
+            pa.BufferReader(b"".join(whole_lines[:2])),
+            convert_options=table_text.ConvertOptions(column_types=asked, null_values=[]),
         )
-    try:
-        return {
-            name: np.array([kind(row[header.index(name)]) for row in rows], kind)
-            for name, kind in table.columns.items()
-        }
-    except (ValueError, IndexError) as error:
-        raise LogError(f"{path} holds a row that is not of its columns' types: {error}") from error
+        names = found.column_names
+    except (OSError, pa.ArrowInvalid, UnicodeDecodeError) as error:
+        raise LogError(f"cannot read {path}: {error}") from error
+    missing = [name for name in table.columns if name not in names]
+    if missing:
+        raise LogError(f"{path} lacks the columns {', '.join(missing)}; it has: {', '.join(names)}")
+    return {name: found[name].to_numpy().astype(kind) for name, kind in table.columns.items()}

@@ -9,9 +9,10 @@ from typing import Any, ClassVar, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from gossiprec.arrays import I32, I64
-from gossiprec.data.split import ItemSets, Split
+from gossiprec.arrays import I32, I64, U8
+from gossiprec.data.split import Split
 from gossiprec.numerics.purposes import NEGATIVES
+from gossiprec.ragged import Ragged
 from gossiprec.rng import philox_words
 
 Columns: TypeAlias = Mapping[str, npt.NDArray[Any]]
@@ -23,7 +24,7 @@ class Feed(ABC):
 
     Parameters
     ----------
-    positives : ItemSets
+    positives : Ragged
         Training items, one set per node.
     n_items : int
 
@@ -39,7 +40,7 @@ class Feed(ABC):
     context_columns: ClassVar[tuple[str, ...]] = ()
     """Columns of a query, besides ``items``, that hold items; -1: not known."""
 
-    def __init__(self, positives: ItemSets, n_items: int) -> None:
+    def __init__(self, positives: Ragged, n_items: int) -> None:
         self.positives = positives
         self.n_items = n_items
         self.member = membership(positives, n_items)
@@ -66,11 +67,11 @@ class Feed(ABC):
 
     def of_one(self, node: int) -> Feed:
         """Return the data of one node, as those of node 0."""
-        return type(self)(_one_set(self.positives[node]), self.n_items)
+        return type(self)(Ragged.from_parts([self.positives[node]]), self.n_items)
 
     def of_items(self, items: npt.NDArray[np.integer]) -> Feed:
         """Return what a single node that has taken some items would learn from."""
-        return type(self)(_one_set(np.sort(items)), self.n_items)
+        return type(self)(Ragged.from_parts([np.sort(items).astype(np.int32)]), self.n_items)
 
     def targets(self, node: int) -> Columns:
         """Return what a node has taken, as a query: ``items`` and the context columns."""
@@ -89,12 +90,11 @@ class Feed(ABC):
         return {}
 
 
-def membership(positives: ItemSets, n_items: int) -> npt.NDArray[np.uint8]:
+def membership(positives: Ragged, n_items: int) -> U8:
     """Return the bitset of every node's positives, shape (n_nodes, ceil(n_items / 8))."""
     member = np.zeros((len(positives), -(-n_items // 8)), np.uint8)
-    owner = np.repeat(np.arange(len(positives)), positives.sizes)
-    bits = np.left_shift(1, positives.items % 8).astype(np.uint8)
-    np.bitwise_or.at(member, (owner, positives.items // 8), bits)
+    bits = np.left_shift(1, positives.values % 8).astype(np.uint8)
+    np.bitwise_or.at(member, (positives.owners, positives.values // 8), bits)
     return member
 
 
@@ -116,15 +116,10 @@ def draw_negatives(feed: Feed, node: int, n_positives: int, *, update: int, nega
     return drawn[:, :negatives]
 
 
-def only_of(sets: ItemSets, nodes: I64) -> ItemSets:
+def only_of(sets: Ragged, nodes: I64) -> Ragged:
     """Return the sets of some nodes under their numbers; all others are empty."""
     kept = np.zeros(len(sets), np.bool_)
     kept[nodes] = True
     if kept.all():
         return sets
-    sizes = np.where(kept, sets.sizes, 0)
-    return ItemSets(np.concatenate([[0], np.cumsum(sizes)]), sets.items[kept.repeat(sets.sizes)])
-
-
-def _one_set(items: npt.NDArray[np.integer]) -> ItemSets:
-    return ItemSets(np.array([0, len(items)], np.int64), items.astype(np.int32))
+    return Ragged.from_sizes(np.where(kept, sets.sizes, 0), sets.values[kept[sets.owners]])

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from gossiprec.arrays import F64
-from gossiprec.data.split import CheckIns, ItemSets, Split
+from gossiprec.data.split import CheckIns, Split
+from gossiprec.ragged import Ragged
 
 
 @dataclass(frozen=True)
@@ -19,14 +20,14 @@ class Profiles:
     ----------
     dataset : str
         Name of the data set, for messages.
-    items : ItemSets
+    items : Ragged
         Training items, shape (n_users,) of sets.
     check_ins : CheckIns or None
         None where items have no places.
     """
 
     dataset: str
-    items: ItemSets
+    items: Ragged
     check_ins: CheckIns | None = None
 
     @classmethod
@@ -45,10 +46,8 @@ class Profiles:
 
 def _homes(check_ins: CheckIns) -> F64:
     moves = check_ins.train
-    homes = np.empty((len(moves), 2))
-    for user in range(len(moves)):
-        visited, times = np.unique(
-            moves.items[moves.offsets[user] : moves.offsets[user + 1]], return_counts=True
-        )
+    homes = np.empty((len(moves.items), 2))
+    for user in range(len(moves.items)):
+        visited, times = np.unique(moves.items[user], return_counts=True)
         homes[user] = check_ins.coordinates[visited[np.argmax(times)]]
     return homes

@@ -18,11 +18,11 @@ from gossiprec.compute.store.arena import Arena
 from gossiprec.compute.thread_pool import ThreadPool
 from gossiprec.compute.train.local_update import TrainingSettings
 from gossiprec.compute.train.node_settings import NodeSettings
-from gossiprec.data.split import ItemSets
 from gossiprec.emulation.run.metering import Metered
 from gossiprec.feeds import Feed
 from gossiprec.feeds.transitions import Moves
 from gossiprec.models import Layout
+from gossiprec.ragged import Ragged
 from tests.compute.worlds import SGD_MOVES, make_executor, make_model, split_of
 
 N_USERS, N_ITEMS = 6, 24
@@ -44,7 +44,7 @@ class Observed(AttackWorld):
         return self.executor.work.feed
 
     @property
-    def targets(self) -> ItemSets:
+    def targets(self) -> Ragged:
         """Everybody's training items."""
         return self.feed.positives
 
@@ -64,7 +64,7 @@ def make_world(*, seed=0, **others) -> Observed:
     rng = np.random.default_rng(seed)
     sizes = rng.integers(1, N_ITEMS // 2 + 1, N_USERS)
     items = np.concatenate([rng.choice(N_ITEMS, size, replace=False) for size in sizes])
-    targets = ItemSets.from_pairs(np.repeat(np.arange(N_USERS), sizes), items, N_USERS)
+    targets = Ragged.sets(np.repeat(np.arange(N_USERS), sizes), items, N_USERS)
     return world_of(targets, N_ITEMS, seed=seed, **others)
 
 

@@ -8,9 +8,9 @@ from gossiprec.attacks.aia import AIA, AIAOptions
 from gossiprec.attacks.observations import Deliveries, Meetings
 from gossiprec.attacks.shadows import classifier, confidence, shadow_features, unit_rows
 from gossiprec.compute.plan.program import Program
-from gossiprec.data.split import ItemSets
 from gossiprec.emulation.run.metering import Metered
 from gossiprec.errors import ScenarioError
+from gossiprec.ragged import Ragged
 from tests.attacks.glimpses import N_ITEMS, N_USERS, all_forms, both_layouts, make_world, world_of
 
 FEW = {"community_size": 2, "models": 6, "epochs": 4}
@@ -132,7 +132,7 @@ def test_rows_of_norm_zero_stay_and_a_diverged_client_comes_last():
 
 
 def test_users_with_too_few_items_to_train_on_are_refused():
-    targets = ItemSets.from_pairs(np.array([0, 1, 1]), np.array([3, 3, 4]), 2)
+    targets = Ragged.sets(np.array([0, 1, 1]), np.array([3, 3, 4]), 2)
     with pytest.raises(ScenarioError, match="user 0 has 1 of 24 items"):
         AIA(AIAOptions(adversaries=(0,)), world_of(targets, N_ITEMS, coordinator=2))
 

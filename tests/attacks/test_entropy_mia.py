@@ -8,8 +8,8 @@ from pydantic import ValidationError
 
 from gossiprec.attacks.entropy_mia import EntropyMIA, EntropyMIAOptions
 from gossiprec.attacks.relevance import entropy, members, rule_code, rule_named
-from gossiprec.data.split import ItemSets
 from gossiprec.emulation.scoring.membership import MembershipRecord, metric_rows
+from gossiprec.ragged import Ragged
 from tests.attacks.glimpses import (
     N_USERS,
     Receptions,
@@ -126,7 +126,7 @@ def test_rates_of_a_hand_worked_example():
     """
     from gossiprec.attacks.base import Guesses
 
-    train = ItemSets.from_pairs(np.array([0, 0, 0, 1, 1, 1, 2]), np.array([0, 1, 2, 1, 2, 3, 0]), 3)
+    train = Ragged.sets(np.array([0, 0, 0, 1, 1, 1, 2]), np.array([0, 1, 2, 1, 2, 3, 0]), 3)
     guesses = Guesses(
         observer="coordinator",
         momentum=0.99,

@@ -14,9 +14,9 @@ from gossiprec.attacks.targets import TargetItems
 from gossiprec.compute.plan.program import Program
 from gossiprec.compute.store.arena import Arena
 from gossiprec.compute.train.node_settings import NodeSettings
-from gossiprec.data.split import ItemSets
 from gossiprec.feeds import PointwiseFeed
 from gossiprec.models.base.kernels import FIT_NEGATIVES, FIT_RATE, FIT_STEPS
+from gossiprec.ragged import Ragged
 from gossiprec.rng import generator
 from tests.attacks.glimpses import (
     FORMS,
@@ -244,7 +244,7 @@ def trained_alone(world, items, executor, seed):
     work = world.executor.work
     arena = Arena(world.layout, n_nodes=1, capacity=1, moments=True)
     work.model.fill_rows(arena.rows, world.layout, seed)
-    feed = PointwiseFeed(ItemSets(np.array([0, len(items)]), items), N_ITEMS)
+    feed = PointwiseFeed(Ragged(np.array([0, len(items)]), items), N_ITEMS)
     alone = replace(work, feed=feed, arena=arena, seed=seed, node_settings=NodeSettings.none(1))
     for update in range(PAPER_EPOCHS):
         make_executor(executor, alone).run(Program.one_update(update), np.zeros(1, np.int64))

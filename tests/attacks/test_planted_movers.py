@@ -3,9 +3,9 @@
 import numpy as np
 
 from gossiprec.attacks.cda import CDA, CDAOptions
-from gossiprec.data.split import ItemSets
 from gossiprec.feeds.transitions import Moves
 from gossiprec.measures.attack import accuracy_of_hits, hits_of_scores
+from gossiprec.ragged import Ragged
 from tests.attacks.glimpses import Receptions, all_forms, show, started, trainer, world_of
 
 GROUPS, MEMBERS, PLACES = 4, 6, 20
@@ -23,7 +23,7 @@ def planted(*, form, hidden):
     draw = np.random.default_rng(0)
     items = [draw.choice(PLACES, 12, replace=False) + PLACES * (user % GROUPS) for user in range(N)]
     previous = [np.where(np.arange(12) % 3 > 0, to[(np.arange(12) + 5) % 12], -1) for to in items]
-    targets = ItemSets.from_pairs(np.repeat(np.arange(N), 12), np.concatenate(items), N)
+    targets = Ragged.sets(np.repeat(np.arange(N), 12), np.concatenate(items), N)
     offsets = np.arange(0, 12 * N + 1, 12)
     moves = Moves(offsets, np.concatenate(items).astype(np.int32), np.concatenate(previous).astype(np.int32))
     world = world_of(

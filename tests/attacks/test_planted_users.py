@@ -3,8 +3,8 @@
 import numpy as np
 
 from gossiprec.attacks.cda import CDA, CDAOptions
-from gossiprec.data.split import ItemSets
 from gossiprec.measures.attack import accuracy_of_hits, hits_of_scores
+from gossiprec.ragged import Ragged
 from tests.attacks.glimpses import Receptions, all_forms, show, started, trainer, world_of
 
 GROUPS, MEMBERS, TASTES = 4, 6, 20
@@ -18,7 +18,7 @@ def planted(*, form):
     """Return a world of hidden users, and every user's trained model sent to every other."""
     draw = np.random.default_rng(0)
     items = [draw.choice(TASTES, 12, replace=False) + TASTES * (user % GROUPS) for user in range(N)]
-    targets = ItemSets.from_pairs(np.repeat(np.arange(N), 12), np.concatenate(items), N)
+    targets = Ragged.sets(np.repeat(np.arange(N), 12), np.concatenate(items), N)
     world = world_of(targets, GROUPS * TASTES, form=form, coordinator=N, hidden=range(N))
     start = world.scorer.model.initial_rows(world.layout, 1, 0)[0]  # one for all: merged models agree on axes
     eager = trainer(world, learning_rate=0.05)

@@ -10,7 +10,7 @@ from hypothesis.extra import numpy as hnp
 
 from gossiprec.attacks.cda import CDA, CDAOptions
 from gossiprec.attacks.relevance import CUTOFF, RELEVANCE, mean_score, ndcg, standardized
-from gossiprec.data.split import ItemSets
+from gossiprec.ragged import Ragged
 from tests.attacks.glimpses import FORMS, Receptions, show, started, world_of
 
 RULES = list(RELEVANCE)
@@ -31,7 +31,7 @@ def rows(elements, least, most):
 def observed(who, form, rule, targets, references):
     """Return what an observer makes of a victim whose model gives these very logits to its items."""
     n_items, n_targets = len(targets) + len(references), len(targets)
-    sets = ItemSets.from_pairs(np.r_[np.zeros(n_targets, int), 1], np.r_[:n_targets, 0], 2)
+    sets = Ragged.sets(np.r_[np.zeros(n_targets, int), 1], np.r_[:n_targets, 0], 2)
     world = world_of(sets, n_items, form=form)
     received = Receptions.drawn([(1, 0)], world)
     layout, version = world.layout, received.rows[0]

@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 
 from gossiprec.compute.executors import EXECUTORS
-from gossiprec.compute.train.performance_merge import Candidates, performance, weight_kept
-from gossiprec.data.split import ItemSets, Split
+from gossiprec.compute.train.performance_merge import draw_candidates, performance, weight_kept
+from gossiprec.data.split import Split
 from gossiprec.errors import DataError
+from gossiprec.ragged import Ragged
 from tests.compute.worlds import World, make_executor, run_waves
 
 N_ITEMS = 60
@@ -19,7 +20,7 @@ def judged(world, n_lists=2, width=N_ITEMS):
     rng = np.random.default_rng(7)
     offsets = np.concatenate([[0, 0], np.arange(1, world.n_nodes) * n_lists])
     lists = np.stack([rng.choice(N_ITEMS, width, replace=False) for _ in range(offsets[-1])])
-    return dataclasses.replace(world.workload(), candidates=Candidates(offsets, lists.astype(np.int32)))
+    return dataclasses.replace(world.workload(), candidates=Ragged(offsets, lists.astype(np.int32)))
 
 
 def appraised(waves):
@@ -79,7 +80,7 @@ def test_weights_follow_worth_and_the_own_version_stays_if_neither_has_any():
 def split_of(train, validation, n_items=40):
     def sets(items):
         users = np.repeat(np.arange(len(items)), [len(part) for part in items])
-        return ItemSets.from_pairs(users, np.concatenate([[], *items]).astype(np.int64), len(items))
+        return Ragged.sets(users, np.concatenate([[], *items]).astype(np.int64), len(items))
 
     none = sets([[] for _ in train])
     return Split("mine", len(train), n_items, sets(train), sets(validation), none)
@@ -87,7 +88,7 @@ def split_of(train, validation, n_items=40):
 
 def test_candidates_are_unknown_items_and_fixed():
     split = split_of([[0, 1], [2], [3]], [[5, 6, 7], [8], [9, 10]])
-    drawn, again = (Candidates.draw(split, 4, seed=3) for _ in range(2))
+    drawn, again = (draw_candidates(split, 4, seed=3) for _ in range(2))
 
     assert drawn.items.tobytes() == again.items.tobytes()
     assert [len(drawn.of(node)) for node in range(4)] == [3, 0, 2, 0]
@@ -98,9 +99,9 @@ def test_candidates_are_unknown_items_and_fixed():
 
 def test_a_split_in_which_nobody_can_judge_is_refused():
     with pytest.raises(DataError, match=r"no user has 2 validation items.*rand-gossip"):
-        Candidates.draw(split_of([[0], [1]], [[2], [3]]), 2, seed=1)
+        draw_candidates(split_of([[0], [1]], [[2], [3]]), 2, seed=1)
 
 
 def test_a_user_with_everything_is_refused():
     with pytest.raises(DataError, match="user 0 has all 4 items"):
-        Candidates.draw(split_of([[0, 1], [1]], [[2, 3], []], n_items=4), 2, seed=1)
+        draw_candidates(split_of([[0, 1], [1]], [[2, 3], []], n_items=4), 2, seed=1)

@@ -9,10 +9,10 @@ from hypothesis import given, settings
 
 from gossiprec.compute.executors import EXECUTORS
 from gossiprec.compute.train.local_update import TrainingSettings
-from gossiprec.data.split import ItemSets
 from gossiprec.errors import ResourceError, ScenarioError
 from gossiprec.feeds import PointwiseFeed
 from gossiprec.models import MODELS
+from gossiprec.ragged import Ragged
 from tests.compute.worlds import WavesBuilder, World, make_executor, run_waves, worlds
 
 TOLERANCE = 1e-5
@@ -253,7 +253,7 @@ def test_a_node_steps_once_per_batch_of_its_own(name, batch_size):
 @pytest.mark.parametrize("name", EVERY)
 def test_a_node_without_positives_takes_no_step(name):
     work = World(training=FULL_BATCH).workload()
-    nobody = ItemSets(np.zeros(6, np.int64), np.zeros(0, np.int32))
+    nobody = Ragged(np.zeros(6, np.int64), np.zeros(0, np.int32))
     executor = make_executor(name, replace(work, feed=PointwiseFeed(nobody, 12)))
     before = work.arena.rows.tobytes()
 

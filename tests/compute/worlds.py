@@ -13,8 +13,9 @@ from gossiprec.compute.plan.program import Program
 from gossiprec.compute.store.arena import Arena
 from gossiprec.compute.train.local_update import TrainingSettings
 from gossiprec.compute.train.node_settings import NodeSettings
-from gossiprec.data.split import CheckIns, ItemSets, Split, Transitions
+from gossiprec.data.split import CheckIns, Split, Transitions
 from gossiprec.models import MODELS
+from gossiprec.ragged import Ragged
 
 ROUNDS = 3
 SGD_MOVES = TrainingSettings(optimizer="sgd", learning_rate=0.005, batch_size=128, negatives=1)
@@ -48,14 +49,12 @@ class World:
         """The training, or what the model is usually trained with."""
         return self.training or (SGD_MOVES if learns_moves(self.model) else TrainingSettings())
 
-    def positives(self) -> ItemSets:
+    def positives(self) -> Ragged:
         """Draw each node's positives: at least one, fewer than 60, and never every item."""
         rng = np.random.default_rng(self.seed)
         sizes = rng.integers(1, min(self.n_items, 60), self.n_nodes)
         items = [rng.choice(self.n_items, size, replace=False) for size in sizes]
-        return ItemSets.from_pairs(
-            np.repeat(np.arange(self.n_nodes), sizes), np.concatenate(items), self.n_nodes
-        )
+        return Ragged.sets(np.repeat(np.arange(self.n_nodes), sizes), np.concatenate(items), self.n_nodes)
 
     def split(self) -> Split:
         """Return the positives as training data, and moves to each and to some again, on a globe.
@@ -180,7 +179,7 @@ def split_of(train, n_items, degrees, items, previous) -> Split:
     offsets = np.concatenate([[0], np.cumsum([len(to) for to in items])])
     ends = (np.concatenate(part).astype(np.int32) for part in (previous, items))
     moves = Transitions(offsets, *ends, np.zeros(offsets[-1], np.float32))
-    none = ItemSets(np.zeros(len(train) + 1, np.int64), np.zeros(0, np.int32))
+    none = Ragged(np.zeros(len(train) + 1, np.int64), np.zeros(0, np.int32))
     still = Transitions(none.offsets, none.items, none.items, np.zeros(0, np.float32))
     return Split("drawn", len(train), n_items, train, none, none, CheckIns(degrees, moves, still))
 

@@ -22,7 +22,7 @@ RANK = 8
 
 def matrix(sets, n_items):
     rows = np.zeros((len(sets), n_items), np.float32)
-    rows[np.repeat(np.arange(len(sets)), sets.sizes), sets.items] = 1
+    rows[sets.owners, sets.values] = 1
     return rows
 
 

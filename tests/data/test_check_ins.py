@@ -12,8 +12,9 @@ from small_data import dataset, interactions
 from gossiprec.data import SPLITS, load_split
 from gossiprec.data.check_in_users import published_split, with_enough
 from gossiprec.data.check_ins import check_ins_of
-from gossiprec.data.split import ItemSets, Split
+from gossiprec.data.split import Split
 from gossiprec.errors import DataError
+from gossiprec.ragged import Ragged
 
 
 def visits(rows, n_items):
@@ -28,7 +29,7 @@ def visits(rows, n_items):
 def split_of(data, train, test):
     def sets(parts):
         pairs = np.array([(u, i) for u, part in enumerate(parts) for i in part], np.int64).reshape(-1, 2)
-        return ItemSets.from_pairs(pairs[:, 0], pairs[:, 1], data.n_users)
+        return Ragged.sets(pairs[:, 0], pairs[:, 1], data.n_users)
 
     return Split("tiny", data.n_users, data.n_items, sets(train), sets([[]] * data.n_users), sets(test))
 
@@ -37,9 +38,11 @@ def moves(transitions):
     """Return (previous, item, minutes or None) of each user."""
     rows = [
         (int(p), int(i), None if np.isnan(g) else float(g))
-        for p, i, g in zip(transitions.previous, transitions.items, transitions.gap_minutes, strict=True)
+        for p, i, g in zip(
+            transitions.previous, transitions.items.values, transitions.gap_minutes, strict=True
+        )
     ]
-    return [rows[a:b] for a, b in pairwise(transitions.offsets.tolist())]
+    return [rows[a:b] for a, b in pairwise(transitions.items.offsets.tolist())]
 
 
 def test_moves_of_a_user_worked_by_hand():
@@ -214,7 +217,7 @@ def test_limit_users_cuts_the_moves_too():
 def test_every_split_rule_gives_check_in_data_their_moves(rule):
     options = {"test": 1} if rule == "leave_last_k" else {}
     split = load_split("synthetic-checkins", TINY, rule, options, 1)
-    assert len(split.check_ins.train) == len(split.check_ins.test) == 8
+    assert len(split.check_ins.train.items) == len(split.check_ins.test.items) == 8
     assert (
         load_split("synthetic", {"users": 9, "items": 20, "interactions": 60}, rule, options, 1).check_ins
         is None

@@ -11,8 +11,9 @@ from small_data import dataset, interactions, sets_of
 from gossiprec.data import SPLITS, load_split
 from gossiprec.data.loading import checked
 from gossiprec.data.partition import first_meetings
-from gossiprec.data.split import ItemSets, Split
+from gossiprec.data.split import Split
 from gossiprec.errors import DataError, ScenarioError
+from gossiprec.ragged import Ragged
 
 ANY = dataset("synthetic")
 
@@ -116,8 +117,8 @@ def test_published_is_refused_where_there_is_none():
 
 def split_with_training(pairs, n_users, n_items):
     pairs = np.array(pairs)
-    train = ItemSets.from_pairs(pairs[:, 0], pairs[:, 1], n_users)
-    none = ItemSets(np.zeros(n_users + 1, np.int64), np.empty(0, np.int32))
+    train = Ragged.sets(pairs[:, 0], pairs[:, 1], n_users)
+    none = Ragged(np.zeros(n_users + 1, np.int64), np.empty(0, np.int32))
     return Split("tiny", n_users, n_items, train, none, none)
 
 

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from small_data import dataset, interactions
 
 from gossiprec.data import load_split, statistics
-from gossiprec.data.split import ItemSets
 from gossiprec.data.statistics import describe, top_jaccard
+from gossiprec.ragged import Ragged
 
 
 def by_definition(sets, k):
@@ -31,7 +31,7 @@ def by_definition(sets, k):
 )
 def test_top_jaccard_is_its_definition(users, k):
     pairs = np.array([(u, i) for u, items in enumerate(users) for i in items], np.int64).reshape(-1, 2)
-    sets = ItemSets.from_pairs(pairs[:, 0], pairs[:, 1], len(users))
+    sets = Ragged.sets(pairs[:, 0], pairs[:, 1], len(users))
     assert top_jaccard(sets, 7, k) == pytest.approx(by_definition(sets, k))
 
 

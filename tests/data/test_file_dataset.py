@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 from small_data import dataset, pack
 
-from gossiprec.data import columns
+from gossiprec.data import blocks
 from gossiprec.errors import DataError
 
 USER_ITEM = ("user", "item")
@@ -32,7 +32,7 @@ def refusal(path, **options):
 def test_every_name_becomes_one_dense_id_and_nothing_is_lost(rows, tmp_path_factory):
     path = tmp_path_factory.mktemp("file") / "rows.csv"
     pack(path, "".join(f"{user},{item}\n" for user, item in rows))
-    found = load(path, columns=USER_ITEM, delimiter=",")
+    found = load(path, columns=USER_ITEM, delimiter=",", quote=None)
     for ids, count, column in ((found.users, found.n_users, 0), (found.items, found.n_items, 1)):
         told = {row[column]: int(i) for row, i in zip(rows, ids, strict=True)}
         assert sorted(set(told.values())) == list(range(count))
@@ -45,7 +45,8 @@ def test_the_order_of_lines_does_not_change_ids(rows, random, tmp_path_factory):
     shuffled = random.sample(rows, len(rows))
 
     def ids(lines):
-        found = load(pack(path, "".join(f"{u},{i}\n" for u, i in lines)), columns=USER_ITEM, delimiter=",")
+        text = "".join(f"{u},{i}\n" for u, i in lines)
+        found = load(pack(path, text), columns=USER_ITEM, delimiter=",", quote=None)
         return sorted(zip(found.users.tolist(), found.items.tolist(), strict=True))
 
     assert ids(rows) == ids(shuffled)
@@ -80,7 +81,7 @@ def test_a_blank_delimiter_means_any_run_of_blanks(tmp_path):
 def test_blocks_do_not_show(tmp_path, monkeypatch):
     path = pack(tmp_path / "a.tsv", "".join(f"u{n % 3}\ti{n}\t1\t{n}\n" for n in range(10)))
     whole = load(path)
-    monkeypatch.setattr(columns, "BLOCK", 3)
+    monkeypatch.setattr(blocks, "BLOCK", 30)
     parts = load(path)
     for field in ("users", "items", "ratings", "times"):
         assert np.array_equal(getattr(whole, field), getattr(parts, field))
@@ -118,11 +119,11 @@ def test_column_names_on_the_first_line_are_met_with_a_hint(tmp_path):
 
 
 def test_a_bad_line_is_named_in_a_later_block_too(tmp_path, monkeypatch):
-    monkeypatch.setattr(columns, "BLOCK", 2)
+    monkeypatch.setattr(blocks, "BLOCK", 16)
     assert "line 5: found 'x'" in refusal(pack(tmp_path / "a.tsv", "1\t2\t3\t4\n" * 4 + "1\t2\t3\tx\n"))
 
 
-@pytest.mark.parametrize("text", ["", "\n  \n", "only a header\n"])
+@pytest.mark.parametrize("text", ["", "\n  \n", "only a header\n", "\ufeff", "\ufeff\n"])
 def test_a_file_without_rows_is_refused(tmp_path, text):
     assert "found no row" in refusal(pack(tmp_path / "a.tsv", text), header=True)
 

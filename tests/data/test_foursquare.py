@@ -245,7 +245,7 @@ def test_the_real_check_ins_split_into_moves_at_full_and_published_size():
     assert parts[0] / sum(parts) == pytest.approx(0.8, abs=0.01)
     assert int((split.check_ins.train.previous >= 0).sum()) > 90_000
     few = load_split("foursquare-nyc", {"path": folder}, "published", {}, 1, limit_users=146)
-    assert (few.n_users, few.n_items, len(few.check_ins.train)) == (146, 38_333, 146)
+    assert (few.n_users, few.n_items, len(few.check_ins.train.items)) == (146, 38_333, 146)
     assert sets_of(few.test) == sets_of(split.test)[:146]
 
 

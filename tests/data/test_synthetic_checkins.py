@@ -95,7 +95,7 @@ def test_steps_follow_the_training_moves_with_a_known_previous_place():
     assert len(steps) == len(rows) > 0
     first = rows[0]
     one = distances_km(
-        known.coordinates[known.train.previous[[first]]], known.coordinates[known.train.items[[first]]]
+        known.coordinates[known.train.previous[[first]]], known.coordinates[known.train.items.values[[first]]]
     )
     assert steps[0] == one[0]
 

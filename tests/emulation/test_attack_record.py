@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 
 from gossiprec.attacks.base import Ranking
-from gossiprec.data.split import ItemSets, Split
+from gossiprec.data.split import Split
 from gossiprec.emulation.scoring.accuracy import AttackRecord
 from gossiprec.errors import ScenarioError
 from gossiprec.eventlog.adversaries import attack_key
+from gossiprec.ragged import Ragged
 
 N, N_ITEMS, SIZES = 13, 30, (2, 5)
 
@@ -17,8 +18,8 @@ N, N_ITEMS, SIZES = 13, 30, (2, 5)
 def drawn_split(seed=0):
     rng = np.random.default_rng(seed)
     items = np.concatenate([rng.choice(N_ITEMS, 8, replace=False) for _ in range(N)])
-    train = ItemSets.from_pairs(np.repeat(np.arange(N), 8), items, N)
-    empty = ItemSets(np.zeros(N + 1, np.int64), np.zeros(0, np.int32))
+    train = Ragged.sets(np.repeat(np.arange(N), 8), items, N)
+    empty = Ragged(np.zeros(N + 1, np.int64), np.zeros(0, np.int32))
     return Split("drawn", N, N_ITEMS, train, empty, empty)
 
 

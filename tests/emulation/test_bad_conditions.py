@@ -43,7 +43,7 @@ LATENCIES = {
         "network.latency.median: found 1000000000.0",
     ),
     "swapped": ({"law": "uniform", "low": 2, "high": 1}, "found low 2 above high 1; swap them"),
-    "no file": ({"law": "trace", "path": "nowhere.txt"}, "network.latency.path: cannot read nowhere.txt"),
+    "no file": ({"law": "trace", "path": "nowhere.txt"}, "network.latency.path: nowhere.txt: cannot be read"),
     "no matrix": ({"law": "pairs", "path": "nowhere.npy"}, "network.latency.path: cannot read nowhere.npy"),
     "no speed": ({"law": "geographic"}, "network.latency.speed_km: is missing"),
 }
@@ -55,10 +55,10 @@ def test_a_bad_latency_is_refused(refused, latency, message):
 
 
 TRACES = {
-    "text": ("0.1\nfast\n", "t.txt, line 2: found 'fast', must be a number"),
-    "negative": ("0.1\n-3\n", "t.txt: value 2: found -3, must be a finite number, 0 or more"),
-    "nan": ("nan\n", "t.txt: value 1: found nan"),
-    "empty": ("\n\n", "t.txt holds no number"),
+    "text": ("0.1\nfast\n", "t.txt: line 2: found 'fast'; allowed: a finite number, 0 or more"),
+    "negative": ("0.1\n-3\n", "t.txt: line 2: found '-3'; allowed: a finite number, 0 or more"),
+    "nan": ("nan\n", "t.txt: line 1: found 'nan'"),
+    "empty": ("\n\n", "t.txt: found no row"),
 }
 
 
@@ -188,7 +188,10 @@ CHURNS = {
         {"sessions": {"period": 1, "offline_from": 0.5, "offline_until": 0.2}},
         "must be 0 <= from < until",
     ),
-    "no trace": ({"sessions": {"trace": "nowhere.csv"}}, "churn.sessions.0.trace: cannot read nowhere.csv"),
+    "no trace": (
+        {"sessions": {"trace": "nowhere.csv"}},
+        "churn.sessions.0.trace: nowhere.csv: cannot be read",
+    ),
 }
 
 
@@ -203,7 +206,7 @@ SESSION_FILES = {
     "state": ("node,time,online\n1,2,7\n2,90,0\n", "online must be 0 or 1"),
     "overlap": ("node,from,until\n1,0,5\n1,4,90\n", "sessions must end after they begin and not overlap"),
     "short": ("node,from,until\n1,0,0.5\n", "s.csv ends at 0.5, but the run lasts until"),
-    "cells": ("node,from,until\n1,0\n", "s.csv, line 2: must have 3 values"),
+    "cells": ("node,from,until\n1,0\n", "s.csv: line 2: found 2 columns; allowed: 3 (node, from, until)"),
 }
 
 

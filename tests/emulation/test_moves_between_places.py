@@ -12,13 +12,14 @@ from gossiprec.compute.executors import EXECUTORS, Workload
 from gossiprec.compute.store.arena import Arena
 from gossiprec.compute.train.local_update import TrainingSettings
 from gossiprec.compute.train.node_settings import NodeSettings
-from gossiprec.data.split import CheckIns, ItemSets, Split, Transitions
+from gossiprec.data.split import CheckIns, Split, Transitions
 from gossiprec.emulation.scoring.utility import Utility
 from gossiprec.errors import DataError
+from gossiprec.ragged import Ragged
 from tests.compute.worlds import make_executor, make_model
 
 N_USERS, N_ITEMS = 6, 140
-NONE = ItemSets(np.zeros(N_USERS + 1, np.int64), np.zeros(0, np.int32))
+NONE = Ragged(np.zeros(N_USERS + 1, np.int64), np.zeros(0, np.int32))
 
 
 def transitions(rng, own, places):
@@ -27,11 +28,9 @@ def transitions(rng, own, places):
     known = rng.random(len(items)) < 0.75
     previous = np.concatenate([rng.choice(p, len(o)) for o, p in zip(own, places, strict=True)])
     gaps = np.where(known, rng.choice([30.0, 359.0, 361.0], len(items)), np.nan)
-    offsets = np.concatenate([[0], np.cumsum([len(o) for o in own])])
     return Transitions(
-        offsets,
+        Ragged.from_parts(own).with_values(items.astype(np.int32)),
         np.where(known, previous, -1).astype(np.int32),
-        items.astype(np.int32),
         gaps.astype(np.float32),
     )
 
@@ -44,7 +43,7 @@ def drawn_split(seed=0):
     test = [np.sort(items[: 3 - (u > 0)]) for u, items in enumerate(order)]
 
     def sets(parts):
-        return ItemSets.from_pairs(
+        return Ragged.sets(
             np.repeat(np.arange(N_USERS), [len(p) for p in parts]), np.concatenate(parts), N_USERS
         )
 
@@ -155,7 +154,7 @@ def test_f1_is_the_harmonic_mean_of_a_list_made_at_the_users_last_training_place
     split = drawn_split()
     executor, visits, found = executor_for(split, init_std=1.0), split.check_ins.train, []
     for user in range(N_USERS):
-        last = visits.items[visits.offsets[user + 1] - 1]
+        last = visits.items[user][-1]
         scores = [score_by_hand(executor, split, user, item, last) for item in range(N_ITEMS)]
         ranked = [item for item in np.argsort(scores)[::-1] if item not in split.train[user]]
         tests = set(split.test[user].tolist())
@@ -189,7 +188,7 @@ def test_a_test_item_is_ranked_after_the_visit_before_it_if_that_was_within_the_
     (*_, offsets, items, contexts) = asked[0]
     visits = split.check_ins.test
     recent = np.where(visits.gap_minutes <= 360, visits.previous, -1)
-    assert items[::100].tolist() == split.test.items.tolist() == visits.items.tolist()
+    assert items[::100].tolist() == split.test.values.tolist() == visits.items.values.tolist()
     assert contexts.tolist() == recent.repeat(100).tolist()
     assert set(recent.tolist()) != {-1}
     assert offsets[-1] == len(contexts)
@@ -212,7 +211,7 @@ def test_data_without_places_name_those_that_have_them():
 def test_data_without_times_are_refused():
     split = drawn_split()
     visits = split.check_ins
-    timeless = replace(visits.train, gap_minutes=np.full(len(visits.train.items), np.nan, np.float32))
+    timeless = replace(visits.train, gap_minutes=np.full(len(visits.train.previous), np.nan, np.float32))
 
     with pytest.raises(DataError, match=r"drawn has places without times; .*foursquare-nyc"):
         make_model("prme-g").fitted_to(replace(split, check_ins=replace(visits, train=timeless)))

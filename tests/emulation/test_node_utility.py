@@ -7,11 +7,12 @@ from gossiprec.compute.executors import Workload
 from gossiprec.compute.store.arena import Arena
 from gossiprec.compute.train.local_update import TrainingSettings
 from gossiprec.compute.train.node_settings import NodeSettings
-from gossiprec.data.split import ItemSets, Split
+from gossiprec.data.split import Split
 from gossiprec.emulation.scoring.utility import Utility
 from gossiprec.errors import DataError
 from gossiprec.feeds import PointwiseFeed
 from gossiprec.measures.metric import SAMPLED
+from gossiprec.ragged import Ragged
 from tests.compute.worlds import make_executor, make_model
 
 N_USERS, N_ITEMS = 7, 150
@@ -26,7 +27,7 @@ def drawn_split(n_items=N_ITEMS, sizes=(12, 3, 4), seed=0):
         for part, items in zip(parts, np.split(order, np.cumsum(sizes)[:2]), strict=True):
             if part is not parts[2] or user not in TESTLESS:
                 part += [(user, item) for item in items]
-    sets = [ItemSets.from_pairs(*np.array(part, np.int64).reshape(-1, 2).T, N_USERS) for part in parts]
+    sets = [Ragged.sets(*np.array(part, np.int64).reshape(-1, 2).T, N_USERS) for part in parts]
     return Split("drawn", N_USERS, n_items, *sets)
 
 

@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 
 from gossiprec.attacks.base import Ranking
-from gossiprec.data.split import ItemSets, Split
+from gossiprec.data.split import Split
 from gossiprec.emulation.scoring.accuracy import AttackRecord
+from gossiprec.ragged import Ragged
 from tests.emulation.tiny_runs import SINGLE, carried_out, tiny
 
 GROUPS, MEMBERS, TASTES = 4, 7, 20
@@ -56,7 +57,7 @@ def with_users_shuffled(split, seed):
     """Return the split in which users have one another's items."""
     order = np.random.default_rng(seed).permutation(N)
     items = np.concatenate([split.train[user] for user in order])
-    train = ItemSets.from_pairs(np.repeat(np.arange(N), split.train.sizes[order]), items, N)
+    train = Ragged.sets(np.repeat(np.arange(N), split.train.sizes[order]), items, N)
     return Split(split.name, N, split.n_items, train, split.validation, split.test)
 
 

@@ -8,9 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import chi2_contingency, chisquare
 
-from gossiprec.data.split import ItemSets, Transitions
+from gossiprec.data.split import Transitions
 from gossiprec.feeds import PairwiseFeed, PointwiseFeed, TransitionFeed
 from gossiprec.feeds.transitions import Moves
+from gossiprec.ragged import Ragged
 
 SURE = 1e-4
 """As in tests/compute/test_sampling.py."""
@@ -22,7 +23,7 @@ POSITIVES = {0: [3], 1: [0, 7, 8, 19], 2: [i for i in range(N_ITEMS) if i != 11]
 @pytest.fixture(scope="module")
 def positives():
     users = np.repeat(list(POSITIVES), [len(items) for items in POSITIVES.values()])
-    return ItemSets.from_pairs(users, np.concatenate(list(POSITIVES.values())), len(POSITIVES))
+    return Ragged.sets(users, np.concatenate(list(POSITIVES.values())), len(POSITIVES))
 
 
 @pytest.fixture(scope="module")
@@ -124,7 +125,7 @@ def test_columns_are_as_long_as_the_feed_says_and_of_the_types_it_says(any_feed,
 
 
 def test_samples_of_a_node_do_not_change_when_nodes_are_added(feed):
-    fewer = PointwiseFeed(ItemSets(feed.positives.offsets[:3], feed.positives.items[:5]), N_ITEMS)
+    fewer = PointwiseFeed(Ragged(feed.positives.offsets[:3], feed.positives.items[:5]), N_ITEMS)
 
     found = fewer.samples(1, update=3, negatives=4, seed=5)
 
@@ -172,7 +173,7 @@ def test_a_set_of_items_is_what_a_single_node_would_have_learnt_from(any_feed):
 
 @pytest.mark.parametrize("change", [{"node": 2}, {"update": 4}, {"seed": 6}])
 def test_another_node_update_or_seed_draws_other_negatives(change):
-    feed = PointwiseFeed(ItemSets.from_pairs(np.arange(3), np.zeros(3, np.int64), 3), 10_000)
+    feed = PointwiseFeed(Ragged.sets(np.arange(3), np.zeros(3, np.int64), 3), 10_000)
     base = {"node": 1, "update": 3, "seed": 5}
 
     found = [feed.samples(negatives=8, **arguments)["items"] for arguments in (base, base | change)]

@@ -7,10 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gossiprec.data.split import CheckIns, ItemSets, Transitions
+from gossiprec.data.split import CheckIns, Transitions
 from gossiprec.errors import ScenarioError
 from gossiprec.overlay import SAMPLINGS
 from gossiprec.overlay.profiles import Profiles
+from gossiprec.ragged import Ragged
 from gossiprec.sim.availability import Availability
 from tests.overlay.worlds_of_views import exchange, rounds
 
@@ -183,7 +184,7 @@ def test_a_peer_found_offline_comes_back_only_on_an_entry_that_is_newer(name):
 
 def profiles(items, places=None):
     users = np.repeat(np.arange(len(items)), [len(own) for own in items])
-    sets = ItemSets.from_pairs(users, np.concatenate(items), len(items))
+    sets = Ragged.sets(users, np.concatenate(items), len(items))
     if places is None:
         return Profiles("toy", sets)
     return Profiles("toy", sets, check_ins(places, [[user] for user in range(len(items))]))
@@ -191,11 +192,9 @@ def profiles(items, places=None):
 
 def check_ins(places, visited):
     """Return what is known of users who visited these places, one after the other."""
-    items = np.concatenate(visited).astype(np.int32)
-    offsets = np.concatenate([[0], np.cumsum([len(own) for own in visited])])
-    moves = Transitions(
-        offsets, np.full(len(items), -1, np.int32), items, np.full(len(items), np.nan, np.float32)
-    )
+    items = Ragged.from_parts([np.array(own, np.int32) for own in visited])
+    n_moves = len(items.values)
+    moves = Transitions(items, np.full(n_moves, -1, np.int32), np.full(n_moves, np.nan, np.float32))
     return CheckIns(np.asarray(places, float), moves, moves)
 
 
@@ -218,7 +217,7 @@ def test_descriptors_of_place_find_the_nearest():
 
 def test_home_is_where_a_user_was_most_often_and_ties_go_to_the_lower_id():
     known = check_ins([(0, 0), (1, 1), (2, 2)], [[2, 0, 2], [1, 0]])
-    sets = ItemSets(np.array([0, 1, 2]), np.array([0, 0], np.int32))
+    sets = Ragged(np.array([0, 1, 2]), np.array([0, 0], np.int32))
 
     assert Profiles("toy", sets, known).places.tolist() == [[2.0, 2.0], [0.0, 0.0]]
 

@@ -12,9 +12,9 @@ import networkx as nx
 import numpy as np
 import pytest
 
-from gossiprec.data.split import ItemSets
 from gossiprec.graphs.likeness import taste_likeness
 from gossiprec.overlay.profiles import Profiles
+from gossiprec.ragged import Ragged
 from gossiprec.sim.availability import Availability
 from tests.overlay.worlds_of_views import exchange, in_degrees, rounds
 
@@ -135,7 +135,7 @@ def test_descriptors_converge_to_the_likest():
         for favourite in rng.integers(0, 400, N)
     ]
     users = np.repeat(np.arange(N), [len(own) for own in items])
-    profiles = Profiles("toy", ItemSets.from_pairs(users, np.concatenate(items), N))
+    profiles = Profiles("toy", Ragged.sets(users, np.concatenate(items), N))
     views = exchange({"sampling": "descriptors", "size": 8, "rank": "taste"}, N, profiles=profiles)
     rounds(views, 25)
 

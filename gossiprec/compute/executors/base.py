@@ -14,10 +14,11 @@ from gossiprec.compute.plan.program import Program
 from gossiprec.compute.store.arena import Arena
 from gossiprec.compute.train.local_update import TrainingSettings
 from gossiprec.compute.train.node_settings import NodeSettings
-from gossiprec.compute.train.performance_merge import Candidates, performance, weight_kept
+from gossiprec.compute.train.performance_merge import performance, weight_kept
 from gossiprec.feeds.base import Feed
 from gossiprec.models.base import Model
 from gossiprec.models.base.blocks import Layout
+from gossiprec.ragged import Ragged
 
 
 @dataclass(frozen=True)
@@ -31,7 +32,7 @@ class Workload:
     arena: Arena
     seed: int
     node_settings: NodeSettings
-    candidates: Candidates | None = None
+    candidates: Ragged | None = None
     """For merging by performance; None: the protocol never asks for it."""
 
 
@@ -82,7 +83,7 @@ class Executor(ABC):
     def _appraise_one(self, program: Program, task: int) -> None:
         work, node = self.work, int(program.node[task])
         assert work.candidates is not None
-        lists = work.candidates.of(node)
+        lists = work.candidates[node]
         entries = range(program.merge_offsets[task], program.merge_offsets[task + 1])
         if not len(lists):
             program.merge_keep[entries.start : entries.stop] = 0.5

@@ -8,14 +8,13 @@ HR@20 x NDCG@20 of each validation item among itself and 99 fixed items, with th
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
-from gossiprec.arrays import F32, I32, I64
+from gossiprec.arrays import F32, I32
 from gossiprec.data.split import Split
 from gossiprec.errors import DataError
 from gossiprec.measures.ranking import CUTOFF, hit_ratio, ndcg, ranks_against
+from gossiprec.ragged import Ragged
 from gossiprec.rng import generator
 
 N_NEGATIVES = 99
@@ -23,52 +22,37 @@ FEWEST = 2
 """Validation items below which a node does not judge, and merges equally."""
 
 
-@dataclass(frozen=True)
-class Candidates:
-    """Validation items of every node, each followed by the items it is ranked among.
+def draw_candidates(split: Split, n_nodes: int, seed: int) -> Ragged:
+    """Draw what nodes judge models by: their validation items, each followed by the items it is ranked among.
 
-    Attributes
-    ----------
-    offsets : ndarray of int64, shape (n_nodes + 1,)
-        Node n judges by lists ``offsets[n]:offsets[n + 1]``; it has none if it cannot judge.
-    items : ndarray of int32, shape (offsets[-1], 1 + n_negatives)
-        A validation item, then items that the node has not interacted with as far as it knows.
+    Returns
+    -------
+    Ragged of int32, values of shape (n_lists, 1 + n_negatives)
+        A node's lists: a validation item, then items that the node has not interacted with as far as it knows; none if it
+        cannot judge.
+
+    Raises
+    ------
+    DataError
+        If no node has two validation items, or a user leaves too few other items.
     """
-
-    offsets: I64
-    items: I32
-
-    def of(self, node: int) -> I32:
-        """Return a node's lists, shape (n_lists, 1 + n_negatives)."""
-        return self.items[self.offsets[node] : self.offsets[node + 1]]
-
-    @classmethod
-    def draw(cls, split: Split, n_nodes: int, seed: int) -> Candidates:
-        """Draw the fixed candidates of every node.
-
-        Raises
-        ------
-        DataError
-            If no node has two validation items, or a user leaves too few other items.
-        """
-        counts = np.where(split.validation.sizes >= FEWEST, split.validation.sizes, 0)
-        if not counts.any():
-            raise DataError(
-                f"{split.name}: no user has {FEWEST} validation items, so no node can judge what it receives; use a "
-                "split with validation (validation: 2 or more), or the protocol rand-gossip"
-            )
-        known = split.train.sizes + split.validation.sizes
-        n_negatives = min(N_NEGATIVES, int((split.n_items - known[counts > 0]).min()))
-        if n_negatives < 1:
-            raise DataError(
-                f"{split.name}: user {int(np.argmax(known))} has all {split.n_items} items, so no item is left to rank "
-                "its validation items against; leave such users out"
-            )
-        lists = [_candidates(split, user, n_negatives, seed) for user in np.flatnonzero(counts > 0).tolist()]
-        offsets = np.zeros(n_nodes + 1, np.int64)
-        np.cumsum(counts, out=offsets[1 : len(counts) + 1])
-        offsets[len(counts) + 1 :] = offsets[len(counts)]
-        return cls(offsets, np.concatenate(lists))
+    counts = np.where(split.validation.sizes >= FEWEST, split.validation.sizes, 0)
+    if not counts.any():
+        raise DataError(
+            f"{split.name}: no user has {FEWEST} validation items, so no node can judge what it receives; use a "
+            "split with validation (validation: 2 or more), or the protocol rand-gossip"
+        )
+    known = split.train.sizes + split.validation.sizes
+    n_negatives = min(N_NEGATIVES, int((split.n_items - known[counts > 0]).min()))
+    if n_negatives < 1:
+        raise DataError(
+            f"{split.name}: user {int(np.argmax(known))} has all {split.n_items} items, so no item is left to rank "
+            "its validation items against; leave such users out"
+        )
+    lists = [_candidates(split, user, n_negatives, seed) for user in np.flatnonzero(counts > 0).tolist()]
+    sizes = np.zeros(n_nodes, np.int64)
+    sizes[: len(counts)] = counts
+    return Ragged.from_sizes(sizes, np.concatenate(lists))
 
 
 def _candidates(split: Split, user: int, n_negatives: int, seed: int) -> I32:

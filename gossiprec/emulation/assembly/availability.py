@@ -129,8 +129,6 @@ def _traced(
     """Return the sessions that a file holds, over the whole run."""
     path, where = options.trace, f"{key}.trace"
     header, rows = read_records(path, where, HEADERS)
-    if not len(rows):
-        raise ScenarioError(f"{where}: {path} holds no session, must hold at least one")
     numbers = rows[:, 1:]
     if not (np.isfinite(numbers) & (numbers >= 0.0)).all():
         raise ScenarioError(f"{where}: {path}: times must be finite numbers, 0 or more")

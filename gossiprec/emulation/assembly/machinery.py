@@ -14,12 +14,12 @@ from gossiprec.compute.plan.planner import Planner
 from gossiprec.compute.store.arena import Arena
 from gossiprec.compute.train.local_update import TrainingSettings
 from gossiprec.compute.train.node_settings import Kind, NodeSettings
-from gossiprec.compute.train.performance_merge import Candidates
 from gossiprec.data.split import Split
 from gossiprec.emulation.run.schedule import Schedule
 from gossiprec.feeds import Feed
 from gossiprec.models import Layout, Model
 from gossiprec.protocols import Protocol
+from gossiprec.ragged import Ragged
 from gossiprec.scenario import Scenario
 
 FEW_EPOCHS = 3_000
@@ -61,7 +61,7 @@ def make_executor(
     layout: Layout,
     training: TrainingSettings,
     node_settings: NodeSettings,
-    candidates: Candidates | None,
+    candidates: Ragged | None,
     epochs: int,
 ) -> Executor:
     """Make the arena with every node's first version, and the executor that works on it."""

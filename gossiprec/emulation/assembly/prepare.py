@@ -16,7 +16,7 @@ from gossiprec.compute.plan.planner import Planner
 from gossiprec.compute.reducing import Reducing
 from gossiprec.compute.serving import Serving
 from gossiprec.compute.thread_pool import ThreadPool
-from gossiprec.compute.train.performance_merge import Candidates
+from gossiprec.compute.train.performance_merge import draw_candidates
 from gossiprec.compute.waves import WaveRunner
 from gossiprec.data import load_split
 from gossiprec.data.split import Split
@@ -219,7 +219,7 @@ def prepare(
         check_fits(needed)
         candidates = None
         if protocol.chooses_by_value:
-            candidates = Candidates.draw(split, protocol.n_nodes, scenario.seed)
+            candidates = draw_candidates(split, protocol.n_nodes, scenario.seed)
         executor = make_executor(
             scenario, protocol, model, feed, layout, training, node_settings, candidates, epochs
         )

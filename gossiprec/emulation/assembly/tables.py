@@ -2,43 +2,20 @@
 
 from __future__ import annotations
 
-import csv
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
 
 from gossiprec.arrays import F64, I64
-from gossiprec.errors import ScenarioError
+from gossiprec.data.blocks import Layout
+from gossiprec.data.cells import numbers
+from gossiprec.data.columns import Convert, first_cells, read_columns
+from gossiprec.data.sources import Source
+from gossiprec.errors import DataError, ScenarioError
 
-
-def _rows(path: str, key: str) -> list[tuple[int, list[str]]]:
-    """Return the cells of a csv file with their line numbers, without empty lines."""
-    try:
-        with Path(path).open(newline="", encoding="utf-8") as file:
-            reader = csv.reader(file)
-            return [(reader.line_num, [cell.strip() for cell in row]) for row in reader if any(row)]
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
-        raise ScenarioError(f"{key}: cannot read {path}: {error}") from error
-
-
-def _number(cell: str, path: str, line: int, key: str) -> float:
-    try:
-        return float(cell)
-    except ValueError:
-        raise ScenarioError(f"{key}: {path}, line {line}: found {cell[:40]!r}, must be a number") from None
-
-
-def _checked(values: F64, what: str, path: str, key: str, *, positive: bool = False) -> F64:
-    """Refuse what is not a finite number, negative, or (if it must be positive) zero."""
-    bad = ~np.isfinite(values) | (values < 0.0) | (positive & (values == 0.0))
-    if bad.any():
-        place = ", ".join(str(k + 1) for k in np.argwhere(bad)[0])
-        found, least = values[bad].flat[0], "above 0" if positive else "0 or more"
-        raise ScenarioError(
-            f"{key}: {path}: {what} {place}: found {found:g}, must be a finite number, {least}"
-        )
-    return values
+CSV = Layout((), ",", quote='"')
 
 
 def read_column(path: str, key: str, *, column: str | None = None, positive: bool = False) -> F64:
@@ -49,22 +26,14 @@ def read_column(path: str, key: str, *, column: str | None = None, positive: boo
     ScenarioError
         If the file cannot be read, is empty, or holds what is not a number, not finite, or negative.
     """
-    rows = _rows(path, key)
-    at = 0
-    if column is not None:
-        header = rows[0][1] if rows else []
-        if column not in header:
-            raise ScenarioError(
-                f"{key}: {path} has no column {column!r}; it has: {', '.join(header) or 'none'}"
-            )
-        at, rows = header.index(column), rows[1:]
-    if not rows:
-        raise ScenarioError(f"{key}: {path} holds no number, must hold at least one a line")
-    short = [line for line, cells in rows if len(cells) <= at]
-    if short:
-        raise ScenarioError(f"{key}: {path}, line {short[0]}: found no value in column {column!r}")
-    values = np.array([_number(cells[at], path, line, key) for line, cells in rows])
-    return _checked(values, "value", path, key, positive=positive)
+    names = _first_cells(path, key)
+    if column is None:
+        names = ("number", *names[1:])
+    elif column not in names:
+        raise ScenarioError(f"{key}: {path} has no column {column!r}; it has: {', '.join(names) or 'none'}")
+    allowed = f"a finite number, {'above 0' if positive else '0 or more'}"
+    read = numbers(allowed, lambda values: np.isfinite(values) & (values > 0 if positive else values >= 0))
+    return _columns(path, key, names, {column or "number": read}, header=column is not None)[:, 0]
 
 
 def read_matrix(path: str, key: str, n: int) -> F64:
@@ -75,27 +44,35 @@ def read_matrix(path: str, key: str, n: int) -> F64:
     ScenarioError
         If the file cannot be read, or does not hold such a matrix.
     """
-    if path.endswith(".npy"):
-        try:
-            raw = np.load(path, allow_pickle=False)
-        except (OSError, ValueError, EOFError) as error:
-            raise ScenarioError(f"{key}: cannot read {path}: {error}") from error
-        if raw.dtype.kind not in "fiu":
-            raise ScenarioError(f"{key}: {path} holds {raw.dtype}, must hold numbers")
-        matrix = raw.astype(np.float64)
-    else:
-        rows = _rows(path, key)
-        uneven = [line for line, cells in rows if len(cells) != len(rows[0][1])]
-        if uneven:
-            raise ScenarioError(
-                f"{key}: {path}, line {uneven[0]}: has another number of values than the first"
-            )
-        matrix = np.array([[_number(cell, path, line, key) for cell in cells] for line, cells in rows])
+    matrix = _array(path, key) if path.endswith(".npy") else _grid(path, key)
     if matrix.shape != (n, n):
         found = " x ".join(map(str, matrix.shape)) or "one number"
         raise ScenarioError(f"{key}: {path} is {found}, must be {n} x {n}: sender by receiver, for {n} nodes")
     np.fill_diagonal(matrix, 0.0)
-    return _checked(matrix, "row and column", path, key)
+    bad = ~(np.isfinite(matrix) & (matrix >= 0.0))
+    if bad.any():
+        row, column = np.argwhere(bad)[0]
+        raise ScenarioError(
+            f"{key}: {path}: row and column {row + 1}, {column + 1}: found {matrix[row, column]:g}, must be a "
+            "finite number, 0 or more"
+        )
+    return matrix
+
+
+def _array(path: str, key: str) -> F64:
+    try:
+        raw = np.load(path, allow_pickle=False)
+    except (OSError, ValueError, EOFError) as error:
+        raise ScenarioError(f"{key}: cannot read {path}: {error}") from error
+    if raw.dtype.kind not in "fiu":
+        raise ScenarioError(f"{key}: {path} holds {raw.dtype}, must hold numbers")
+    return np.array(raw, np.float64)
+
+
+def _grid(path: str, key: str) -> F64:
+    names = tuple(map(str, range(1, len(_first_cells(path, key)) + 1)))
+    read = numbers("a number", lambda values: np.ones(len(values), bool))
+    return _columns(path, key, names, dict.fromkeys(names, read), header=False)
 
 
 def read_records(path: str, key: str, headers: Sequence[tuple[str, ...]]) -> tuple[tuple[str, ...], F64]:
@@ -104,19 +81,16 @@ def read_records(path: str, key: str, headers: Sequence[tuple[str, ...]]) -> tup
     Raises
     ------
     ScenarioError
+        If it has another header, no row, or a cell that is no finite number.
     """
-    rows = _rows(path, key)
-    header = tuple(rows[0][1]) if rows else ()
+    header = _first_cells(path, key)
     if header not in headers:
         allowed = " or ".join(",".join(names) for names in headers)
         raise ScenarioError(
             f"{key}: {path} has the header {','.join(header) or 'nothing'!r}, must have {allowed}"
         )
-    wrong = [line for line, cells in rows[1:] if len(cells) != len(header)]
-    if wrong:
-        raise ScenarioError(f"{key}: {path}, line {wrong[0]}: must have {len(header)} values")
-    numbers = [[_number(cell, path, line, key) for cell in cells] for line, cells in rows[1:]]
-    return header, np.array(numbers, np.float64).reshape(-1, len(header))
+    read = numbers("a finite number", np.isfinite)
+    return header, _columns(path, key, header, dict.fromkeys(header, read), header=True)
 
 
 def node_ids(values: F64, path: str, key: str, n_users: int) -> I64:
@@ -132,3 +106,26 @@ def node_ids(values: F64, path: str, key: str, n_users: int) -> I64:
         found = values[bad][0]
         raise ScenarioError(f"{key}: {path}: found node {found:g}, but nodes are numbered 0 to {n_users - 1}")
     return values.astype(np.int64)
+
+
+def _first_cells(path: str, key: str) -> tuple[str, ...]:
+    with _about(key):
+        return first_cells(Source(Path(path)), CSV)
+
+
+def _columns(
+    path: str, key: str, names: tuple[str, ...], readers: Mapping[str, Convert], *, header: bool
+) -> F64:
+    """Return the columns that have a reader side by side, shape (n_rows, n_columns)."""
+    with _about(key):
+        found = read_columns(Source(Path(path)), Layout(names, ",", header, quote='"'), readers)
+    return np.stack([found[name] for name in readers], axis=1)
+
+
+@contextmanager
+def _about(key: str) -> Iterator[None]:
+    """Turn what is wrong with a file into what is wrong with the key that names it."""
+    try:
+        yield
+    except DataError as error:
+        raise ScenarioError(f"{key}: {error}") from error

@@ -60,7 +60,7 @@ class AttackRecord:
         if largest:
             train = split.train
             self._communities = jaccard_communities(
-                train.offsets, train.items, n_items=split.n_items, k=largest
+                train.offsets, train.values, n_items=split.n_items, k=largest
             )
             self._truth = MembershipRecord(train, split.n_items)
 

@@ -10,8 +10,8 @@ import numpy as np
 from gossiprec.arrays import F64
 from gossiprec.attacks.base import Guesses
 from gossiprec.attacks.relevance import MEMBERS
-from gossiprec.data.split import ItemSets
 from gossiprec.feeds.base import membership
+from gossiprec.ragged import Ragged
 
 
 class MembershipRecord:
@@ -22,11 +22,11 @@ class MembershipRecord:
 
     Parameters
     ----------
-    train : ItemSets
+    train : Ragged
     n_items : int
     """
 
-    def __init__(self, train: ItemSets, n_items: int) -> None:
+    def __init__(self, train: Ragged, n_items: int) -> None:
         bits = membership(train, n_items)
         self._is_member = np.unpackbits(bits, axis=1, bitorder="little")[:, :n_items].astype(np.bool_)
         self._train = train

@@ -117,5 +117,5 @@ def target_items(chosen: Targets | None, split: Split) -> I64:
     """Return the items that a scenario calls its targets, ascending; of equally popular items those of lower id."""
     if not isinstance(chosen, LeastPopular):
         return np.unique(np.array(chosen or (), np.int64))
-    popularity = np.bincount(split.train.items, minlength=split.n_items)
+    popularity = np.bincount(split.train.values, minlength=split.n_items)
     return np.sort(np.argsort(popularity, kind="stable")[: chosen.least_popular])

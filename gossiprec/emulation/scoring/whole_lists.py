@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 
 from gossiprec.arrays import F32, I32, I64, Bools
-from gossiprec.data.split import ItemSets, Split
+from gossiprec.data.split import Split
 from gossiprec.measures.base import RelevantRanks, TargetRanks, TopItems
 from gossiprec.measures.full_ranking import relevant_ranks, side_by_side, target_ranks, top_items
 from gossiprec.measures.metric import Metric
+from gossiprec.ragged import Ragged
 
 
 class WholeLists:
@@ -67,7 +68,7 @@ class WholeLists:
             TopItems: [TopItems(np.concatenate(top), self._split.n_items)] if top else [],
         }
 
-    def _mask(self, users: I64, sets: ItemSets) -> Bools:
+    def _mask(self, users: I64, sets: Ragged) -> Bools:
         """Return which items are in the users' sets, shape (n_users, n_items)."""
         found = np.zeros((len(users), self._split.n_items), np.bool_)
         for row, user in zip(found, users.tolist(), strict=True):

@@ -24,7 +24,7 @@ class GMFKernels(Kernels):
         super().__init__(work)
         self._lists = (np.zeros(work.arena.n_nodes + 1, np.int64), np.zeros((0, 1), np.int32))
         if work.candidates is not None:
-            self._lists = (work.candidates.offsets, work.candidates.items)
+            self._lists = (work.candidates.offsets, work.candidates.values)
 
     @classmethod
     def lacks(cls, training: Any, storage: str, ways: frozenset[str]) -> str | None:
@@ -52,7 +52,7 @@ class GMFKernels(Kernels):
         positives = work.feed.positives
         return (
             arena.rows, arena.first, arena.second, arena.steps,
-            positives.offsets, positives.items, work.feed.member, work.layout.n_items, work.layout.n_users,
+            positives.offsets, positives.values, work.feed.member, work.layout.n_items, work.layout.n_users,
             training.negatives, training.batch_size or 0, training.local_epochs, training.optimizer == "adam",
             training.learning_rate, training.beta1, training.beta2, training.epsilon,
             np.uint64(work.seed), self.dims,

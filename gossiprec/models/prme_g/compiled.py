@@ -32,11 +32,11 @@ class PRMEGKernels(Kernels):
     def run(self, program: Any, tasks: I64, update: I32) -> None:
         """Run `tasks` of one wave."""
         work, training, options = self.work, self.work.training, self.work.model.options
-        moves = work.feed.moves
+        feed = work.feed
         kernels.run_tasks(
             tasks, program.node, program.source, program.target, update, program.merge_offsets,
             program.merge_row, program.merge_keep, program.merge_message, flat(work.arena.rows),
-            work.layout.row_size, work.arena.steps, moves.offsets, moves.items, moves.previous, work.feed.member,
+            work.layout.row_size, work.arena.steps, feed.moves.offsets, feed.moves.values, feed.previous, feed.member,
             work.model.constants["places"], work.layout.n_items, work.layout.n_users, training.negatives,
             training.batch_size or 0, training.local_epochs, training.learning_rate, options.alpha, options.l2,
             options.loss_reduction == "mean", np.uint64(work.seed), self.dims, program.refused,
@@ -80,7 +80,7 @@ class PRMEGKernels(Kernels):
         """Return where moves began, where items are, and the options of the loss."""
         options = self.work.model.options
         places, mean = self.work.model.constants["places"], options.loss_reduction == "mean"
-        return feed.moves.previous, places, np.float32(options.alpha), float(options.l2), mean
+        return feed.previous, places, np.float32(options.alpha), float(options.l2), mean
 
     def rank(self, victims: Victims, asked: Asked, latest: F32) -> None:
         """Rank victims by every adversary's moves, whether or not they keep their user row."""

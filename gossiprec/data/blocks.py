@@ -1,0 +1,226 @@
+"""Delimited text in blocks of whole rows, parsed by pyarrow: streaming, and the exact line in every complaint."""
+
+from __future__ import annotations
+
+import re
+from codecs import getincrementaldecoder
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import pyarrow as pa
+from pyarrow import csv
+
+from gossiprec.data.sources import Source
+from gossiprec.errors import DataError
+
+BLOCK = 1 << 22
+"""Bytes read at a time."""
+LONGEST = 1 << 27
+"""Characters in which quotes must be closed."""
+
+STAND_IN = "\1"
+"""Takes the place of a delimiter that is not one ASCII character, which is all that pyarrow knows."""
+FORBIDDEN = {"\0": "a zero byte", STAND_IN: "a byte of value 1"}
+
+LINE_END = re.compile(r"\r\n?|\n")
+
+
+@dataclass(frozen=True)
+class Layout:
+    """How the lines of a table are written.
+
+    Attributes
+    ----------
+    columns : tuple of str
+        Name of each column.
+    delimiter : str
+        Between columns; a blank means any run of blanks and tabs.
+    header : bool
+        Whether the first line names columns instead of holding data.
+    encoding : str
+        Of the text.
+    quote : str or None
+        Stands around cells that may hold delimiters and line ends, and is doubled in them. None, a delimiter of
+        more than one character, or of a blank: quotes are ordinary text.
+    """
+
+    columns: tuple[str, ...]
+    delimiter: str = "\t"
+    header: bool = False
+    encoding: str = "utf-8"
+    quote: str | None = None
+
+    @property
+    def mark(self) -> str:
+        """The delimiter in the text that pyarrow is given."""
+        return self.delimiter if re.fullmatch(r"[\t!-~]", self.delimiter) else STAND_IN
+
+    @cached_property
+    def quoted(self) -> str | None:
+        """Regular expression of a quoted cell, None where quotes are ordinary text."""
+        if self.quote is None or self.mark == STAND_IN:
+            return None
+        quote, mark = re.escape(self.quote), re.escape(self.mark)
+        return rf"(?<![^{mark}\r\n]){quote}(?:[^{quote}]++|{quote}{quote})*+{quote}(?=[{mark}\r\n]|\Z)"
+
+    def marked(self, text: str) -> str:
+        """Return whole lines with `mark` for every delimiter."""
+        if self.delimiter == " ":
+            return "\n".join(STAND_IN.join(line.split()) for line in text.split("\n"))
+        return text.replace(self.delimiter, self.mark)
+
+    def parse(self, text: str, names: list[str] | None, **options: Any) -> pa.Table:
+        """Return marked lines as a table of text; without `names`, the first line holds them."""
+        data = text.encode(errors="surrogatepass")  # pyarrow refuses half a character
+        return csv.read_csv(
+            pa.BufferReader(data),
+            csv.ReadOptions(column_names=names, use_threads=False, block_size=len(data) + 1),
+            csv.ParseOptions(
+                delimiter=self.mark,
+                quote_char=self.quoted is not None and self.quote,
+                newlines_in_values=True,
+                **options,
+            ),
+            csv.ConvertOptions(
+                column_types=dict.fromkeys(names or (), pa.string()), strings_can_be_null=False
+            ),
+        )
+
+
+@dataclass(frozen=True)
+class Block:
+    """Some whole rows of a source.
+
+    Attributes
+    ----------
+    source : Source
+    layout : Layout
+    line : int
+        Number of the first line, from 1.
+    text : str
+        Delimited by the layout's `mark`.
+    """
+
+    source: Source
+    layout: Layout
+    line: int
+    text: str
+
+    def table(self) -> pa.Table:
+        """Return the cells as text, in columns named ``"0"``, ``"1"``, ...; lines of blanks are skipped.
+
+        Raises
+        ------
+        DataError
+            If a line has the wrong number of columns, a quote is not closed, or pyarrow finds something else.
+        """
+        self._require_closed_quotes()
+        blank: list[csv.InvalidRow] = []
+        wrong: list[csv.InvalidRow] = []
+
+        def strange(row: csv.InvalidRow) -> str:
+            (blank if row.text.isspace() else wrong).append(row)
+            return "error" if wrong else "skip"
+
+        columns = self.layout.columns
+        try:
+            return self.layout.parse(
+                self.text, [str(k) for k in range(len(columns))], invalid_row_handler=strange
+            )
+        except pa.ArrowInvalid as error:
+            if not wrong:
+                raise DataError(
+                    f"{self.source}: from line {self.line} on: {error}; repair the file"
+                ) from error
+        named = ", ".join([*columns[:12], *["..."][: len(columns) > 12]])
+        allowed = f"{len(columns)} ({named}), split at {self.layout.delimiter!r}"
+        row = wrong[0].number - 1 - len(blank)
+        raise self.error(row, f"{wrong[0].actual_columns} columns", allowed)
+
+    def error(self, row: int, found: str, allowed: str) -> DataError:
+        """Return (not raise) the error that says what is wrong with a row of the table."""
+        return self.source.error(self.line_of(row), found, allowed)
+
+    def line_of(self, row: int) -> int:
+        """Return the number of the line on which a row of the table begins."""
+        layout, text, line = self.layout, self.text, self.line
+        if layout.quoted is not None:  # line ends within a cell end no row
+            text = re.sub(layout.quoted, lambda cell: "q" + "\0" * line_ends(cell[0]), text)
+        for one in LINE_END.split(text):
+            if one and (one.strip() or one.count(layout.mark) + 1 == len(layout.columns)):
+                if row == 0:
+                    break
+                row -= 1
+            line += 1 + one.count("\0")
+        return line
+
+    def _require_closed_quotes(self) -> None:
+        """Refuse a cell that begins with a quote and does not end with one: it would swallow those after it."""
+        quote, mark, cell = self.layout.quote or "", re.escape(self.layout.mark), self.layout.quoted
+        if cell is None or quote not in self.text:
+            return
+        proper = rf"(?:[^{re.escape(quote)}]++|{cell}|(?<=[^{mark}\r\n]){re.escape(quote)})*+"
+        end = re.match(proper, self.text).end()  # type: ignore[union-attr]  # it matches nothing at least
+        if end < len(self.text):
+            raise self.source.error(
+                self.line + line_ends(self.text[:end]),
+                f"a quote that does not end with its cell, {LINE_END.split(self.text[end : end + 40])[0]!r}",
+                f"cells within {quote} and {quote}, where {quote}{quote} means one; if quotes are ordinary text, "
+                "set quote: null",
+            )
+
+
+def line_ends(text: str) -> int:
+    """Return how many line ends a text holds."""
+    return text.count("\n") + text.count("\r") - text.count("\r\n")
+
+
+def blocks_of(source: Source, layout: Layout) -> Iterator[Block]:
+    """Yield the rows of a source without its header, in blocks of which none is blank.
+
+    Raises
+    ------
+    DataError
+        If the source is damaged, or its bytes are no text of the layout's encoding.
+    """
+    header_due = layout.header
+    for line, text in _pieces(source, layout):
+        for bad, called in FORBIDDEN.items():
+            if bad in text:
+                raise source.error(
+                    line + line_ends(text[: text.index(bad)]), called, "text without control codes"
+                )
+        if header_due and not text.isspace():
+            header_due = False
+            header = re.match(r"\s*[^\r\n]*(?:\r\n?|\n)?", text)[0]  # type: ignore[index]  # it always matches
+            line, text = line + line_ends(header), text[len(header) :]
+        if text and not text.isspace():
+            yield Block(source, layout, line, layout.marked(text))
+
+
+def _pieces(source: Source, layout: Layout) -> Iterator[tuple[int, str]]:
+    """Yield whole lines, decoded, with the number of the first of them; a quoted cell is not cut."""
+    decode = getincrementaldecoder(layout.encoding)().decode
+    line, text, last = 1, "", False
+    with source.open() as stream:
+        while not last:
+            raw = stream.read(BLOCK)
+            last = not raw
+            try:
+                text += decode(raw, last)
+            except UnicodeDecodeError as error:
+                good = text + error.object[: error.start].decode(layout.encoding, "replace")
+                raise source.error(
+                    line + line_ends(good),
+                    f"bytes that are no {layout.encoding.upper()} text",
+                    f"{layout.encoding.upper()} text, plain or packed as .gz or .zip",
+                ) from error
+            if line == 1:
+                text = text.removeprefix("\ufeff")
+            end = len(text) if last else text.rfind("\n") + 1
+            is_cut = layout.quoted is not None and text.count(layout.quote or "", 0, end) % 2 == 1
+            if end and (last or not is_cut or end > LONGEST):
+                yield line, text[:end]
+                line, text = line + line_ends(text[:end]), text[end:]
