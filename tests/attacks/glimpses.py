@@ -211,10 +211,9 @@ def show(meter: Metered, world: Observed, received: Receptions, upto=None, first
 
 
 def trainer(world: Observed, **training) -> Scorer:
-    """Return what trains models as the world's nodes would, but with some settings of its own."""
+    """Return what trains models as the world's nodes would, but compiled and with some settings of its own."""
     work = world.executor.work
-    eager = replace(work, training=replace(work.training, **training))
-    return Scorer(type(world.executor)(eager, "cpu"))
+    return Scorer(make_executor("fused", replace(work, training=replace(work.training, **training))))
 
 
 def kept_by(attack) -> np.ndarray:
