@@ -15,11 +15,11 @@ RUN = """
 import numpy as np
 from gossiprec.overlay.view_options import ExchangeView
 from gossiprec.overlay.base import Setting
-from gossiprec.sim.availability import Presence
+from gossiprec.sim.availability import Availability
 found = registry._FAMILIES["caves"].graph({"n": 15}, {})
 assert found.number_of_edges() == 30, found.number_of_edges()
 options = Wander.Options(sampling="wander", size=4)
-views = SAMPLINGS["wander"](options, Setting(20, 2, 1, Presence.forever(20)))
+views = SAMPLINGS["wander"](options, Setting(20, 2, 1, Availability.forever(20)))
 sent = [list(views.next_receivers(node, float(wake))) for wake in range(10) for node in range(20)]
 assert all(node not in views.views[node] for node in range(20))
 assert len({tuple(to) for to in sent}) > 100
