@@ -1,0 +1,84 @@
+"""What is installed: one import name that nobody's own folders can be mistaken for, with the files that it needs."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+SCRIPT = """
+from pathlib import Path
+
+import gossiprec
+from gossiprec.figures import exposure
+
+split = {"name": "leave_last_k", "test": 2, "validation": 0}
+run = gossiprec.simulate(
+    {
+        "name": "mine",
+        "dataset": {"name": "synthetic", "users": 34, "items": 60, "interactions": 600, "split": split},
+        "model": {"name": "gmf", "dim": 4},
+        "protocol": {"name": "rand-gossip", "fanout": 2, "view": {"graph": {"frozen": "karate-club"}}, "wakes": 2},
+        "evaluate": {"every": 1, "metrics": ["hr@5"]},
+        "executor": {"name": "reference"},
+    },
+    out="run",
+)
+exposure.draw([run], Path("exposure"))
+print(run.manifest["status"], gossiprec.__file__)
+"""
+
+
+def call(*arguments, cwd, path):
+    """Run Python as a user would, with gossiprec found in `path`."""
+    return subprocess.run(
+        [sys.executable, *map(str, arguments)], cwd=cwd, env={**os.environ, "PYTHONPATH": str(path)},
+        capture_output=True, text=True, timeout=240, check=False,
+    )  # fmt: skip
+
+
+def test_a_script_beside_folders_of_its_own_called_topologies_and_analysis_runs(tmp_path):
+    for name in ("topologies", "analysis"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "__init__.py").write_text("MINE = True\n")
+    own = f"import analysis, topologies\n{SCRIPT}\nassert analysis.MINE and topologies.MINE\n"
+    (tmp_path / "script.py").write_text(own)
+    done = call("script.py", cwd=tmp_path, path=ROOT)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("complete ")
+
+
+@pytest.fixture(scope="module")
+def installed(tmp_path_factory):
+    """Return a folder that holds what the wheel installs."""
+    folder = tmp_path_factory.mktemp("wheel")
+    source = folder / "source"  # building leaves folders behind
+    skipped = shutil.ignore_patterns(".git", "__pycache__", "*.egg-info", "build", "tests", "runs", ".venv")
+    shutil.copytree(ROOT, source, ignore=skipped, symlinks=True)
+    built = call("-m", "build", "--wheel", "--no-isolation", "--outdir", folder, cwd=source, path="")
+    assert built.returncode == 0, built.stdout + built.stderr
+    (wheel,) = folder.glob("*.whl")
+    zipfile.ZipFile(wheel).extractall(folder / "site")
+    return folder / "site"
+
+
+def test_one_import_name_is_installed(installed):
+    assert sorted(path.name for path in installed.iterdir() if not path.name.endswith(".dist-info")) == [
+        "gossiprec"
+    ]
+
+
+def test_an_installed_package_finds_its_frozen_graphs_and_runs(installed, tmp_path):
+    (tmp_path / "script.py").write_text(SCRIPT)
+    done = call("script.py", cwd=tmp_path, path=installed)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split() == ["complete", str(installed / "gossiprec" / "__init__.py")]
+    listed = call("-m", "gossiprec", "topology", "list", cwd=tmp_path, path=installed)
+    graphs = {path.stem for path in (ROOT / "topologies" / "frozen").glob("*.edges")}
+    assert all(f"  {name} " in listed.stdout for name in graphs)
