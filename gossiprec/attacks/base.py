@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from gossiprec.arrays import F32, I32, I64, Bools
+from gossiprec.attacks.findings import Finding
 from gossiprec.attacks.naming import TableKey
 from gossiprec.attacks.observations import Meetings, Observations
 from gossiprec.compute.scorer import Scorer
@@ -172,6 +173,8 @@ class Attack(ABC):
     """
 
     Options: ClassVar[type[Options]]
+    measures: ClassVar[tuple[str, ...]] = ()
+    """What its guesses and findings are called, so that a study can be asked for them before it runs."""
 
     def __init__(self, options: Any, world: World) -> None:
         self.options = options
@@ -243,4 +246,8 @@ class Attack(ABC):
 
     def guesses(self) -> Iterable[Guesses]:
         """Return guesses at single training items, one for each observer and momentum, if the attack makes any."""
+        return ()
+
+    def findings(self, now: float) -> Iterable[Finding]:
+        """Return what else the attack has found by the report at time `now`, if anything: numbers with labels."""
         return ()

@@ -21,9 +21,11 @@ from scipy.stats import spearmanr
 from gossiprec.arrays import F64, I64
 from gossiprec.errors import LogError
 from gossiprec.eventlog import Run
+from gossiprec.eventlog.adversaries import attack_key
 from gossiprec.figures import style
 from gossiprec.figures.output import Cell, write_figure
 from gossiprec.figures.series import EVERYTHING, FIELDS, AttackKey, Selection, chosen, run_names
+from gossiprec.measures.names import FILTERS
 
 ByNode = dict[int, float]
 
@@ -158,7 +160,7 @@ def _attacks(name: str, table: dict[str, ByNode]) -> list[AttackKey]:
 
 def _relations(key: AttackKey, table: dict[str, ByNode], measures: Sequence[str]) -> Iterator[list[Relation]]:
     """Yield for each measure the relations of an attack's quantities to it, of distances that of the found."""
-    label = f"{key.observer}/{key.relevance}/b{key.momentum:g}/k{key.community_size}"
+    label = attack_key(**{name: getattr(key, name) for name in FILTERS})
     first = next((measure for measure in MEASURES if measure in table), MEASURES[-1])
     for measure in measures or [first]:
         name = f"{DISTANCE}[{key.observer}]" if measure == DISTANCE else measure

@@ -28,7 +28,7 @@ def draw_candidates(split: Split, n_nodes: int, seed: int) -> Ragged:
     Returns
     -------
     Ragged of int32, values of shape (n_lists, 1 + n_negatives)
-        A node's lists: a validation item, then items that the node has not interacted with as far as it knows; none if it
+        A node's lists: a validation item, then items that it has not interacted with as far as it knows; none if it
         cannot judge.
 
     Raises

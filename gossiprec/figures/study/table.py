@@ -11,7 +11,7 @@ from typing import Any
 
 from gossiprec.errors import LogError, suggestion
 from gossiprec.figures.style import short_name
-from gossiprec.measures.names import FILTERS, OF_ATTACKS, Measure, read_measure
+from gossiprec.measures.names import FILTERS, OF_ATTACKS, read_measure
 
 Label = Any
 """What the table says of an axis: text, a number, true or false, or None."""
@@ -20,21 +20,39 @@ Point = tuple[Label, ...]
 PerSeed = dict[int, float]
 
 
-class Quantity(Measure):
+@dataclass(frozen=True)
+class Quantity:
     """A measure, of one attack where it is one of attacks."""
+
+    name: str
+    observer: str | None = None
+    relevance: str | None = None
+    momentum: float | None = None
+    community_size: int | None = None
+    others: tuple[tuple[str, Any], ...] = ()
+
+    @property
+    def labels(self) -> dict[str, Any]:
+        """All labels that it has."""
+        told = {name: getattr(self, name) for name in FILTERS if getattr(self, name) is not None}
+        return told | dict(self.others)
 
     def words(self) -> str:
         """Return what a label says of it."""
         parts = [self.observer, self.relevance]
         parts += [f"β {self.momentum:g}" if self.momentum is not None else None]
         parts += [f"K {self.community_size}" if self.community_size is not None else None]
+        parts += [f"{name} {shown(value)}" for name, value in self.others]
         told = ", ".join(part for part in parts if part)
         return f"{self.name} ({told})" if told else self.name
 
     def text(self) -> str:
         """Return it as it is asked for: ``max_aac[single,ndcg,0.9,5]``."""
-        told = [f"{v:g}" if isinstance(v, float) else str(v) for v in self.cells()[1:] if v != ""]
-        return f"{self.name}[{','.join(told)}]" if told else self.name
+        told = [shown(self.labels.get(name, "*")) for name in FILTERS]
+        while told and told[-1] == "*":
+            told.pop()
+        inside = ",".join([*told, *(f"{name}={shown(value)}" for name, value in self.others)])
+        return f"{self.name}[{inside}]" if inside else self.name
 
     @property
     def is_share(self) -> bool:
@@ -53,7 +71,11 @@ class Quantity(Measure):
 
     def cells(self) -> list[Any]:
         """Return it as the first cells of a csv row."""
-        return [self.name, *("" if (v := getattr(self, name)) is None else v for name in FILTERS)]
+        told = ",".join(f"{name}={shown(value)}" for name, value in self.others)
+        return [
+            f"{self.name}[{told}]" if told else self.name,
+            *(self.labels.get(name, "") for name in FILTERS),
+        ]
 
 
 @dataclass(frozen=True)
@@ -86,11 +108,7 @@ class StudyTable:
             measure = read_measure(text)
         except ValueError as error:
             raise LogError(str(error)) from None
-        found = [
-            quantity
-            for quantity in self.values
-            if measure.name == quantity.name and measure.takes([getattr(quantity, name) for name in FILTERS])
-        ]
+        found = [q for q in self.values if q.name == measure.name and measure.takes(q.labels)]
         if not found:
             names = list(dict.fromkeys(quantity.name for quantity in self.values))
             raise LogError(
@@ -204,7 +222,8 @@ def _gathered(rows: Iterable[Mapping[str, Any]], axes: Sequence[str]) -> dict[Qu
     for row in rows:
         if row["value"] is None:
             continue
-        quantity = Quantity(row["measure"], *(row[name] for name in FILTERS))
+        others = tuple(json.loads(row.get("labels") or "{}").items())
+        quantity = Quantity(row["measure"], **{name: row[name] for name in FILTERS}, others=others)
         point = tuple(row[name] for name in axes)
         values.setdefault(quantity, {}).setdefault(point, {})[row["seed"]] = row["value"]
     return values
