@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from gossiprec.arrays import F32, F64, I32, I64, Bools
+from gossiprec.attacks.findings import Finding
 from gossiprec.attacks.naming import TableKey
 from gossiprec.compute.executors.base import Executor
 from gossiprec.compute.plan.planner import Sightings
@@ -179,6 +180,8 @@ class Attack(Watcher, ABC):
     """
 
     Options: ClassVar[type[Options]]
+    measures: ClassVar[tuple[str, ...]] = ()
+    """What its guesses and findings are called, so that a study can be asked for them before it runs."""
 
     def __init__(self, options: Any, world: World) -> None:
         self.options = options
@@ -249,4 +252,8 @@ class Attack(Watcher, ABC):
 
     def guesses(self) -> Iterable[Guesses]:
         """Return guesses at single training items, one for each observer and momentum, if the attack makes any."""
+        return ()
+
+    def findings(self, now: float) -> Iterable[Finding]:
+        """Return what else the attack has found by the report at time `now`, if anything: numbers with labels."""
         return ()

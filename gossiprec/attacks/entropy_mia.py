@@ -25,6 +25,7 @@ from pydantic import Field
 
 from gossiprec.attacks import ATTACKS
 from gossiprec.attacks.base import Guesses, World
+from gossiprec.attacks.findings import RATES
 from gossiprec.attacks.naming import exact, listed
 from gossiprec.attacks.relevance import MEMBERS, entropy
 from gossiprec.attacks.scoring import ObserverOptions, ScoringAttack, refuse_moves
@@ -46,6 +47,7 @@ class EntropyMIA(ScoringAttack):
     """The attack by single nodes, by coalitions or by the coordinator."""
 
     name = "entropy-mia"
+    measures = RATES
     Options = EntropyMIAOptions
     options: EntropyMIAOptions
 

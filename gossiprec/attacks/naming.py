@@ -6,8 +6,15 @@ from typing import Any
 
 import numpy as np
 
+from gossiprec.measures.names import FILTERS
+
 TableKey = tuple[str, str, float, int]
 """Observer, relevance, momentum and community size: what tells the rows of a run's attacks apart."""
+
+
+def labels_of(key: TableKey) -> dict[str, Any]:
+    """Return a key as labels."""
+    return dict(zip(FILTERS, key, strict=True))
 
 
 def observer_names(options: Any) -> list[str]:

@@ -21,9 +21,15 @@ Accuracies = dict[str, tuple[npt.NDArray[Any], npt.NDArray[Any]]]
 _NODES = "/nodes"
 
 
-def attack_key(*, observer: str, relevance: str, momentum: float, community_size: int) -> str:
-    """Return the name of an attack's arrays, such as ``single/ndcg/b0.99/k50``."""
-    return f"{observer}/{relevance}/b{momentum:g}/k{community_size}"
+_FORMS = {"observer": "{}", "relevance": "{}", "momentum": "b{:g}", "community_size": "k{}"}
+
+
+def attack_key(**labels: Any) -> str:
+    """Return what an attack's results are called by their labels, such as ``single/ndcg/b0.99/k50``.
+
+    Labels other than observer, relevance, momentum and community size are written out: ``coordinator/depth=3``.
+    """
+    return "/".join(_FORMS.get(name, f"{name}={{}}").format(value) for name, value in labels.items())
 
 
 def write_adversaries(folder: Path, accuracies: Mapping[str, tuple[npt.ArrayLike, npt.ArrayLike]]) -> None:

@@ -9,13 +9,14 @@ MANIFEST = "manifest.json"
 EVENTS = "events.mplog"
 METRICS = "metrics.csv"
 ATTACKS = "attacks.csv"
+FINDINGS = "findings.csv"
 ADVERSARIES = "adversaries.npz"
 POSITIONS = "positions.csv"
 SUMMARY = "summary.json"
 CHECKPOINTS = "checkpoints"
 """A folder, while the run is not complete."""
 
-FILES = (SCENARIO, EVENTS, METRICS, ATTACKS, ADVERSARIES, POSITIONS, SUMMARY, MANIFEST)
+FILES = (SCENARIO, EVENTS, METRICS, ATTACKS, FINDINGS, ADVERSARIES, POSITIONS, SUMMARY, MANIFEST)
 """All that a run writes there; the manifest last, so that a half-cleared directory is still known as one."""
 
 STATUSES = ("running", "complete", "failed", "interrupted")

@@ -16,7 +16,7 @@ from gossiprec.eventlog import layout
 from gossiprec.eventlog.adversaries import Accuracies, read_adversaries
 from gossiprec.eventlog.lock import is_written_now
 from gossiprec.eventlog.reader import Columns, EventLog, read_log
-from gossiprec.eventlog.tables import ATTACKS, METRICS, POSITIONS, read_table
+from gossiprec.eventlog.tables import ATTACKS, FINDINGS, METRICS, POSITIONS, read_table
 
 
 class Run:
@@ -64,6 +64,11 @@ class Run:
     def attacks(self) -> dict[str, npt.NDArray[Any]]:
         """Columns of ``attacks.csv``."""
         return read_table(self.path, ATTACKS)
+
+    @cached_property
+    def findings(self) -> dict[str, npt.NDArray[Any]]:
+        """Columns of ``findings.csv``, labels as text in JSON; empty in runs of before there were any."""
+        return read_table(self.path, FINDINGS) if (self.path / layout.FINDINGS).exists() else {}
 
     @cached_property
     def adversaries(self) -> Accuracies:

@@ -22,9 +22,20 @@ from gossiprec.eventlog.checkpoint_folder import CheckpointFolder
 from gossiprec.eventlog.checkpoints import Stamp
 from gossiprec.eventlog.lock import RunLock, is_written_now
 from gossiprec.eventlog.manifest import new_manifest, utc_now
-from gossiprec.eventlog.tables import ATTACKS, METRICS, POSITIONS, TableWriter, content_before, write_table
+from gossiprec.eventlog.tables import (
+    ATTACKS,
+    FINDINGS,
+    METRICS,
+    POSITIONS,
+    TableWriter,
+    content_before,
+    write_table,
+)
 from gossiprec.eventlog.writer import EventWriter
 from gossiprec.version import code_version
+
+TABLES = (METRICS, ATTACKS, FINDINGS)
+"""Those that grow while a run goes on."""
 
 
 class RunDirectory:
@@ -33,8 +44,8 @@ class RunDirectory:
     Attributes
     ----------
     path : Path
-    metrics, attacks : TableWriter
-        ``metrics.csv`` and ``attacks.csv``; append rows as ticks come.
+    metrics, attacks, findings : TableWriter
+        ``metrics.csv``, ``attacks.csv`` and ``findings.csv``; append rows as ticks come.
     log : EventWriter
         ``events.mplog``.
     checkpoints : CheckpointFolder
@@ -49,14 +60,13 @@ class RunDirectory:
         path: Path,
         *,
         manifest: dict[str, Any],
-        metrics: TableWriter,
-        attacks: TableWriter,
+        tables: Sequence[TableWriter],
         log: EventWriter,
         lock: RunLock,
     ) -> None:
         self.path = path
-        self.metrics = metrics
-        self.attacks = attacks
+        self.tables = tables
+        self.metrics, self.attacks, self.findings = tables
         self.log = log
         self.checkpoints = CheckpointFolder(path)
         self.notes: list[str] = []
@@ -99,11 +109,9 @@ class RunDirectory:
         _write_json(path / layout.MANIFEST, manifest)
         text = yaml.safe_dump(dict(scenario), sort_keys=False, allow_unicode=True)
         replace_file(path / layout.SCENARIO, text.encode())
-        metrics, attacks = TableWriter(path, METRICS), TableWriter(path, ATTACKS)
+        tables = [TableWriter(path, table) for table in TABLES]
         log = EventWriter(path / layout.EVENTS, sizes=sizes or {})
-        return RunDirectory(
-            path, manifest=manifest, metrics=metrics, attacks=attacks, log=log, lock=RunLock(log.path)
-        )
+        return RunDirectory(path, manifest=manifest, tables=tables, log=log, lock=RunLock(log.path))
 
     @staticmethod
     def reopened(path: Path, stamp: Stamp, lock: RunLock) -> RunDirectory:
@@ -124,8 +132,7 @@ class RunDirectory:
         ResourceError
             If the files cannot be written.
         """
-        metrics = content_before(path, METRICS, stamp.tables[METRICS.file])
-        attacks = content_before(path, ATTACKS, stamp.tables[ATTACKS.file])
+        before = [content_before(path, table, stamp.tables[table.file]) for table in TABLES]
         log = EventWriter.resumed(path / layout.EVENTS, end=stamp.log_bytes, digest=stamp.log_digest)
         with writing(path):
             for name in (layout.SUMMARY, layout.ADVERSARIES, layout.POSITIONS):
@@ -139,8 +146,7 @@ class RunDirectory:
         found = RunDirectory(
             path,
             manifest=manifest,
-            metrics=TableWriter(path, METRICS, content=metrics),
-            attacks=TableWriter(path, ATTACKS, content=attacks),
+            tables=[TableWriter(path, table, content=c) for table, c in zip(TABLES, before, strict=True)],
             log=log,
             lock=lock,
         )
@@ -157,7 +163,7 @@ class RunDirectory:
             time=time,
             log_bytes=self.log.size_bytes,
             log_digest=self.log.digest,
-            tables={writer.table.file: writer.checked() for writer in (self.metrics, self.attacks)},
+            tables={writer.table.file: writer.checked() for writer in self.tables},
         )
 
     def write_adversaries(self, accuracies: Mapping[str, tuple[npt.ArrayLike, npt.ArrayLike]]) -> None:
@@ -184,8 +190,8 @@ class RunDirectory:
         """
         if status not in layout.STATUSES[1:]:
             raise ValueError(f"a run finishes as one of {layout.STATUSES[1:]}, not {status!r}")
-        self.metrics.close()
-        self.attacks.close()
+        for table in self.tables:
+            table.close()
         self.log.close()
         digest = self.log.digest if self.log.complete else None
         self._manifest.update(status=status, log_digest=digest, finished=utc_now())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import json
 import os
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
@@ -44,7 +45,16 @@ ATTACKS = Table(
         "random_bound": float,
     },
 )
+FINDINGS = Table(
+    layout.FINDINGS,
+    {"time": float, "round": int, "attack": str, "measure": str, "labels": str, "value": float},
+)
 POSITIONS = Table(layout.POSITIONS, {"node": int, "measure": str, "value": float})
+
+
+def as_json(labels: Mapping[str, Any]) -> str:
+    """Return labels as one line of text, the same for the same labels."""
+    return json.dumps(labels, sort_keys=True, ensure_ascii=False, allow_nan=False)
 
 
 class TableWriter:

@@ -20,10 +20,12 @@ from scipy.stats import spearmanr
 
 from gossiprec.arrays import F64, I64
 from gossiprec.errors import LogError
+from gossiprec.eventlog.adversaries import attack_key
 from gossiprec.figures import style
 from gossiprec.figures.command import command_line
 from gossiprec.figures.output import Cell, csv_bytes, save
 from gossiprec.figures.series import EVERYTHING, FIELDS, AttackKey, Run, Selection, chosen, run_names
+from gossiprec.measures.names import FILTERS
 
 ByNode = dict[int, float]
 
@@ -164,7 +166,7 @@ def _attacks(name: str, table: dict[str, ByNode]) -> Iterator[AttackKey]:
 
 def _relations(key: AttackKey, table: dict[str, ByNode], measures: Sequence[str]) -> Iterator[list[Relation]]:
     """Yield for each measure the relations of an attack's quantities to it, of distances that of the found."""
-    label = f"{key.observer}/{key.relevance}/b{key.momentum:g}/k{key.community_size}"
+    label = attack_key(**{name: getattr(key, name) for name in FILTERS})
     for measure in measures or _first_of(table):
         name = f"{DISTANCE}[{key.observer}]" if measure == DISTANCE else measure
         if name not in table:

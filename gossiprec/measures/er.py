@@ -29,4 +29,4 @@ class ExposureRatio(Measure):
         asked = seen.ranks != NOTHING
         shown = np.count_nonzero(asked & (seen.ranks < k), axis=0)
         able = np.count_nonzero(asked, axis=0)
-        return np.divide(shown, able, out=np.full(len(able), np.nan), where=able > 0)
+        return np.asarray(np.divide(shown, able, out=np.full(len(able), np.nan), where=able > 0))

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 FILTERS = ("observer", "relevance", "momentum", "community_size")
-"""What tells the attacks of a run apart, in the order in which filters come."""
+"""Labels of the attacks that rank users, in the order in which filters come that name none."""
 OF_ATTACKS = (
     "max_aac", "at_round", "last_aac", "best10_min", "best10_mean", "upper_bound", "random_bound",
     "exposure_defended", "exposure_undefended",
 )  # fmt: skip
-MEMBERSHIP = "mia_"
-OF_MEMBERSHIP = tuple(MEMBERSHIP + rate for rate in ("accuracy", "precision", "recall"))
+"""Numbers of each such attack."""
 
 _FORM = re.compile(r"\s*([A-Za-z0-9_@.]+)\s*(?:\[(.*)\])?\s*", re.DOTALL)
 _KINDS: dict[str, type] = {"momentum": float, "community_size": int}
@@ -22,37 +21,38 @@ _KINDS: dict[str, type] = {"momentum": float, "community_size": int}
 
 @dataclass(frozen=True)
 class Measure:
-    """A number of a run, or of those of its attacks that pass the filters.
+    """A number of a run, or of those of its attacks whose labels pass the filters.
 
     Attributes
     ----------
     name : str
-    observer, relevance : str or None
-        None: any.
-    momentum : float or None
-    community_size : int or None
+    filters : mapping of str to str, float or int
+        Values that labels must have; those of labels other than :data:`FILTERS` as written.
     """
 
     name: str
-    observer: str | None = None
-    relevance: str | None = None
-    momentum: float | None = None
-    community_size: int | None = None
+    filters: Mapping[str, Any] = field(default_factory=dict)
 
-    @property
-    def is_of_attacks(self) -> bool:
-        """Whether it is a number of each attack."""
-        return self.name in OF_ATTACKS or self.name in OF_MEMBERSHIP
+    def takes(self, labels: Mapping[str, Any]) -> bool:
+        """Say whether what has these labels passes."""
+        return all(_is(labels.get(name), wanted) for name, wanted in self.filters.items())
 
-    @property
-    def is_filtered(self) -> bool:
-        """Whether some attacks do not pass."""
-        return any(getattr(self, name) is not None for name in FILTERS)
 
-    def takes(self, key: Sequence[Any]) -> bool:
-        """Say whether an attack passes, given observer, relevance, momentum and community size."""
-        asked = (getattr(self, name) for name in FILTERS)
-        return all(wanted is None or wanted == found for wanted, found in zip(asked, key, strict=True))
+def other_labels(labels: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the labels that no column of a table is called after."""
+    return {name: value for name, value in labels.items() if name not in FILTERS}
+
+
+def _is(found: Any, wanted: Any) -> bool:
+    """Compare a label with what was written."""
+    if isinstance(found, str) or not isinstance(wanted, str):
+        return bool(found == wanted)
+    if isinstance(found, bool) or found is None:
+        return str(found).lower() == wanted.lower()
+    try:
+        return bool(found == float(wanted))
+    except ValueError:
+        return False
 
 
 def read_measure(text: str) -> Measure:
@@ -69,20 +69,20 @@ def read_measure(text: str) -> Measure:
             f"found {text!r}, must read name or name[observer,relevance,momentum,community_size]"
         )
     name, inside = form[1], form[2]
-    chosen: dict[str, Any] = {}
+    told: dict[str, Any] = {}
     for place, part in enumerate([] if inside is None else inside.split(",")):
-        key, value = _filter(part, place, inside)
-        if key in chosen:
+        key, value = _filter(part, place, inside, any_label=name not in OF_ATTACKS)
+        if key in told:
             raise ValueError(f"{key} is given twice in [{inside}]")
-        chosen[key] = _value(key, value, inside)
-    return Measure(name, **chosen)
+        told[key] = _value(key, value, inside)
+    return Measure(name, {key: value for key, value in told.items() if value is not None})
 
 
-def _filter(part: str, place: int, inside: str) -> tuple[str, str]:
+def _filter(part: str, place: int, inside: str, *, any_label: bool) -> tuple[str, str]:
     key, equals, value = (text.strip() for text in part.partition("="))
     if not equals and place < len(FILTERS):
         return FILTERS[place], part.strip()
-    if key not in FILTERS:
+    if key not in FILTERS and not (any_label and equals and key.isidentifier()):
         allowed = ", ".join(FILTERS)
         raise ValueError(
             f"found {part.strip()!r} in [{inside}]; filters are {allowed}, in this order or key=value"

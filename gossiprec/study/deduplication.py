@@ -6,7 +6,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from gossiprec.attacks import ATTACKS
-from gossiprec.attacks.naming import TableKey
+from gossiprec.attacks.naming import TableKey, labels_of
+from gossiprec.eventlog.adversaries import attack_key
 from gossiprec.scenario.model import Choice, Scenario
 from gossiprec.study.identity import canonical, hash_of, identity, run_hash, said
 
@@ -122,8 +123,7 @@ def clashes(scenario: Scenario) -> Iterator[tuple[int, str]]:
         keys = table_keys(choice) or frozenset()
         double = sorted(keys & seen)
         if double:
-            observer, relevance, momentum, size = double[0]
-            yield index, f"{observer}/{relevance}/b{momentum:g}/k{size}"
+            yield index, attack_key(**labels_of(double[0]))
         seen |= keys
 
 

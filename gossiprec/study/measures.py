@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from gossiprec.attacks import ATTACKS
+from gossiprec.attacks.naming import TableKey, labels_of
 from gossiprec.errors import suggestion
+from gossiprec.eventlog.adversaries import attack_key
 from gossiprec.measures.metric import read_metric
-from gossiprec.measures.names import OF_ATTACKS, OF_MEMBERSHIP, Measure, read_measure
+from gossiprec.measures.names import FILTERS, OF_ATTACKS, Measure, read_measure
 from gossiprec.scenario.model import Scenario
 from gossiprec.scenario.problems import Problems
 from gossiprec.study.deduplication import keys_of
@@ -46,18 +49,27 @@ def check_measures(measures: Sequence[Measure], scenarios: Iterable[Scenario], p
     """Refuse measures that no run will have."""
     scenarios = list(scenarios)
     metrics = {metric for scenario in scenarios for metric in scenario.evaluate.metrics}
+    attacks = {choice.name for scenario in scenarios for choice in scenario.observers}
     found = [keys_of(scenario) for scenario in scenarios]
     keys = None if any(own is None for own in found) else {key for own in found for key in own or ()}
     for place, measure in enumerate(measures):
-        at = ("measures", place)
-        if "@" in measure.name and measure.name not in metrics:
+        at, name = ("measures", place), measure.name
+        if "@" in name and name not in metrics:
             known = ", ".join(sorted(metrics))
-            problems.add(at, f"no run measures {measure.name!r}: evaluate.metrics has {known}; add it there")
-        elif measure.is_of_attacks and keys is not None and not any(map(measure.takes, keys)):
-            there = ", ".join(sorted({f"{o}/{r}/b{m:g}/k{k}" for o, r, m, k in keys})) or "none"
+            problems.add(at, f"no run measures {name!r}: evaluate.metrics has {known}; add it there")
+        elif name in _reported() and name not in _reported(attacks):
+            problems.add(at, f"no run has an attack that reports {name!r}; add one to observers")
+        elif name in (*OF_ATTACKS, *_reported()) and keys is not None and not _is_of_any(measure, keys):
+            there = ", ".join(sorted({attack_key(**labels_of(key)) for key in keys})) or "none"
             problems.add(
                 at, f"no run has such an attack; there are (observer/relevance/momentum/size): {there}"
             )
+
+
+def _is_of_any(measure: Measure, keys: Iterable[TableKey]) -> bool:
+    """Say whether one of these attacks passes, as far as its key tells."""
+    filters = {name: value for name, value in measure.filters.items() if name in FILTERS}
+    return any(Measure(measure.name, filters).takes(labels_of(key)) for key in keys)
 
 
 def _known(measure: Measure) -> Measure:
@@ -73,13 +85,19 @@ def _known(measure: Measure) -> Measure:
         raise ValueError(
             f"{name!r} differs from run to run of one scenario; look it up in the runs' summary.json"
         )
+    of_attacks = (*OF_ATTACKS, *_reported())
     if "@" in name:
         read_metric(name)
-    elif not (measure.is_of_attacks or name in OF_RUNS):
-        known = [*OF_ATTACKS, *OF_MEMBERSHIP, *OF_RUNS]
+    elif name not in of_attacks and name not in OF_RUNS:
+        known = [*of_attacks, *OF_RUNS]
         raise ValueError(
             f"unknown measure {name!r}{suggestion(name, known)} (metrics such as hr@20, or: {', '.join(known)})"
         )
-    if measure.is_filtered and not measure.is_of_attacks:
+    if measure.filters and name not in of_attacks:
         raise ValueError(f"{name!r} is a number of the whole run; leave out the brackets")
     return measure
+
+
+def _reported(attacks: Iterable[str] = ATTACKS) -> list[str]:
+    """Return what the findings of these attacks are called."""
+    return list(dict.fromkeys(measure for name in attacks for measure in ATTACKS[name].measures))

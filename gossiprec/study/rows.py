@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from gossiprec.attacks.naming import TableKey
-from gossiprec.attacks.relevance import MEMBERS
-from gossiprec.measures.names import FILTERS, MEMBERSHIP, OF_ATTACKS, Measure
+from gossiprec.attacks.naming import TableKey, labels_of
+from gossiprec.eventlog.adversaries import attack_key
+from gossiprec.eventlog.tables import as_json
+from gossiprec.measures.names import FILTERS, OF_ATTACKS, Measure, other_labels
 from gossiprec.study.measures import BY_DEFAULT
 
 Row = dict[str, Any]
+Line = tuple[Mapping[str, Any], Any]
+"""Labels of a number of an attack, and the number."""
 NO_ATTACK: Row = dict.fromkeys(FILTERS)
 
 
@@ -21,7 +24,9 @@ def measured(
     keys: Sequence[TableKey] | None,
     measures: Sequence[Measure] | None,
 ) -> list[Row]:
-    """Return measure, observer, relevance, momentum, community_size and value of each number asked for.
+    """Return measure, labels and value of each number asked for.
+
+    Labels are observer, relevance, momentum and community_size, and where there are others, these as text in JSON.
 
     Parameters
     ----------
@@ -44,39 +49,44 @@ def missing(summary: Mapping[str, Any], keys: Sequence[TableKey] | None) -> str:
     """Return the first of the expected attacks that a summary with attacks lacks; an empty string if it has all."""
     found = {tuple(line[name] for name in FILTERS) for line in summary.get("attacks", [])}
     lacking = [key for key in keys or () if found and key not in found]
-    return "{}/{}/b{:g}/k{}".format(*lacking[0]) if lacking else ""
+    return attack_key(**labels_of(lacking[0])) if lacking else ""
 
 
 def _rows(summary: Mapping[str, Any], keys: Sequence[TableKey] | None, measure: Measure) -> Iterator[Row]:
-    if measure.name in OF_ATTACKS:
-        yield from _of_attacks(summary.get("attacks", []), keys, measure, measure.name)
-    elif measure.is_of_attacks:
-        lines = [
-            {**line, "relevance": f"{MEMBERS}{line['threshold']:g}", "community_size": None}
-            for line in summary.get("membership", [])
-        ]
-        yield from _of_attacks(lines, _without_size(keys), measure, measure.name.removeprefix(MEMBERSHIP))
+    name, utility = measure.name, summary.get("utility", {})
+    if name in OF_ATTACKS:
+        lines = [({f: line[f] for f in FILTERS}, line[name]) for line in summary.get("attacks", [])]
     else:
-        value = summary.get("utility", {}).get(measure.name, _looked_up(summary, measure.name))
-        if value is not None or measure.name in summary.get("utility", {}):
-            yield {"measure": measure.name, **NO_ATTACK, "value": _number(value)}
+        findings = summary.get("findings", [])
+        lines = [(found["labels"], found["value"]) for found in findings if found["measure"] == name]
+    for labels, value in _own(lines, keys):
+        if measure.takes(labels):
+            yield _row(name, labels, value)
+    if not lines and (name in utility or _looked_up(summary, name) is not None):
+        yield _row(name, {}, utility.get(name, _looked_up(summary, name)))
 
 
-def _of_attacks(
-    lines: Sequence[Mapping[str, Any]], keys: Sequence[TableKey] | None, measure: Measure, column: str
-) -> Iterator[Row]:
-    found = {tuple(line[name] for name in FILTERS): line for line in lines}
-    for key in found if keys is None else keys:
-        if key in found and measure.takes(key):
-            yield {
-                "measure": measure.name,
-                **dict(zip(FILTERS, key, strict=True)),
-                "value": _number(found[key][column]),
-            }
+def _own(lines: Sequence[Line], keys: Sequence[TableKey] | None) -> Iterable[Line]:
+    """Return the lines that agree with one of the keys in the labels that both have, in the order of the keys."""
+    if keys is None:
+        return lines
+    places = [
+        place
+        for key in map(labels_of, keys)
+        for place, (labels, _) in enumerate(lines)
+        if all(key[label] == labels[label] for label in FILTERS if label in labels)
+    ]
+    return [lines[place] for place in dict.fromkeys(places)]
 
 
-def _without_size(keys: Sequence[TableKey] | None) -> list[Any] | None:
-    return None if keys is None else list(dict.fromkeys((*key[:3], None) for key in keys))
+def _row(name: str, labels: Mapping[str, Any], value: Any) -> Row:
+    others = other_labels(labels)
+    return {
+        "measure": name,
+        **{label: labels.get(label) for label in FILTERS},
+        **({"labels": as_json(others)} if others else {}),
+        "value": math.nan if value is None else float(value),
+    }
 
 
 def _looked_up(summary: Mapping[str, Any], name: str) -> Any:
@@ -84,7 +94,3 @@ def _looked_up(summary: Mapping[str, Any], name: str) -> Any:
     for key in name.split("."):
         value = value.get(key) if isinstance(value, Mapping) else None
     return value
-
-
-def _number(value: Any) -> float:
-    return math.nan if value is None else float(value)

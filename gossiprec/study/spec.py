@@ -14,6 +14,7 @@ from gossiprec.scenario.schema import DIALECT, json_schema
 AXIS_NAME = r"^[A-Za-z][A-Za-z0-9_]*([-.][A-Za-z0-9_]+)*$"
 COLUMNS = (
     "seed", "run", "measure", "observer", "relevance", "momentum", "community_size", "value", "status", "code",
+    "labels",
 )  # fmt: skip
 """Columns of the table beside the axes."""
 

@@ -52,12 +52,18 @@ def write_table(folder: Path, rows: Sequence[Row], axes: dict[str, str]) -> None
     axes : dict of str to str
         The columns of the axes and their types.
 
+    Notes
+    -----
+    Labels that have no column of their own stand in the last one, ``labels``, where there are any.
+
     Raises
     ------
     ResourceError
         If a file cannot be written; it is then as it was.
     """
     kinds = {**axes, **_KINDS}
+    if any("labels" in row for row in rows):
+        kinds["labels"] = _TEXT
     columns = {name: [_cell(row.get(name), kind) for row in rows] for name, kind in kinds.items()}
     _write_parquet(folder / PARQUET, columns, kinds)
     replace_file(folder / CSV, _csv(columns))

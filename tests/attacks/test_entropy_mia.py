@@ -8,7 +8,9 @@ from pydantic import ValidationError
 
 from gossiprec.attacks.entropy_mia import EntropyMIA, EntropyMIAOptions
 from gossiprec.attacks.relevance import entropy, members, rule_code, rule_named
-from gossiprec.data.split import ItemSets
+from gossiprec.data.split import ItemSets, Split
+from gossiprec.emulation.scoring.accuracy import AttackRecord
+from gossiprec.emulation.scoring.findings import FindingRecord
 from gossiprec.emulation.scoring.membership import MembershipRecord, metric_rows
 from tests.attacks.glimpses import N_USERS, Receptions, closed_form, make_world, predicted
 
@@ -141,7 +143,12 @@ def test_rates_of_a_hand_worked_example():
     high, low = MembershipRecord(train, 4).score(guesses)
     assert (high["accuracy"], high["precision"], high["recall"]) == (3 / 6, 2 / 4, 2 / 3)
     assert (low["accuracy"], low["precision"], low["recall"]) == (3 / 6, None, 0.0)
-    assert dict(metric_rows([high, low])) == {
+    split = Split("drawn", 3, 4, train, train, train)
+    findings = FindingRecord(split, AttackRecord(split, 0)).note(
+        [("entropy-mia", guesses)], time=1.0, round=1
+    )
+    assert [row["labels"]["relevance"] for row in findings] == 3 * ["mia-0.5"] + 3 * ["mia-0.01"]
+    assert dict(metric_rows(findings)) == {
         "mia_accuracy[coordinator,b0.99,0.5]": 3 / 6,
         "mia_precision[coordinator,b0.99,0.5]": 2 / 4,
         "mia_recall[coordinator,b0.99,0.5]": 2 / 3,

@@ -64,6 +64,13 @@ def outcome(path):
     manifest = json.loads((path / "manifest.json").read_text())
     summary = json.loads((path / "summary.json").read_text())
     found = {"status": manifest["status"], "digest": manifest["log_digest"]}
-    for name in ("events.mplog", "metrics.csv", "attacks.csv", "adversaries.npz"):
+    for name in (
+        "events.mplog",
+        "metrics.csv",
+        "attacks.csv",
+        "findings.csv",
+        "adversaries.npz",
+        "positions.csv",
+    ):
         found[name] = (path / name).read_bytes()
     return {**found, "summary": {key: value for key, value in summary.items() if key not in TIMES}}

@@ -24,6 +24,7 @@ RELEVANCE["margin"] = margin
 scores = margin(np.float32([[1, 2, 4]]), np.float32([[0.5, -1]]))
 run = simulate(json.loads(sys.argv[1]), out=sys.argv[2])
 print(json.dumps({"margin": float(scores[0]), "attacks": run.summary["attacks"],
+    "findings": run.summary["findings"], "nodes": run.positions["measure"].tolist(),
     "receivers": [run.events("message")[c].tolist() for c in ("sender", "receiver")]}))
 """
 
@@ -49,5 +50,13 @@ def test_its_examples_run(tmp_path):
     said = json.loads(done.stdout)
     assert said["margin"] == 0.5
     assert [row["observer"] for row in said["attacks"]] == ["single", "last-heard"]
+    (heard,) = said["findings"]
+    assert (heard["attack"], heard["measure"], heard["labels"]) == (
+        "last-heard",
+        "heard",
+        {"observer": "last-heard"},
+    )
+    assert heard["value"] == 1.0  # on a ring
+    assert said["nodes"].count("heard[last-heard/last-heard]") == 12
     assert said["attacks"][0]["upper_bound"] == said["attacks"][1]["upper_bound"] > 0
     assert all(receiver == (sender + 1) % 12 for sender, receiver in zip(*said["receivers"], strict=True))

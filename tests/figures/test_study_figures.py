@@ -172,3 +172,20 @@ def test_a_folder_of_something_else_is_refused(tmp_path):
 def test_a_study_without_a_finished_run_is_refused(tmp_path):
     write_study(tmp_path / "s", seeds=())
     assert "is finished: there is nothing to draw yet" in str(invoke(tmp_path / "s").exception)
+
+
+def test_findings_are_chosen_by_labels_that_have_no_column(tmp_path):
+    folder = write_study(tmp_path / "study")
+    rows = [
+        {"fanout": fanout, "graph": "ring", "seed": seed, "run": "r", "status": "complete", "code": "c", **NONE,
+         "observer": "everybody", "measure": "heard", "labels": json.dumps({"least": least}), "value": fanout / least}
+        for fanout in (1, 2) for seed in (1, 2) for least in (3, 4)
+    ]  # fmt: skip
+    write_table(folder, rows, {"fanout": "int64", "graph": "string"})
+    table = drawn(folder, "lines", "--x", "fanout", "--y", "heard[least=4]")
+    assert [row["measure"] for row in table] == 2 * ["heard[least=4]"]
+    assert [float(row["mean"]) for row in table] == [0.25, 0.5]
+    assert {row["observer"] for row in table} == {"everybody"}
+    assert len(drawn(folder, "lines", "--x", "fanout", "--y", "heard")) == 4
+    result = invoke(folder, "--kind", "lines", "--x", "fanout", "--y", "heard[least=5]")
+    assert "it has heard (everybody, least 3), heard (everybody, least 4)" in str(result.exception)

@@ -8,8 +8,11 @@ import pyarrow.parquet as pq
 import pytest
 from small_studies import COALITION, SINGLE, carried_out, planned
 
-from gossiprec.measures.names import Measure
+from gossiprec.attacks import ATTACKS
+from gossiprec.errors import ScenarioError
+from gossiprec.measures.names import Measure, read_measure
 from gossiprec.study.rows import measured
+from tests.emulation.counting_attack import Counting
 
 KEYS = [("single", "ndcg", 0.9, 3), ("single", "ndcg", 0.0, 3), ("coalition-5%", "ndcg", 0.9, 3)]
 SUMMARY = {
@@ -21,7 +24,12 @@ SUMMARY = {
          "upper_bound": 0.8, "random_bound": 0.2}
         for place, (o, r, b, k) in enumerate(KEYS)
     ],
-    "membership": [{"observer": "single", "momentum": 0.9, "threshold": 0.2, "accuracy": 0.7}],
+    "findings": [
+        *({"measure": "mia_accuracy", "labels": {"observer": o, "relevance": "mia-0.2", "momentum": b}, "value": v}
+          for o, b, v in (("single", 0.9, 0.7), ("single", 0.0, None), ("coalition-5%", 0.9, 0.6))),
+        *({"measure": "heard", "labels": {"observer": "everybody", "least": n, "all": n > 1}, "value": n / 8}
+          for n in (1, 2)),
+    ],
 }  # fmt: skip
 
 
@@ -40,26 +48,48 @@ def test_all_that_matters_is_taken_where_nothing_is_said():
 
 
 def test_filters_choose_attacks():
-    assert values(Measure("max_aac", observer="single")) == [0.0, 0.1]
-    assert values(Measure("max_aac", momentum=0.9)) == [0.0, 0.2]
-    assert values(Measure("max_aac", observer="single"), KEYS[1:]) == [0.1]
-    assert values(Measure("max_aac", relevance="standardized")) == []
+    assert values(read_measure("max_aac[single]")) == [0.0, 0.1]
+    assert values(read_measure("max_aac[momentum=0.9]")) == [0.0, 0.2]
+    assert values(read_measure("max_aac[single]"), KEYS[1:]) == [0.1]
+    assert values(read_measure("max_aac[relevance=standardized]")) == []
 
 
-def test_numbers_of_the_run_and_of_membership_are_found():
+def test_numbers_of_the_run_are_found():
     assert values(Measure("messages")) == [12]
     assert values(Measure("privacy.epsilon_max")) == [2.0]
     assert values(Measure("privacy.delta")) == []
-    assert values(Measure("mia_accuracy")) == [0.7]
+
+
+def test_findings_are_taken_by_whatever_labels_they_have():
+    rows = measured(SUMMARY, ["hr@5"], None, [Measure("mia_accuracy")])
+    assert [row["value"] for row in rows] == [0.7, pytest.approx(math.nan, nan_ok=True), 0.6]
+    assert list(rows[0].values())[:-1] == ["mia_accuracy", "single", "mia-0.2", 0.9, None]
+    assert values(read_measure("mia_accuracy[single,*,0.9]")) == [0.7]
+    assert values(Measure("mia_accuracy"), [KEYS[2]]) == []  # its key says another rule
+    assert values(Measure("mia_accuracy"), [("coalition-5%", "mia-0.2", 0.9, 3)]) == [0.6]
+
+    heard = measured(SUMMARY, ["hr@5"], None, [read_measure("heard[least=2]")])
+    assert [list(row.values()) for row in heard] == [
+        ["heard", "everybody", None, None, None, '{"all": true, "least": 2}', 0.25]
+    ]
+    assert values(read_measure("heard[everybody,all=false]")) == [0.125]
+    assert values(read_measure("heard[least=2.0,all=TRUE]")) == [0.25]
+    assert values(read_measure("heard[least=few]")) == values(read_measure("heard[most=2]")) == []
 
 
 @pytest.mark.parametrize(
     ("text", "wanted"),
     [
         ("max_aac", Measure("max_aac")),
-        ("max_aac[single]", Measure("max_aac", "single")),
-        ("max_aac[ *, ndcg , 0.5, 3]", Measure("max_aac", None, "ndcg", 0.5, 3)),
-        ("max_aac[momentum=0.9, observer=coalition-25%]", Measure("max_aac", "coalition-25%", None, 0.9)),
+        ("max_aac[single]", Measure("max_aac", {"observer": "single"})),
+        (
+            "max_aac[ *, ndcg , 0.5, 3]",
+            Measure("max_aac", {"relevance": "ndcg", "momentum": 0.5, "community_size": 3}),
+        ),
+        (
+            "max_aac[momentum=0.9, observer=coalition-25%]",
+            Measure("max_aac", {"observer": "coalition-25%", "momentum": 0.9}),
+        ),
     ],
 )
 def test_a_measure_is_read_as_written(tmp_path, text, wanted):
@@ -84,3 +114,46 @@ def test_the_table_is_typed_and_both_files_say_the_same(tmp_path):
     assert lines[0].split(",")[:5] == [*axes, "seed"]
     assert lines[1].startswith("1,1.0,true,{size: 3},1,")
     assert len(lines) == 1 + table.num_rows == 1 + 2 * 16
+
+
+@pytest.fixture
+def counting(monkeypatch):
+    """Register an attack that reports findings with a label of its own."""
+    monkeypatch.setitem(ATTACKS._members, "counting", Counting)
+    return {"name": "counting", "least": [1, 3]}
+
+
+def test_a_study_collects_the_findings_of_any_attack(tmp_path, counting):
+    who = {
+        "who": {
+            "key": "observers",
+            "values": {"one": [SINGLE], "counts": [counting], "both": [SINGLE, counting]},
+        }
+    }
+    plan = planned(tmp_path, axes=who, seeds=1, measures=["hr@5", "heard[least=3]", "max_aac"])
+    carried_out(plan, tmp_path / "out")
+    table = pq.read_table(tmp_path / "out" / "table.parquet").to_pylist()
+    assert list(table[0])[-1] == "labels"
+    heard = [row for row in table if row["measure"] == "heard"]
+    assert [(row["who"], row["labels"], row["observer"]) for row in heard] == [
+        ("counts", '{"least": 3}', "everybody"), ("both", '{"least": 3}', "everybody"),
+    ]  # fmt: skip
+    assert heard[0]["value"] == heard[1]["value"] > 0
+    assert [row["who"] for row in table if row["measure"] == "max_aac"] == ["one", "both"]
+    assert {row["labels"] for row in table if row["measure"] != "heard"} == {None}
+
+
+@pytest.mark.parametrize(
+    ("measure", "words"),
+    [
+        ("heard", "no run has an attack that reports 'heard'; add one to observers"),
+        ("mia_recall[single]", "no run has an attack that reports 'mia_recall'"),
+        ("herd", "did you mean 'heard'"),
+        ("max_aac[least=3]", "filters are observer, relevance, momentum, community_size"),
+        ("messages[least=3]", "is a number of the whole run"),
+    ],
+)
+def test_findings_that_no_run_will_have_are_refused_before_anything_runs(tmp_path, counting, measure, words):
+    with pytest.raises(ScenarioError) as caught:
+        planned(tmp_path, axes={}, measures=[measure])
+    assert words in str(caught.value)

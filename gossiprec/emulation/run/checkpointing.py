@@ -123,8 +123,8 @@ class Checkpoints:
         try:
             self._directory.lock.close()
             os.nice(NICENESS)
-            for writer in (self._directory.log, self._directory.metrics, self._directory.attacks):
-                sync_file(writer.path)
+            for path in (self._directory.log.path, *(table.path for table in self._directory.tables)):
+                sync_file(path)
             self._directory.checkpoints.write(
                 stamp, state, keep=self._options.keep, wanted=lambda: os.getppid() == parent
             )

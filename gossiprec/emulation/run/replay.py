@@ -18,7 +18,7 @@ from gossiprec.eventlog.reader import Columns
 from gossiprec.scenario import load_scenario
 from gossiprec.scenario.checkpoint import Checkpoint
 
-TABLES = (layout.METRICS, layout.ATTACKS)
+TABLES = (layout.METRICS, layout.ATTACKS, layout.FINDINGS)
 
 
 @dataclass(frozen=True)
@@ -164,6 +164,8 @@ def _shown(columns: Columns, row: int) -> str:
 def _table_difference(run: Run, again: Run, whole: bool) -> str | None:
     """Return the first line of a table that is not the same in both runs."""
     for name in TABLES:
+        if name == layout.FINDINGS and not (run.path / name).exists():
+            continue  # a run of before there were any
         here, there = (_lines(one.path / name) for one in (run, again))
         for number, (line, other) in enumerate(zip(here, there, strict=False), 1):
             if line != other:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -10,6 +11,8 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from gossiprec.attacks.base import Guesses
+from gossiprec.attacks.findings import Finding
 from gossiprec.emulation.assembly.memory import peak_rss_mib
 from gossiprec.emulation.assembly.prepare import Prepared
 from gossiprec.emulation.run.checkpointing import Checkpoints
@@ -17,11 +20,13 @@ from gossiprec.emulation.run.metering import seconds_by_label
 from gossiprec.emulation.run.progress import Progress, Status, Stopwatch
 from gossiprec.emulation.run.recording import Recording
 from gossiprec.emulation.scoring.accuracy import AttackRecord
+from gossiprec.emulation.scoring.findings import FindingRecord
 from gossiprec.emulation.scoring.membership import metric_rows
-from gossiprec.emulation.scoring.positions import write_positions
+from gossiprec.emulation.scoring.positions import by_attack, write_positions
 from gossiprec.emulation.scoring.privacy import Ledger
 from gossiprec.emulation.scoring.utility import Utility, target_items
 from gossiprec.eventlog import Run, RunDirectory, open_run
+from gossiprec.eventlog.tables import as_json
 
 
 class _Stateful(Protocol):
@@ -100,12 +105,12 @@ class Running:
         for policy in prepared.policies:
             defended[policy.nodes] = True
         self._record = AttackRecord(split, max(sizes, default=0), defended)
+        self._findings = FindingRecord(split, self._record)
         evaluate = scenario.evaluate
         targets = target_items(evaluate.targets, split)
         self._utility = Utility(split, evaluate.metrics, prepared.executor, scenario.seed, targets)
         self._utility_now: dict[str, float] = {}
         self._ledger = Ledger(prepared.policies, prepared.protocol.n_nodes)
-        self._membership_now: list[dict[str, Any]] = []
         self._recording = self._new_recording()
         self._tape_runner = prepared.tape_runner(self._timed)
 
@@ -142,7 +147,6 @@ class Running:
             "done": self._done,
             "reached": self._reached,
             "utility": self._utility_now,
-            "membership": self._membership_now,
             "times": vars(self._times()),
         }
 
@@ -156,7 +160,7 @@ class Running:
         for attack, kept in zip(self._prepared.attacks, state["attacks"], strict=True):
             attack.restore(kept)
         self._done, self._reached = state["done"], state["reached"]
-        self._utility_now, self._membership_now = state["utility"], state["membership"]
+        self._utility_now = state["utility"]
         self._earlier = _Earlier(**state["times"])
 
     def _parts(self) -> dict[str, _Stateful]:
@@ -164,6 +168,7 @@ class Running:
             "planner": self._prepared.planner,
             "carrier": self._tape_runner,
             "record": self._record,
+            "findings": self._findings,
             "ledger": self._ledger,
             "recording": self._recording,
         }
@@ -215,17 +220,17 @@ class Running:
         with self._timed("attacks"):
             rankings = [r for meter in prepared.meters for r in meter.call(meter.attack.rankings)]
             rows = self._record.score(rankings, time=at, round=round_)
-            guesses = (guess for attack in prepared.attacks for guess in attack.guesses())
-            self._membership_now = self._record.judge(guesses, round=round_)
+            findings = self._findings.note(self._reported(at), time=at, round=round_)
         with self._timed("log"):
             self._recording.spend(*self._ledger.changes(prepared.planner.updates), time=at)
             self._recording.mark("round", time=at, round=round_)
             self._recording.mark("evaluate", time=at, round=round_)
             self._directory.metrics.append(
                 {"time": at, "round": round_, "metric": name, "value": value}
-                for name, value in self._metrics(round_)
+                for name, value in self._metrics(round_, findings)
             )
             self._directory.attacks.append(rows)
+            self._directory.findings.append({**row, "labels": as_json(row["labels"])} for row in findings)
         headline = {f"AAC {row['observer']}": row["aac"] for row in rows[:1]}
         headline.update(list(self._utility_now.items())[:1])
         self._say.tick(
@@ -246,22 +251,29 @@ class Running:
         online = self._prepared.protocol.availability.mean_online(self._reached)
         return {"network": self._recording.traffic.summary(online), "messages": self._recording.traffic.sent}
 
-    def _metrics(self, round_: int) -> Iterator[tuple[str, float]]:
+    def _reported(self, at: float) -> Iterator[tuple[str, Guesses | Finding]]:
+        """Yield what the attacks have found beside their rankings, by the name of the attack."""
+        for choice, meter in zip(self._prepared.scenario.observers, self._prepared.meters, strict=True):
+            findings = meter.call(lambda attack: list(attack.findings(at)), meter.attack)
+            for found in itertools.chain(meter.attack.guesses(), findings):
+                yield choice.name, found
+
+    def _metrics(self, round_: int, findings: list[dict[str, Any]]) -> Iterator[tuple[str, float]]:
         yield from self._utility_now.items()
         for name in ("predicted_fraction_met", "predicted_fraction_heard"):
             predicted = getattr(self._prepared.protocol, name)(round_)
             if predicted is not None:
                 yield name, predicted
-        yield from metric_rows(self._membership_now)
+        yield from metric_rows(findings)
 
     def close(self, status: str) -> None:
         """Write what is known at the end and end the run."""
         prepared = self._prepared
         with self._timed("positions"):
-            write_positions(self._directory, prepared.attacks, self._record, prepared.protocol.n_nodes)
+            of_attacks = [*by_attack(self._record), *self._findings.per_node()]
+            write_positions(self._directory, prepared.attacks, of_attacks, prepared.protocol.n_nodes)
         times = self._times()
         self._directory.write_adversaries(self._record.adversaries())
-        membership = self._record.membership()
         self._directory.write_summary(
             {
                 **self._prepared.sizes(),
@@ -277,7 +289,7 @@ class Running:
                 "attacks": self._record.summary(),
                 "privacy": self._ledger.summary(),
                 "attack_seconds": times.attack_seconds,
-                **({"membership": membership} if membership else {}),
+                **self._findings.summary(),
                 **self._prepared.protocol.report(),
                 **self._traffic(),
                 **({"notes": self._directory.notes} if self._directory.notes else {}),

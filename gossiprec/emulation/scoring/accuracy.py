@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from gossiprec.arrays import F64, I64, Bools
-from gossiprec.attacks.base import Guesses, Ranking
+from gossiprec.attacks.base import Ranking
 from gossiprec.data.split import Split
-from gossiprec.emulation.scoring.membership import MembershipRecord
 from gossiprec.errors import ScenarioError
 from gossiprec.eventlog.adversaries import attack_key
 from gossiprec.measures.attack import (
@@ -56,13 +55,11 @@ class AttackRecord:
         self._n_users = split.n_users
         self._defended = np.zeros(split.n_users, np.bool_) if defended is None else defended
         self._best: dict[str, _Best] = {}
-        self._membership: dict[str, dict[str, Any]] = {}
         if largest:
             train = split.train
             self._communities = jaccard_communities(
                 train.offsets, train.items, n_items=split.n_items, k=largest
             )
-            self._truth = MembershipRecord(train, split.n_items)
 
     def score(self, rankings: Sequence[Ranking], *, time: float, round: int) -> list[dict[str, Any]]:
         """Return one row of ``attacks.csv`` per ranking and community size.
@@ -83,32 +80,18 @@ class AttackRecord:
                     )
         return list(rows.values())
 
-    def judge(self, guesses: Iterable[Guesses], *, round: int) -> list[dict[str, Any]]:
-        """Return how right guesses at training items are; call it after :meth:`score` of the same report.
-
-        The summary keeps those of the report at which the ranking made of them was best.
-        """
-        rows = [row for guess in guesses for row in self._truth.score(guess)]
-        for row in rows:
-            about = {name: row[name] for name in ("observer", "relevance", "momentum")}
-            best = [best.row["round"] for best in self._best.values() if about.items() <= best.row.items()]
-            if best and best[0] == round:
-                kept = ("observer", "momentum", "threshold", "accuracy", "precision", "recall")
-                self._membership[str(about)] = {"round": round, **{name: row[name] for name in kept}}
-        return rows
+    def best_round(self, labels: Mapping[str, Any]) -> int | None:
+        """Return the best round of the first attack with these labels; None where there is none."""
+        rounds = (best.row["round"] for best in self._best.values() if labels.items() <= best.row.items())
+        return next(rounds, None)
 
     def state(self) -> dict[str, Any]:
         """Return the best rounds so far, for a checkpoint."""
-        return {"best": {key: vars(best) for key, best in self._best.items()}, "membership": self._membership}
+        return {key: vars(best) for key, best in self._best.items()}
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Take over what :meth:`state` gave."""
-        self._best = {key: _Best(**best) for key, best in state["best"].items()}
-        self._membership = state["membership"]
-
-    def membership(self) -> list[dict[str, Any]]:
-        """Return the membership part of the summary."""
-        return list(self._membership.values())
+        self._best = {key: _Best(**best) for key, best in state.items()}
 
     def _score(self, ranking: Ranking, size: int, *, time: float, round: int) -> dict[str, Any]:
         community = self._communities[ranking.adversaries, :size]

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import math
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
 
 from gossiprec.arrays import F64
 from gossiprec.attacks.base import Guesses
+from gossiprec.attacks.findings import RATES
 from gossiprec.attacks.relevance import MEMBERS
 from gossiprec.compute.train.local_update import LocalData
 from gossiprec.data.split import ItemSets
@@ -90,10 +92,9 @@ def _rates(hits: float, guessed: float, members: float, pairs: float) -> dict[st
     }
 
 
-def metric_rows(rows: list[dict[str, Any]]) -> Iterator[tuple[str, float]]:
-    """Yield the rates as metrics, such as ``mia_precision[coordinator,b0.99,0.2]``."""
-    for row in rows:
-        about = f"{row['observer']},b{row['momentum']:g},{row['threshold']:g}"
-        for rate in ("accuracy", "precision", "recall"):
-            if row[rate] is not None:
-                yield f"mia_{rate}[{about}]", row[rate]
+def metric_rows(findings: Iterable[Mapping[str, Any]]) -> Iterator[tuple[str, float]]:
+    """Yield the rates among findings as metrics, such as ``mia_precision[coordinator,b0.99,0.2]``."""
+    for row in findings:
+        if row["measure"] in RATES and not math.isnan(row["value"]):
+            about, rule = row["labels"], row["labels"]["relevance"].removeprefix(MEMBERS)
+            yield f"{row['measure']}[{about['observer']},b{about['momentum']:g},{rule}]", row["value"]

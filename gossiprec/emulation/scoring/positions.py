@@ -19,6 +19,8 @@ from gossiprec.eventlog.layout import log_path
 from gossiprec.eventlog.reader import EventLog, read_log
 
 Values = npt.NDArray[Any]
+Measured = tuple[str, I64, Values]
+"""A measure, node ids, and the value of each."""
 
 DENSEST = 0.25
 """Share of the possible contacts above which the graph says nothing: nearly all paths are of one hop or two."""
@@ -28,21 +30,21 @@ FOLD_ROWS = 1 << 22
 
 
 def write_positions(
-    directory: RunDirectory, attacks: Iterable[Attack], record: AttackRecord, n_nodes: int
+    directory: RunDirectory, attacks: Iterable[Attack], of_attacks: Iterable[Measured], n_nodes: int
 ) -> None:
-    """Write ``positions.csv`` from a run's log and its attack record.
+    """Write ``positions.csv`` from a run's log and what attacks have found of each node.
 
     Parameters
     ----------
     directory : RunDirectory
     attacks : iterable of Attack
-    record : AttackRecord
+    of_attacks : iterable of (measure, node ids, values)
     n_nodes : int
         The coordinator included.
     """
     log = read_log(log_path(directory.path))
     contacts = contacts_in(log, n_nodes)
-    measures = [*by_contacts(contacts, coalitions_of(attacks)), *by_attack(record)]
+    measures = [*by_contacts(contacts, coalitions_of(attacks)), *of_attacks]
     sent = sent_in(log, n_nodes)
     if sent.any():
         measures.insert(0, ("sent", np.arange(n_nodes), sent))
@@ -103,7 +105,7 @@ def coalitions_of(attacks: Iterable[Attack]) -> dict[str, I64]:
     return {name: np.array(groups.pop()) for name, groups in found.items() if len(groups) == 1}
 
 
-def by_contacts(contacts: Any, coalitions: Mapping[str, I64]) -> list[tuple[str, I64, Values]]:
+def by_contacts(contacts: Any, coalitions: Mapping[str, I64]) -> list[Measured]:
     """Return measure, node ids and values of every node's place among its contacts.
 
     Parameters
@@ -141,9 +143,9 @@ def by_contacts(contacts: Any, coalitions: Mapping[str, I64]) -> list[tuple[str,
     return [(name, nodes, values) for name, values in found.items()]
 
 
-def by_attack(record: AttackRecord) -> list[tuple[str, I64, Values]]:
+def by_attack(record: AttackRecord) -> list[Measured]:
     """Return measure, node ids and values of what each node found and by what share of the interested it was found."""
-    found: list[tuple[str, I64, Values]] = []
+    found: list[Measured] = []
     exposures = record.exposures()
     for key, (nodes, accuracies) in record.adversaries().items():
         found.append((f"accuracy[{key}]", nodes, accuracies))

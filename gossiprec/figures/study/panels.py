@@ -149,10 +149,10 @@ def panels_of(table: StudyTable, quantities: Sequence[Quantity], drawn: Sequence
 
 
 def _narrow(quantity: Quantity) -> str:
-    told = (quantity.observer, quantity.relevance, quantity.momentum, quantity.community_size)
-    inside = ",".join(
-        f"{value:g}" if isinstance(value, float) else str(value) for value in told if value is not None
-    )
+    told = [shown(quantity.labels.get(name, "*")) for name in FILTERS]
+    while told and told[-1] == "*":
+        told.pop()
+    inside = ",".join([*told, *(f"{name}={shown(value)}" for name, value in quantity.others)])
     return f"{quantity.measure}[{inside}]" if inside else quantity.measure
 
 

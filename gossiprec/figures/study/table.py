@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from gossiprec.errors import LogError, suggestion
-from gossiprec.measures.names import FILTERS, OF_ATTACKS, Measure, read_measure
+from gossiprec.measures.names import FILTERS, OF_ATTACKS, read_measure
 
 Label = Any
 """What the table says of an axis: text, a number, true or false, or None."""
@@ -27,12 +27,20 @@ class Quantity:
     relevance: str | None = None
     momentum: float | None = None
     community_size: int | None = None
+    others: tuple[tuple[str, Any], ...] = ()
+
+    @property
+    def labels(self) -> dict[str, Any]:
+        """All labels that it has."""
+        told = {name: getattr(self, name) for name in FILTERS if getattr(self, name) is not None}
+        return told | dict(self.others)
 
     def words(self) -> str:
         """Return what a label says of it."""
         parts = [self.observer, self.relevance]
         parts += [f"β {self.momentum:g}" if self.momentum is not None else None]
         parts += [f"K {self.community_size}" if self.community_size is not None else None]
+        parts += [f"{name} {shown(value)}" for name, value in self.others]
         told = ", ".join(part for part in parts if part)
         return f"{self.measure} ({told})" if told else self.measure
 
@@ -48,9 +56,10 @@ class Quantity:
 
     def cells(self) -> list[Any]:
         """Return it as the first cells of a csv row."""
+        told = ",".join(f"{name}={shown(value)}" for name, value in self.others)
         return [
-            self.measure,
-            *("" if getattr(self, name) is None else getattr(self, name) for name in FILTERS),
+            f"{self.measure}[{told}]" if told else self.measure,
+            *(self.labels.get(name, "") for name in FILTERS),
         ]
 
 
@@ -84,7 +93,7 @@ class StudyTable:
             measure = read_measure(text)
         except ValueError as error:
             raise LogError(str(error)) from None
-        found = [quantity for quantity in self.values if _takes(measure, quantity)]
+        found = [q for q in self.values if q.measure == measure.name and measure.takes(q.labels)]
         if not found:
             names = list(dict.fromkeys(quantity.measure for quantity in self.values))
             raise LogError(
@@ -192,12 +201,8 @@ def _gathered(rows: Iterable[Mapping[str, Any]], axes: Sequence[str]) -> dict[Qu
     for row in rows:
         if row["value"] is None:
             continue
-        quantity = Quantity(row["measure"], *(row[name] for name in FILTERS))
+        others = tuple(json.loads(row.get("labels") or "{}").items())
+        quantity = Quantity(row["measure"], **{name: row[name] for name in FILTERS}, others=others)
         point = tuple(row[name] for name in axes)
         values.setdefault(quantity, {}).setdefault(point, {})[row["seed"]] = row["value"]
     return values
-
-
-def _takes(measure: Measure, quantity: Quantity) -> bool:
-    key = [getattr(quantity, name) for name in FILTERS]
-    return measure.name == quantity.measure and measure.takes(key)

@@ -1,0 +1,74 @@
+"""What an attack reports in tidy form: a number, and labels that say of what.
+
+Rankings and guesses (:mod:`gossiprec.attacks.base`) are the two richer kinds: they are joined with the truth, which no
+attack sees. A finding is a number that the attack knows by itself.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from gossiprec.arrays import F64, I64
+
+Label = str | int | float | bool
+
+RATES = ("mia_accuracy", "mia_precision", "mia_recall")
+"""What guesses come to, once joined with the truth."""
+
+_MEASURE = re.compile(r"[A-Za-z0-9_.]+", re.ASCII)
+_UNSPEAKABLE = re.compile(r"[\[\],]")
+"""What cannot stand in ``measure[label=value,...]``, by which studies and figures choose findings."""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A number at one moment of a run.
+
+    Attributes
+    ----------
+    measure : str
+        What it is: letters, digits, ``_`` and ``.``.
+    labels : mapping of str to str, int, float or bool
+        What tells it apart from others of its measure and attack, such as observer, relevance, momentum.
+    value : float
+        NaN: not known.
+    per_node : (nodes, values), optional
+        Node ids, shape (n,), and a value of each: the number's parts, for ``positions.csv``.
+
+    Raises
+    ------
+    ValueError
+        If measure or labels could not be written down, or asked for.
+    """
+
+    measure: str
+    labels: Mapping[str, Label]
+    value: float
+    per_node: tuple[I64, F64] | None = None
+
+    def __post_init__(self) -> None:
+        if not _MEASURE.fullmatch(self.measure):
+            raise ValueError(f"a finding is called {self.measure!r}; use letters, digits, '_' and '.'")
+        plain = {key: v.item() if isinstance(v, np.generic) else v for key, v in self.labels.items()}
+        for key, value in plain.items():
+            if not key.isidentifier() or not _is_label(value):
+                raise ValueError(
+                    f"{self.measure} has the label {key!r}: {value!r}; use a name of letters, digits and '_', and text "
+                    "without ',', '[' and ']', a finite number, or true or false"
+                )
+        if self.per_node is not None and len(self.per_node[0]) != len(self.per_node[1]):
+            raise ValueError(
+                f"{self.measure} has {len(self.per_node[1])} values of {len(self.per_node[0])} nodes"
+            )
+        object.__setattr__(self, "labels", plain)
+
+
+def _is_label(value: object) -> bool:
+    if isinstance(value, str):
+        return value.isprintable() and value == value.strip() != "" and not _UNSPEAKABLE.search(value)
+    return isinstance(value, int | float) and math.isfinite(value)

@@ -1,0 +1,112 @@
+"""What attacks have found, in tidy form: rows of ``findings.csv``, and what the summary keeps of them."""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from gossiprec.arrays import F64, I64
+from gossiprec.attacks.base import Guesses
+from gossiprec.attacks.findings import RATES, Finding
+from gossiprec.data.split import Split
+from gossiprec.emulation.scoring.accuracy import AttackRecord
+from gossiprec.emulation.scoring.membership import MembershipRecord
+from gossiprec.errors import ScenarioError
+from gossiprec.eventlog.adversaries import attack_key
+
+Row = dict[str, Any]
+
+
+class FindingRecord:
+    """Findings over a run: those that attacks report themselves, and their guesses once joined with the truth.
+
+    Parameters
+    ----------
+    split : Split
+        The truth.
+    rankings : AttackRecord
+        Of guesses, the summary keeps those of the report at which the ranking made of them was best.
+    """
+
+    def __init__(self, split: Split, rankings: AttackRecord) -> None:
+        self._split = split
+        self._rankings = rankings
+        self._membership: dict[str, Row] = {}
+        self._kept: dict[str, Row] = {}
+        self._per_node: dict[str, tuple[I64, F64]] = {}
+
+    def note(
+        self, reported: Iterable[tuple[str, Guesses | Finding]], *, time: float, round: int
+    ) -> list[Row]:
+        """Return one row of ``findings.csv`` for each finding; call it when the report's rankings have been scored.
+
+        Parameters
+        ----------
+        reported : iterable of (attack, guesses or finding)
+        time : float
+        round : int
+
+        Raises
+        ------
+        ScenarioError
+            If two findings could not be told apart.
+        """
+        rows: dict[str, Row] = {}
+        for attack, found in reported:
+            for finding, is_kept in self._findings(found, round):
+                told = "/".join(filter(None, (attack, attack_key(**finding.labels))))
+                name, about = f"{finding.measure}[{told}]", {"labels": dict(finding.labels)}
+                row = {"time": time, "round": round, "attack": attack, "measure": finding.measure}
+                row |= {**about, "value": float(finding.value)}
+                if rows.setdefault(name, row) is not row:
+                    raise ScenarioError(
+                        f"observers: two findings are called {name}; give one of the observers another option, or the "
+                        "findings a label that tells them apart"
+                    )
+                if is_kept:
+                    self._kept[name] = row
+                if finding.per_node is not None:
+                    self._per_node[name] = finding.per_node
+        return list(rows.values())
+
+    def _findings(self, found: Guesses | Finding, round: int) -> Iterator[tuple[Finding, bool]]:
+        """Yield findings and whether the summary is to keep them for now."""
+        if isinstance(found, Finding):
+            yield found, True
+            return
+        for row in self._truth.score(found):
+            about = {name: row[name] for name in ("observer", "relevance", "momentum")}
+            is_best = self._rankings.best_round(about) == round
+            if is_best:
+                told = {name: value for name, value in row.items() if name != "relevance"}
+                self._membership[str(about)] = {"round": round, **told}
+            for measure in RATES:
+                rate = row[measure.removeprefix("mia_")]
+                yield Finding(measure, about, math.nan if rate is None else rate), is_best
+
+    @functools.cached_property
+    def _truth(self) -> MembershipRecord:
+        return MembershipRecord(self._split.train, self._split.n_items)
+
+    def summary(self) -> dict[str, list[Row]]:
+        """Return the sections of the summary: none where nothing was found."""
+        about = ("attack", "measure", "labels", "round", "value")
+        findings = [{name: row[name] for name in about} for row in self._kept.values()]
+        sections = {"membership": list(self._membership.values()), "findings": findings}
+        return {name: rows for name, rows in sections.items() if rows}
+
+    def per_node(self) -> list[tuple[str, I64, F64]]:
+        """Return measure, node ids and values of the findings that have some, as last reported."""
+        return [(name, *values) for name, values in self._per_node.items()]
+
+    def state(self) -> dict[str, Any]:
+        """Return what is kept so far, for a checkpoint."""
+        return {"membership": self._membership, "kept": self._kept, "per_node": self._per_node}
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Take over what :meth:`state` gave."""
+        self._membership, self._kept, self._per_node = (
+            state[name] for name in ("membership", "kept", "per_node")
+        )

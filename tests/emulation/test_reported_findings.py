@@ -1,0 +1,128 @@
+"""Findings of attacks from the report to the files: one path, whatever their labels."""
+
+import csv
+import json
+
+import numpy as np
+import pytest
+
+from gossiprec.attacks import ATTACKS
+from gossiprec.attacks.findings import Finding
+from gossiprec.emulation import simulate
+from gossiprec.emulation.run.replay import replay
+from gossiprec.emulation.scoring.accuracy import AttackRecord
+from gossiprec.emulation.scoring.findings import FindingRecord
+from gossiprec.errors import ScenarioError
+from tests.emulation.counting_attack import Counting
+from tests.emulation.ended_early import often
+from tests.emulation.test_attack_record import drawn_split
+from tests.emulation.test_resume import check
+from tests.emulation.tiny_runs import COORDINATOR, SINGLE, tiny
+
+COUNTING = {"name": "counting", "least": [1, 4]}
+MIA = {"name": "entropy-mia", "who": "coordinator", "community_size": 3, "threshold": [0.2, 0.9]}
+FEDAVG = {"name": "fedavg", "rounds": 4}
+
+
+@pytest.fixture(autouse=True)
+def registered(monkeypatch):
+    monkeypatch.setitem(ATTACKS._members, "counting", Counting)
+
+
+def rows_of(run):
+    with (run.path / "findings.csv").open() as file:
+        return list(csv.DictReader(file))
+
+
+def test_findings_are_tidy_rows_with_labels_of_their_own(tmp_path):
+    run = simulate(tiny(observers=[SINGLE, COUNTING]), out=tmp_path / "run")
+    rows = rows_of(run)
+    message = run.events("message")
+    assert len(rows) == 2 * len(set(run.metrics["time"].tolist()))
+    for row in rows:
+        labels = json.loads(row["labels"])
+        assert labels == {"observer": "everybody", "least": labels["least"]}
+        got = np.bincount(message["receiver"][message["time"] <= float(row["time"])], minlength=12)
+        assert float(row["value"]) == (got >= labels["least"]).mean()
+        assert (row["attack"], row["measure"]) == ("counting", "heard")
+    assert run.findings["labels"].tolist() == [row["labels"] for row in rows]
+    assert run.summary["findings"] == [
+        {"attack": "counting", "measure": "heard", "labels": json.loads(row["labels"]), "round": int(row["round"]),
+         "value": float(row["value"])}
+        for row in rows[-2:]
+    ]  # fmt: skip
+    assert {row["observer"] for row in run.summary["attacks"]} == {"single"}
+
+
+def test_values_of_nodes_are_among_the_positions(tmp_path):
+    run = simulate(tiny(observers=[COUNTING]), out=tmp_path / "run")
+    of_nodes = run.positions["measure"] == "heard[counting/everybody/least=4]"
+    received = run.positions["measure"] == "received"
+    assert of_nodes.sum() == 12
+    assert (run.positions["value"][of_nodes] == run.positions["value"][received]).all()
+
+
+def test_a_run_of_an_attack_with_findings_alone_is_resumed_and_replayed(tmp_path):
+    whole, done = check(tmp_path, often(observers=[COUNTING]))
+    assert len(rows_of(done)) == 2 * len(set(done.metrics["time"].tolist()))
+    assert done.summary["findings"] == whole.summary["findings"]
+    assert replay(whole.path).confirmed
+    table = whole.path / "findings.csv"
+    table.write_text(table.read_text().replace(",heard,", ",hoard,", 1))
+    assert "findings.csv, line 2: " in replay(whole.path).difference
+
+
+def test_a_run_from_before_there_were_findings_is_replayed(tmp_path):
+    run = simulate(tiny(), out=tmp_path / "run")
+    (run.path / "findings.csv").unlink()
+    assert run.findings == {}
+    assert replay(run.path).confirmed
+
+
+def test_rates_of_guesses_take_the_same_path(tmp_path):
+    run = simulate(tiny(protocol=FEDAVG, observers=[COORDINATOR, MIA]), out=tmp_path / "run")
+    found = {(row["round"], row["measure"], row["labels"]): row["value"] for row in rows_of(run)}
+    assert len(found) == 2 * 2 * 3  # reports, thresholds, rates
+    for (round_, measure, labels), value in found.items():
+        about = json.loads(labels)
+        name = f"{measure}[coordinator,b{about['momentum']:g},{about['relevance'].removeprefix('mia-')}]"
+        same = (run.metrics["metric"] == name) & (run.metrics["round"] == int(round_))
+        assert [repr(v) for v in run.metrics["value"][same].tolist()] == ([value] if value != "nan" else [])
+    kept = {
+        (line["labels"]["relevance"], line["measure"], line["round"]): line["value"]
+        for line in run.summary["findings"]
+    }
+    assert kept == {
+        (f"mia-{line['threshold']:g}", f"mia_{rate}", line["round"]): line[rate]
+        for line in run.summary["membership"]
+        for rate in ("accuracy", "precision", "recall")
+    }
+
+
+def test_the_summary_keeps_guesses_of_the_best_round_and_other_findings_of_the_last():
+    rankings = AttackRecord(drawn_split(), 0)
+    record = FindingRecord(drawn_split(), rankings)
+    for round_, value in ((1, 0.9), (2, 0.1)):
+        rows = record.note(
+            [("counting", Finding("heard", {"least": 3}, value))], time=float(round_), round=round_
+        )
+        assert [row["value"] for row in rows] == [value]
+    assert [(row["round"], row["value"]) for row in record.summary()["findings"]] == [(2, 0.1)]
+    other = FindingRecord(drawn_split(), rankings)
+    other.restore(record.state())
+    assert other.summary() == record.summary()
+
+
+def test_findings_that_cannot_be_told_apart_are_refused():
+    record = FindingRecord(drawn_split(), AttackRecord(drawn_split(), 0))
+    one = ("counting", Finding("heard", {"least": 3}, 0.5))
+    other = ("counting", Finding("heard", {"least": 4}, 0.5))
+    record.note([one, other, ("another", one[1])], time=1.0, round=1)
+    with pytest.raises(ScenarioError, match=r"two findings are called heard\[counting/least=3\]; give one"):
+        record.note([one, other, one], time=2.0, round=2)
+
+
+def test_a_run_without_findings_has_an_empty_table(tmp_path):
+    run = simulate(tiny(), out=tmp_path / "run")
+    assert (run.path / "findings.csv").read_text() == "time,round,attack,measure,labels,value\n"
+    assert not {"findings", "membership"} & set(run.summary)
