@@ -20,10 +20,10 @@ from gossiprec.compute.train.local_update import TrainingSettings
 from gossiprec.compute.train.node_settings import NodeSettings
 from gossiprec.emulation.run.metering import Metered
 from gossiprec.feeds import Feed
-from gossiprec.feeds.transitions import Moves
 from gossiprec.models import Layout
 from gossiprec.ragged import Ragged
 from tests.compute.worlds import SGD_MOVES, make_executor, make_model, split_of
+from tests.moves import Moves
 
 N_USERS, N_ITEMS = 6, 24
 FORMS = {"plain": "reference", "compiled": "fused", "stacked": "batched"}
@@ -93,7 +93,7 @@ def world_of(
     """
     n_users, learnt = (
         len(targets),
-        moves or Moves(targets.offsets, targets.items, np.full_like(targets.items, -1)),
+        moves or Moves(targets.offsets, targets.values, np.full_like(targets.values, -1)),
     )
     if degrees is None:
         degrees = np.random.default_rng([seed, 8]).uniform([40, -74], [41, -73], (n_items, 2))
@@ -104,8 +104,8 @@ def world_of(
     layout = model.layout(n_items, n_users if user_table else 1)
     arena = Arena(layout, n_nodes=n_users, capacity=n_users + 1, moments=False, storage=storage)
     arena.rows[:, : layout.size] = np.random.default_rng([seed, 9]).normal(size=(n_users + 1, layout.size))
-    node_settings = NodeSettings.none(n_users + 1)
-    node_settings.hides_user[list(hidden)] = True
+    node_settings, hides_user = NodeSettings.none(n_users + 1), np.zeros(n_users + 1, np.bool_)
+    hides_user[list(hidden)] = True
     training = TrainingSettings() if moves is None else SGD_MOVES
     work = Workload(model, layout, training, model.feed_of(split), arena, seed, node_settings)
     executor = make_executor(FORMS[form], work)
@@ -115,7 +115,7 @@ def world_of(
         coordinator=coordinator,
         seed=seed,
         threads=ThreadPool(2 if executor.parallel else 1),
-        hides_user=node_settings.hides_user,
+        hides_user=hides_user,
         meetings=meetings or Meetings(*np.zeros((3, 0), np.int32), np.zeros(0), 0),
         data_of=work.feed.only,
         own_models=lambda nodes: arena.rows[nodes],

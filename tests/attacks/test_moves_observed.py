@@ -14,7 +14,6 @@ from gossiprec.attacks.relevance import RELEVANCE, mean_closeness
 from gossiprec.attacks.targets import TargetItems
 from gossiprec.compute.thread_pool import ThreadPool
 from gossiprec.errors import ScenarioError
-from gossiprec.feeds.transitions import Moves
 from gossiprec.ragged import Ragged
 from tests.attacks import glimpses
 from tests.attacks.glimpses import (
@@ -31,6 +30,7 @@ from tests.attacks.glimpses import (
     show,
     world_of,
 )
+from tests.moves import Moves
 
 RULES = tuple(RELEVANCE)
 BETAS = (0.0, 0.5, 0.99)
@@ -167,17 +167,14 @@ def test_targets_are_the_own_moves_and_references_begin_where_own_moves_begin():
     world = make_city()
     chosen = TargetItems.of(world.feed, np.arange(N_USERS), n_references=8, seed=0)
     again = TargetItems.of(world.data_of(np.array([4])), np.array([4]), n_references=8, seed=0)
-    moves = world.feed.moves
     for user in range(N_USERS):
-        own = slice(moves.offsets[user], moves.offsets[user + 1])
+        own = world.feed.targets(user)
         low, n = chosen.offsets[user], chosen.n_targets[user]
-        assert chosen.items[low : low + n].tolist() == moves.items[own].tolist()
-        assert chosen.contexts["previous"][low : low + n].tolist() == moves.previous[own].tolist()
+        assert chosen.items[low : low + n].tolist() == own["items"].tolist()
+        assert chosen.contexts["previous"][low : low + n].tolist() == own["previous"].tolist()
         references = chosen.items[low + n : chosen.offsets[user + 1]]
         assert len(set(references.tolist()) - set(world.targets[user].tolist())) == 8
-        assert set(chosen.contexts["previous"][low + n : chosen.offsets[user + 1]]) <= set(
-            moves.previous[own]
-        )
+        assert set(chosen.contexts["previous"][low + n : chosen.offsets[user + 1]]) <= set(own["previous"])
     assert len(set(chosen.contexts["previous"].tolist())) > 5
     asked = slice(chosen.offsets[4], chosen.offsets[5])
     assert again.items.tolist() == chosen.items[asked].tolist()

@@ -3,10 +3,10 @@
 import numpy as np
 
 from gossiprec.attacks.cda import CDA, CDAOptions
-from gossiprec.feeds.transitions import Moves
 from gossiprec.measures.attack import accuracy_of_hits, hits_of_scores
 from gossiprec.ragged import Ragged
 from tests.attacks.glimpses import Receptions, all_forms, show, started, trainer, world_of
+from tests.moves import Moves
 
 GROUPS, MEMBERS, PLACES = 4, 6, 20
 """Four groups of six users; each user goes to 12 of the 20 places of its group, from a fixed one of them to each."""

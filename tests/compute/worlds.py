@@ -176,11 +176,11 @@ def learns_moves(name):
 
 def split_of(train, n_items, degrees, items, previous) -> Split:
     """Return a split without test items in which users moved to `items` from `previous`, one list for each user."""
-    offsets = np.concatenate([[0], np.cumsum([len(to) for to in items])])
-    ends = (np.concatenate(part).astype(np.int32) for part in (previous, items))
-    moves = Transitions(offsets, *ends, np.zeros(offsets[-1], np.float32))
+    went = Ragged.from_parts([np.asarray(to, np.int32) for to in items])
+    came = np.concatenate(previous).astype(np.int32)
+    moves = Transitions(went, came, np.zeros(len(came), np.float32))
     none = Ragged(np.zeros(len(train) + 1, np.int64), np.zeros(0, np.int32))
-    still = Transitions(none.offsets, none.items, none.items, np.zeros(0, np.float32))
+    still = Transitions(none, none.values, np.zeros(0, np.float32))
     return Split("drawn", len(train), n_items, train, none, none, CheckIns(degrees, moves, still))
 
 

@@ -87,7 +87,7 @@ def test_exposure_needs_nobodys_test_items():
 
 def test_targets_are_named_or_those_that_fewest_have_trained_on():
     split = drawn_split(n_items=30)
-    trained = np.bincount(split.train.items, minlength=30)
+    trained = np.bincount(split.train.values, minlength=30)
     found = target_items(LeastPopular(least_popular=4), split)
     assert found.tolist() == sorted(sorted(range(30), key=lambda item: (trained[item], item))[:4])
     assert target_items((9, 3, 9), split).tolist() == [3, 9]

@@ -10,7 +10,7 @@ from scipy.stats import chi2_contingency, chisquare
 
 from gossiprec.data.split import Transitions
 from gossiprec.feeds import PairwiseFeed, PointwiseFeed, TransitionFeed
-from gossiprec.feeds.transitions import Moves
+from gossiprec.feeds.transitions import recent
 from gossiprec.ragged import Ragged
 
 SURE = 1e-4
@@ -34,10 +34,8 @@ def feed(positives):
 @pytest.fixture(scope="module")
 def moving(positives):
     """Node 0 moves once; node 1 moves three times, once from nowhere; node 2 not at all."""
-    moves = Moves(
-        np.array([0, 1, 4, 4]), np.array([3, 7, 8, 7], np.int32), np.array([-1, 0, -1, 19], np.int32)
-    )
-    return TransitionFeed(positives, N_ITEMS, moves)
+    moves = Ragged(np.array([0, 1, 4, 4]), np.array([3, 7, 8, 7], np.int32))
+    return TransitionFeed(positives, N_ITEMS, moves, np.array([-1, 0, -1, 19], np.int32))
 
 
 @pytest.fixture(scope="module", params=["pointwise", "pairwise", "transitions"])
@@ -125,7 +123,7 @@ def test_columns_are_as_long_as_the_feed_says_and_of_the_types_it_says(any_feed,
 
 
 def test_samples_of_a_node_do_not_change_when_nodes_are_added(feed):
-    fewer = PointwiseFeed(Ragged(feed.positives.offsets[:3], feed.positives.items[:5]), N_ITEMS)
+    fewer = PointwiseFeed(Ragged(feed.positives.offsets[:3], feed.positives.values[:5]), N_ITEMS)
 
     found = fewer.samples(1, update=3, negatives=4, seed=5)
 
@@ -201,11 +199,7 @@ def test_negatives_of_moves_change_with_the_update_and_with_the_node(moving):
 
 def test_a_move_that_took_longer_than_the_window_has_no_previous_place():
     gaps = np.array([5.0, 360.0, 360.5, np.nan], np.float32)
-    seen = Transitions(
-        np.array([0, 4]), np.array([1, 2, 3, -1], np.int32), np.arange(4, dtype=np.int32), gaps
-    )
+    moves = Ragged(np.array([0, 4]), np.arange(4, dtype=np.int32))
+    seen = Transitions(moves, np.array([1, 2, 3, -1], np.int32), gaps)
 
-    found = Moves.within(seen, 360.0)
-
-    assert found.previous.tolist() == [1, 2, -1, -1]
-    assert found.items.tolist() == [0, 1, 2, 3]
+    assert recent(seen, 360.0).tolist() == [1, 2, -1, -1]

@@ -1,4 +1,4 @@
-"""The tutorial package: installed as anybody would, it brings a model, an attack and a policy that pass our contracts."""
+"""The tutorial package: installed as anybody would, its model, attack and policy work and keep our contracts."""
 
 from __future__ import annotations
 
