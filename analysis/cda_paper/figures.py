@@ -44,7 +44,7 @@ class Setting:
 
 @dataclass(frozen=True)
 class Line:
-    """A line that the runs decide: what it is called, the experiments behind it, and how its points are found."""
+    """A line of a figure: what it is called, the experiments behind it, and how its points are found."""
 
     name: str
     experiments: tuple[str, ...]

@@ -148,14 +148,7 @@ def alone(experiment: str, k: int = 50, quantity: str = "max_aac") -> Attack:
 
 
 def adversaries(attack: Attack, take: Callable[[F64, float], float]) -> Number:
-    """Return a number (percent) drawn from how accuracy is spread over the adversaries of an attack.
-
-    Parameters
-    ----------
-    attack : Attack
-    take : callable
-        From accuracies and the random bound (fractions) to a fraction.
-    """
+    """Return what `take` makes of the accuracies of an attack and the random bound (fractions), percent."""
 
     def read(run: Run, rule: str) -> float | None:
         found = attack.accuracies(run, rule)

@@ -67,15 +67,7 @@ class Distribution:
 
 
 def draw(runs: Sequence[Run], out_stem: Path, *, selection: Selection = EVERYTHING) -> list[Path]:
-    """Draw the attack accuracy CDFs of several runs and observers in one figure.
-
-    Parameters
-    ----------
-    runs : sequence of Run
-    out_stem : Path
-        Files go to ``<out_stem>.csv``, ``.png`` and ``.svg``.
-    selection : Selection
-        The attacks to show.
+    """Draw the attack accuracy CDFs of several runs and observers in one figure; return its files.
 
     Raises
     ------

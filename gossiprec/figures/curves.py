@@ -39,15 +39,7 @@ CLOCKS = {"round": "round", "time": "virtual time (mean wake periods)"}
 
 
 def draw(runs: Sequence[Run], out_stem: Path, *, selection: Selection = EVERYTHING) -> list[Path]:
-    """Draw AAC with its bounds, and utility, against both clocks.
-
-    Parameters
-    ----------
-    runs : sequence of Run
-    out_stem : Path
-        Files go to ``<out_stem>.csv``, ``.png`` and ``.svg``.
-    selection : Selection
-        The attacks to show.
+    """Draw AAC with its bounds, and utility, against both clocks; return the files written.
 
     Raises
     ------

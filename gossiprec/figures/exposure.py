@@ -31,17 +31,10 @@ HEADER = ("run", "time", "views", "mean", "p10", "p90", "predicted")
 
 
 class Exposure(NamedTuple):
-    """Fractions of the other nodes met, at some times of one run.
+    """Fractions of the other nodes met, at some times of one run; each of shape (n_times,).
 
-    Attributes
-    ----------
-    time : ndarray of float64, shape (n_times,)
-    views : ndarray of float64, shape (n_times,)
-        Views drawn until then by a node, on average; NaN where the log has no views.
-    mean, low, high : ndarray of float64, shape (n_times,)
-        Mean, 10th and 90th percentile over nodes.
-    predicted : ndarray of float64, shape (n_times,)
-        NaN where the log has no views.
+    `views` were drawn until then by a node, on average; like `predicted` they are NaN where the log has no views. `low`
+    and `high` are the 10th and 90th percentile over nodes.
     """
 
     time: F64
@@ -53,13 +46,7 @@ class Exposure(NamedTuple):
 
 
 def draw(runs: Sequence[Run], out_stem: Path) -> list[Path]:
-    """Draw the fraction of others met over virtual time.
-
-    Parameters
-    ----------
-    runs : sequence of Run
-    out_stem : Path
-        Files go to ``<out_stem>.csv``, ``.png`` and ``.svg``.
+    """Draw the fraction of others met over virtual time; return the files written.
 
     Raises
     ------

@@ -81,13 +81,12 @@ class Group:
 def draw(
     runs: Sequence[Run], out_stem: Path, *, measures: Sequence[str] = (), selection: Selection = EVERYTHING
 ) -> list[Path]:
-    """Draw leakage by position, a row of panels for each attack and measure.
+    """Draw leakage by position, a row of panels for each attack and measure; return the files written.
 
     Parameters
     ----------
     runs : sequence of Run
     out_stem : Path
-        Files go to ``<out_stem>.csv``, ``.png`` and ``.svg``.
     measures : sequence of str
         As in ``positions.csv``, or ``distance``; if none is given, betweenness, or in_contacts in runs without it.
     selection : Selection

@@ -61,15 +61,7 @@ class Drawn:
 
 
 def draw(graphs: Sequence[tuple[str, nx.Graph]], out_stem: Path, *, layout: Layout = "spring") -> list[Path]:
-    """Draw graphs, a panel for each.
-
-    Parameters
-    ----------
-    graphs : sequence of (name, networkx.Graph)
-        Over nodes 0 .. n - 1.
-    out_stem : Path
-        Files go to ``<out_stem>.csv``, ``.png`` and ``.svg``.
-    layout : {'spring', 'circular'}
+    """Draw graphs over nodes 0 .. n - 1 by name, a panel for each; return the files written.
 
     Raises
     ------

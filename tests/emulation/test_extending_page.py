@@ -32,7 +32,7 @@ print(json.dumps({"margin": float(scores[0]), "attacks": run.summary["attacks"],
 
 def test_its_examples_run(tmp_path):
     blocks = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)
-    assert len(blocks) == 3
+    assert len(blocks) == 4
     code = "\n".join([IMPORTS, *blocks, RUN]).replace("from __future__ import annotations\n", "")
     scenario = tiny(
         protocol={"name": "ring-gossip", "fanout": 1, "view": {"size": 1}, "wakes": 3},

@@ -6,6 +6,7 @@ import numpy as np
 
 from gossiprec.attacks import ATTACKS, Attack
 from gossiprec.attacks.base import Ranking
+from gossiprec.attacks.findings import Finding
 from gossiprec.options import Options
 
 
@@ -20,6 +21,7 @@ class LastHeard(Attack):
     """Every node takes those for its likes of whom it received a model last."""
 
     Options = LastHeardOptions
+    measures = ("heard",)
 
     def __init__(self, options, world):
         super().__init__(options, world)
@@ -40,6 +42,11 @@ class LastHeard(Attack):
         return [
             Ranking("last-heard", "recency", 0.0, (self.options.community_size,), self.nodes, self.latest)
         ]
+
+    def findings(self, now):
+        """Report how many nodes a node has heard of, on average."""
+        heard = np.count_nonzero(~np.isnan(self.latest), axis=1)
+        yield Finding("heard", {"observer": "last-heard"}, heard.mean(), per_node=(self.nodes, heard))
 
     def state(self, now):
         """Return what it has learnt, for checkpoints."""

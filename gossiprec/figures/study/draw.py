@@ -27,18 +27,13 @@ KINDS: dict[str, Callable[[StudyTable, Choice], Drawing]] = {
 def draw(
     folder: Path, out_stem: Path, *, kind: str, choice: Choice, where: Mapping[str, str] | None = None
 ) -> list[Path]:
-    """Draw a figure of a study.
+    """Draw a figure of one of :data:`KINDS` from the folder of a study; return the files written.
 
     Parameters
     ----------
-    folder : Path
-        Of the study.
-    out_stem : Path
-        Files go to ``<out_stem>.csv``, ``.png`` and ``.svg``.
+    folder, out_stem : Path
     kind : str
-        One of :data:`KINDS`.
     choice : Choice
-        What it shows.
     where : mapping of str to str, optional
         Only the runs in which these axes have these values.
 

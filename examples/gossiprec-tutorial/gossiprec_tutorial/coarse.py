@@ -1,0 +1,47 @@
+"""Coarse messages: what leaves is rounded at random to multiples of a step."""
+
+from __future__ import annotations
+
+import numpy as np
+from pydantic import Field
+
+from gossiprec.compute.messages import Payload, Transform
+from gossiprec.options import Options
+from gossiprec.policies import POLICIES, Policy
+
+
+class CoarseOptions(Options):
+    """Options of the policy."""
+
+    step: float = Field(default=0.01, gt=0, description="numbers in messages are multiples of it")
+
+
+class Rounding(Transform):
+    """Rounds up or down at random, so that the mean over many messages stays."""
+
+    rewrites = True
+
+    def __init__(self, step):
+        self.step = step
+
+    def encode(self, payload, base, push):
+        """Return what leaves instead; draws depend on seed, node and push alone."""
+        draw = push.generator("coarse")
+
+        def rounded(part):
+            if part is None:  # kept back by another policy
+                return None
+            return (np.floor(part / self.step + draw.random(part.shape)) * self.step).astype(np.float32)
+
+        return Payload(rounded(payload.users), rounded(payload.items), rounded(payload.shared))
+
+
+@POLICIES.register("coarse")
+class Coarse(Policy):
+    """A scenario says `policies: [{name: coarse, nodes: all, step: 0.05}]`."""
+
+    Options = CoarseOptions
+
+    def transform(self):
+        """Round what leaves."""
+        return Rounding(self.options.step)
