@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Annotated, Any, get_args, get_origin
@@ -35,7 +36,23 @@ def options_class(registry: Registry[Any], name: str) -> type[Options]:
 
 
 @dataclass(frozen=True, eq=False)
-class OneOf:
+class Naming:
+    """Says of an annotated value that it names a registered thing.
+
+    Parameters
+    ----------
+    registry : Registry
+    """
+
+    registry: Registry[Any]
+
+    @abstractmethod
+    def name_in(self, value: Any, annotated: Any) -> str | None:
+        """Return the name in a value, if it is one of what is annotated."""
+
+
+@dataclass(frozen=True, eq=False)
+class OneOf(Naming):
     """Says of an annotated option set that it names a registered thing, and holds that thing's options beside the name.
 
     Written ``view: Annotated[ExchangeOptions, OneOf(SAMPLINGS, "sampling")]``. Values are validated as the options of
@@ -50,9 +67,12 @@ class OneOf:
         Returns the option set of a name, in place of :func:`options_class`.
     """
 
-    registry: Registry[Any]
     key: str
     options: Callable[[str], type[Options]] | None = None
+
+    def name_in(self, value: Any, annotated: Any) -> str | None:
+        """Return the name under the key."""
+        return getattr(value, self.key) if isinstance(value, annotated) else None
 
     def options_of(self, name: str) -> type[Options]:
         """Return the option set of the thing of this name.
@@ -103,22 +123,20 @@ def named_in(options: Options) -> Iterator[tuple[Registry[Any], str]]:
     """Yield the registered things that options name, at any depth, each with its registry."""
     for key, info in type(options).model_fields.items():
         value = getattr(options, key)
-        inner = [
-            item for item in (value if isinstance(value, tuple) else [value]) if isinstance(item, Options)
-        ]
-        for base, one_of in _one_ofs(info.rebuild_annotation()):
-            yield from (
-                (one_of.registry, getattr(item, one_of.key)) for item in inner if isinstance(item, base)
-            )
+        inner = value if isinstance(value, tuple) else (value,)
+        for annotated, naming in _namings(info.rebuild_annotation()):
+            names = [naming.name_in(item, annotated) for item in inner]
+            yield from ((naming.registry, name) for name in names if name is not None)
         for item in inner:
-            yield from named_in(item)
+            if isinstance(item, Options):
+                yield from named_in(item)
 
 
-def _one_ofs(annotation: Any) -> Iterator[tuple[Any, OneOf]]:
-    """Yield what an annotation says to be one of a registry, with the type that it says it of."""
+def _namings(annotation: Any) -> Iterator[tuple[Any, Naming]]:
+    """Yield what an annotation says to name a registered thing, with the type that it says it of."""
     inner = get_args(annotation)
     if get_origin(annotation) is Annotated:
-        yield from ((inner[0], extra) for extra in inner[1:] if isinstance(extra, OneOf))
+        yield from ((inner[0], extra) for extra in inner[1:] if isinstance(extra, Naming))
         inner = inner[:1]
     for part in inner:
-        yield from _one_ofs(part)
+        yield from _namings(part)

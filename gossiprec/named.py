@@ -2,12 +2,45 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
-from pydantic import ValidationError
+from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler, ValidationError
+from pydantic.json_schema import JsonSchemaValue
+from pydantic_core import CoreSchema, core_schema
 
-from gossiprec.errors import suggestion
+from gossiprec.errors import ScenarioError, suggestion
+from gossiprec.member_options import Naming
 from gossiprec.registry import Registry
+
+
+@dataclass(frozen=True, eq=False)
+class Named(Naming):
+    """Says of an option that it is the name of a registered thing, or ``{name: ..., options}``.
+
+    Written ``Annotated[str | dict[str, Any], Named(AGGREGATORS)]``; the value stays as it is written.
+    """
+
+    def name_in(self, value: Any, annotated: Any) -> str | None:
+        """Return the name."""
+        return name_of(value) if isinstance(value, str | dict) else None
+
+    def __get_pydantic_core_schema__(self, annotated: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        return core_schema.no_info_after_validator_function(self._checked, handler(annotated))
+
+    def __get_pydantic_json_schema__(
+        self, schema: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> JsonSchemaValue:
+        name = {"enum": [*self.registry]}
+        return {"anyOf": [name, {"type": "object", "properties": {"name": name}, "required": ["name"]}]}
+
+    def _checked(self, told: Any) -> Any:
+        """Return what was written, if there is a thing of that name that takes these options."""
+        try:
+            make_named(self.registry, told)
+        except ScenarioError as error:
+            raise ValueError(str(error)) from error
+        return told
 
 
 def make_named(registry: Registry[Any], told: Any) -> Any:

@@ -5,6 +5,6 @@ from __future__ import annotations
 from gossiprec.aggregators.base import Aggregator, Inbox, InboxRule
 from gossiprec.registry import Registry
 
-AGGREGATORS: Registry[type[Aggregator]] = Registry("aggregator", __name__)
+AGGREGATORS: Registry[type[Aggregator]] = Registry("aggregator", __name__, group="aggregators")
 
 __all__ = ["AGGREGATORS", "Aggregator", "Inbox", "InboxRule"]

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from typing import Annotated, Any, TypeAlias
 
-from pydantic import AfterValidator
-
 from gossiprec.aggregators import AGGREGATORS
 from gossiprec.aggregators.base import Aggregator
-from gossiprec.named import make_named
+from gossiprec.named import Named, make_named
 
 
 def make_rule(told: Any) -> Aggregator:
@@ -17,11 +15,5 @@ def make_rule(told: Any) -> Aggregator:
     return rule
 
 
-def _checked(told: Any) -> Any:
-    """Return what was written, if there is a rule of that name that takes these options."""
-    make_rule(told)
-    return told
-
-
-Rule: TypeAlias = Annotated[str | dict[str, Any], AfterValidator(_checked)]
+Rule: TypeAlias = Annotated[str | dict[str, Any], Named(AGGREGATORS)]
 """The name of a registered aggregator, or ``{name: ..., options}``."""

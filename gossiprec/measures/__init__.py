@@ -10,6 +10,6 @@ from __future__ import annotations
 from gossiprec.measures.base import Measure
 from gossiprec.registry import Registry
 
-MEASURES: Registry[type[Measure]] = Registry("measure", __name__)
+MEASURES: Registry[type[Measure]] = Registry("measure", __name__, group="measures")
 
 __all__ = ["MEASURES", "Measure"]

@@ -36,6 +36,11 @@ class Metric:
     full: bool
 
 
+def measure_name(text: str) -> str:
+    """Return the registered name in a metric that :func:`read_metric` takes."""
+    return text.removeprefix("full_").partition("@")[0]
+
+
 def read_metric(text: str) -> Metric:
     """Return the metric that `text` names.
 

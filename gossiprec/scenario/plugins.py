@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from gossiprec.measures import MEASURES
+from gossiprec.measures.metric import measure_name
 from gossiprec.member_options import named_in
 from gossiprec.plugins import Plugins, code_with, used
 from gossiprec.registry import Registry
@@ -31,4 +33,5 @@ def _named(scenario: Scenario) -> Iterator[tuple[Registry[Any], str]]:
     yield things.protocols, scenario.protocol.name
     yield from ((things.policies, choice.name) for choice in scenario.policies)
     yield from ((things.attacks, choice.name) for choice in scenario.observers)
+    yield from ((MEASURES, measure_name(metric)) for metric in scenario.evaluate.metrics)
     yield from named_in(scenario)

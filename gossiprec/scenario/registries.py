@@ -16,9 +16,12 @@ KINDS = {
     "models": "gossiprec.models:MODELS",
     "protocols": "gossiprec.protocols:PROTOCOLS",
     "samplings": "gossiprec.overlay:SAMPLINGS",
-    "topologies": "topologies:FAMILIES",
+    "topologies": "gossiprec.graphs:FAMILIES",
+    "aggregators": "gossiprec.aggregators:AGGREGATORS",
+    "servers": "gossiprec.servers:SERVERS",
     "policies": "gossiprec.policies:POLICIES",
     "attacks": "gossiprec.attacks:ATTACKS",
+    "measures": "gossiprec.measures:MEASURES",
 }
 """Where the registry of each kind is; a kind is called like its registry's group."""
 

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, TypeAlias
 
-from pydantic import AfterValidator
-
-from gossiprec.named import make_named
+from gossiprec.named import Named, make_named
 from gossiprec.servers import SERVERS
 from gossiprec.servers.base import Server
 
@@ -17,11 +15,5 @@ def make_server(told: Any) -> Server:
     return server
 
 
-def _checked(told: Any) -> Any:
-    """Return what was written, if there is a server of that name that takes these options."""
-    make_server(told)
-    return told
-
-
-ServerChoice: TypeAlias = Annotated[str | dict[str, Any], AfterValidator(_checked)]
+ServerChoice: TypeAlias = Annotated[str | dict[str, Any], Named(SERVERS)]
 """The name of a registered server, or ``{name: ..., options}``."""

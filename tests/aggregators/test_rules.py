@@ -193,7 +193,7 @@ def test_bad_options_are_named(rule, message):
 
 def test_the_rule_of_the_page_works_as_shown():
     page = (Path(__file__).resolve().parents[2] / "docs" / "aggregators.md").read_text()
-    code, before = re.search(r"```python\n(.*?)```", page, re.DOTALL)[1], dict(AGGREGATORS._all())
+    code, before = re.search(r"```python\n(.*?)```", page, re.DOTALL)[1], dict(AGGREGATORS.members())
     try:
         exec(code.replace("from __future__ import annotations\n", ""), {})
         assert aggregated("largest", [4, 1], [[1, 2], [3, 0]], own_weight=1.0).tolist() == [4, 2]

@@ -8,6 +8,7 @@ import pytest
 from calls import invoke
 from pydantic import Field
 
+from gossiprec.aggregators import AGGREGATORS
 from gossiprec.models.gmf.model import GMFOptions
 from gossiprec.options import Options
 from gossiprec.scenario import listing
@@ -24,7 +25,9 @@ def test_every_kind_is_listed_with_its_count_and_names(capsys):
     lines = {line.split()[0]: line for line in listed(capsys).splitlines()}
 
     assert set(lines) == set(KINDS)
-    assert lines["models"].split(maxsplit=2)[1:] == ["2", "gmf, prme-g"]
+    for kind, line in lines.items():
+        names = list(registry_of(kind))
+        assert line.split(maxsplit=2)[1:] == [str(len(names)), ", ".join(names)]
     assert json.loads(listed(capsys, "--json"))["splits"] == ["leave_last_k", "published", "random"]
 
 
@@ -55,6 +58,7 @@ def test_the_options_of_one_are_told_with_types_defaults_and_descriptions(capsys
 def test_sections_are_told_key_by_key_and_required_options_are_said_to_be(capsys):
     gossip = {option.key: option for option in listing.options_of("protocols", "rand-gossip")}
     assert (gossip["wake.law"].type, gossip["wake.law"].default) == ("exponential|constant", "exponential")
+    assert gossip["merge"].type == f"{'|'.join(AGGREGATORS)} or {{name}}"
     assert gossip["view"].type.startswith("{size, refresh, heal} or {graph} or ")
 
     assert "  path                 text  [required]" in listed(capsys, "datasets", "movielens-100k")
@@ -93,7 +97,8 @@ def test_defaults_of_a_section_go_before_those_of_its_keys(monkeypatch):
     [
         (["model"], "error: unknown kind 'model'; known: datasets, splits, "),
         (["model"], "did you mean 'models'?"),
-        (["models", "gnf"], "error: unknown model 'gnf'; known: gmf, prme-g; did you mean 'gmf'?"),
+        (["models", "gmff"], "error: unknown model 'gmff'; known: gmf, "),
+        (["models", "gmff"], "did you mean 'gmf'?"),
     ],
 )
 def test_a_misspelt_kind_or_name_is_answered_with_the_near_one(arguments, message, capsys):

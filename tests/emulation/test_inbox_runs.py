@@ -134,7 +134,7 @@ class Remembering(Aggregator):
 @pytest.fixture
 def registered():
     """Register rules for one test."""
-    before = dict(AGGREGATORS._all())
+    before = dict(AGGREGATORS.members())
     AGGREGATORS._members["remembering"] = Remembering
     AGGREGATORS._members["waiting"] = type("Waiting", (Samples,), {"streaming": False})
     AGGREGATORS._members["flat"] = type("Flat", (Remembering,), {"reduce": lambda self, own, inbox: own[:3]})

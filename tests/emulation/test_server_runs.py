@@ -77,7 +77,7 @@ BROKEN = {
 @pytest.fixture(autouse=True)
 def registered():
     """Register servers of the test's own."""
-    before = dict(SERVERS._all())
+    before = dict(SERVERS.members())
     SERVERS._members["factions"] = Factions
     for name, (how, _) in BROKEN.items():
         SERVERS._members[name] = failing(how)

@@ -16,11 +16,15 @@ ROOT = Path(__file__).resolve().parents[2]
 THINGS = """
     from typing import Literal
 
+    from gossiprec.aggregators import AGGREGATORS
+    from gossiprec.aggregators.mean import Mean
     from gossiprec.attacks import ATTACKS
     from gossiprec.attacks.cda import CDA
     from gossiprec.data import DATASETS, SPLITS
     from gossiprec.data.leave_last_k import LeaveLastK
     from gossiprec.data.synthetic import Synthetic
+    from gossiprec.measures import MEASURES
+    from gossiprec.measures.hit import Hit
     from gossiprec.models import MODELS
     from gossiprec.models.gmf import GMF
     from gossiprec.overlay import SAMPLINGS
@@ -29,6 +33,8 @@ THINGS = """
     from gossiprec.policies.share_less import ShareLess
     from gossiprec.protocols import PROTOCOLS
     from gossiprec.protocols.rand_gossip import RandGossip
+    from gossiprec.servers import SERVERS
+    from gossiprec.servers.momentum import Momentum
 
     DATASETS.register("acme-data")(type("AcmeData", (Synthetic,), {"__doc__": "Data of Acme."}))
     SPLITS.register("acme-split")(type("AcmeSplit", (LeaveLastK,), {}))
@@ -36,6 +42,9 @@ THINGS = """
     PROTOCOLS.register("acme-protocol")(type("AcmeProtocol", (RandGossip,), {}))
     POLICIES.register("acme-policy")(type("AcmePolicy", (ShareLess,), {}))
     ATTACKS.register("acme-attack")(type("AcmeAttack", (CDA,), {}))
+    AGGREGATORS.register("acme-rule")(type("AcmeRule", (Mean,), {}))
+    SERVERS.register("acme-server")(type("AcmeServer", (Momentum,), {}))
+    MEASURES.register("acme-hit")(type("AcmeHit", (Hit,), {}))
 
 
     class TideOptions(CyclonOptions):
@@ -60,16 +69,16 @@ CAVES = """
         "Return cliques on a ring."
         return nx.connected_caveman_graph(n // size, size)
 """
-KINDS = ("data", "split", "model", "protocol", "policy", "attack", "tide")
-GROUPS = ("datasets", "splits", "models", "protocols", "policies", "attacks", "samplings")
+THINGS_OF = {
+    "datasets": "acme-data", "splits": "acme-split", "models": "acme-model", "protocols": "acme-protocol",
+    "policies": "acme-policy", "attacks": "acme-attack", "samplings": "acme-tide", "aggregators": "acme-rule",
+    "servers": "acme-server", "measures": "acme-hit",
+}  # fmt: skip
 
 
 def install_acme(site, version="1.0", more=""):
     """Install the plug-in; `more` is written below its source."""
-    points = {
-        f"gossiprec.{group}": {f"acme-{kind}": "acme_things"}
-        for group, kind in zip(GROUPS, KINDS, strict=True)
-    }
+    points = {f"gossiprec.{kind}": {name: "acme_things"} for kind, name in THINGS_OF.items()}
     points["gossiprec.topologies"] = {"acme-caves": "acme_caves"}
     install(site, "acme-recs", version, points, acme_things=THINGS + more, acme_caves=CAVES)
 
@@ -84,7 +93,8 @@ def as_acme(scenario):
     """Return a scenario in which everything goes by the plug-in's names."""
     names = {
         "synthetic": "acme-data", "leave_last_k": "acme-split", "gmf": "acme-model", "rand-gossip": "acme-protocol",
-        "share-less": "acme-policy", "cda": "acme-attack", "cyclon": "acme-tide",
+        "share-less": "acme-policy", "cda": "acme-attack", "cyclon": "acme-tide", "mean": "acme-rule",
+        "hit@5": "acme-hit@5",
     }  # fmt: skip
     if isinstance(scenario, dict):
         return {key: as_acme(value) for key, value in scenario.items()}
@@ -94,10 +104,12 @@ def as_acme(scenario):
 
 
 def exchanging(**sections):
-    """Return a tiny scenario that names something of every kind."""
+    """Return a tiny scenario that names something of most kinds."""
     view = {"sampling": "cyclon", "size": 4, "shuffle": 2}
-    protocol = {"name": "rand-gossip", "fanout": 3, "view": view, "wakes": 6}
-    return tiny(protocol=protocol, policies=[{"name": "share-less", "nodes": {"fraction": 0.5}}], **sections)
+    protocol = {"name": "rand-gossip", "fanout": 3, "view": view, "merge": "mean", "wakes": 6}
+    evaluate = {"every": 2, "metrics": ["hit@5", "ndcg@5"]}
+    policies = [{"name": "share-less", "nodes": {"fraction": 0.5}}]
+    return tiny(**{"protocol": protocol, "evaluate": evaluate, "policies": policies, **sections})
 
 
 def python(site, *arguments, cwd=None):

@@ -21,6 +21,13 @@ from pathlib import Path
 from tests.emulation.ended_early import ended_early, often
 ended_early(Path(sys.argv[1]), often(model={"name": "acme-model", "dim": 4}))
 """
+TELL = """
+import json, sys
+from gossiprec.scenario import load_scenario
+from gossiprec.scenario.plugins import plugins_of
+for kind, scenario in json.load(open(sys.argv[1])).items():
+    print(kind, *(f"{name} {about['version']}" for name, about in plugins_of(load_scenario(scenario)).items()))
+"""
 CHANGED = "\n    CHANGED = True\n"
 SMOKE = ROOT / "scenarios" / "smoke.yaml"
 
@@ -69,12 +76,35 @@ def test_a_run_of_a_plug_in_s_things_has_the_numbers_of_the_same_things_of_ours(
     ours, theirs = tmp_path / "ours", tmp_path / "theirs"
 
     for table in ("metrics.csv", "attacks.csv", "adversaries.npz"):
-        assert (theirs / table).read_bytes() == (ours / table).read_bytes()
+        assert (theirs / table).read_bytes().replace(b"acme-hit", b"hit") == (ours / table).read_bytes()
     assert manifest(ours)["plugins"] == {}
     (about,) = manifest(theirs)["plugins"].items()
     assert about[0] == "acme-recs"
     assert about[1]["version"] == "1.0"
     assert len(about[1]["code"]) == 16
+
+
+def test_a_scenario_tells_the_plug_in_of_whatever_it_names(site, tmp_path):
+    tiny = exchanging(evaluate={"every": 2, "metrics": ["ndcg@5"]}, policies=[])
+    protocol = tiny["protocol"]
+    scenarios = {
+        "datasets": {"dataset": tiny["dataset"] | {"name": "acme-data"}},
+        "splits": {"dataset": tiny["dataset"] | {"split": {"name": "acme-split"}}},
+        "models": {"model": {"name": "acme-model"}},
+        "protocols": {"protocol": protocol | {"name": "acme-protocol"}},
+        "samplings": {"protocol": protocol | {"view": {"sampling": "acme-tide"}}},
+        "topologies": {"protocol": protocol | {"view": {"graph": {"family": "acme-caves"}}}},
+        "aggregators": {"policies": [{"name": "robust-merge", "rule": {"name": "acme-rule"}}]},
+        "servers": {"protocol": {"name": "fedavg", "server": "acme-server"}, "observers": []},
+        "policies": {"policies": [{"name": "acme-policy"}]},
+        "attacks": {"observers": [{"name": "acme-attack", "who": "single"}]},
+        "measures": {"evaluate": {"metrics": ["ndcg@5", "acme-hit@5"]}},
+    }
+    assert set(scenarios) == set(KINDS)
+
+    (tmp_path / "all.json").write_text(json.dumps({kind: tiny | own for kind, own in scenarios.items()}))
+    told = succeeded(python(site, "-c", TELL, tmp_path / "all.json")).splitlines()
+    assert told == [f"{kind} acme-recs 1.0" for kind in scenarios]
 
 
 def test_a_graph_family_of_a_plug_in_can_be_named_and_drawn(site, tmp_path):
@@ -105,9 +135,12 @@ def test_a_broken_plug_in_is_told_where_it_is_named_and_troubles_nobody_else(sit
 
 def test_list_tells_what_plug_ins_bring_and_what_is_broken(site):
     models = json.loads(succeeded(gossiprec(site, "list", "models", "--json")))
-    assert [(m["name"], m["origin"]) for m in models.values()] == [
-        ("acme-model", "acme-recs 1.0"), ("gmf", "gossiprec"), ("prme-g", "gossiprec"), ("wreck", "acme-wreck 0.1"),
-    ]  # fmt: skip
+    origins = {name: model["origin"] for name, model in models.items()}
+    assert (origins["acme-model"], origins["gmf"], origins["wreck"]) == (
+        "acme-recs 1.0",
+        "gossiprec",
+        "acme-wreck 0.1",
+    )
     assert "cannot be imported (ModuleNotFoundError" in models["wreck"]["problem"]
 
     install(site, "acme-typo", "3", {"gossiprec.model": {"a": "a", "b": "b"}})
@@ -151,7 +184,7 @@ def test_a_misspelt_name_is_answered_with_a_plug_in_s(site, tmp_path):
     message = refused(
         gossiprec(site, "scenario", "check", written(tmp_path, exchanging(model={"name": "acme-modell"})))
     )
-    assert "known: acme-model, gmf, prme-g, wreck; did you mean 'acme-model'?" in message
+    assert re.search("known: acme-model, gmf, .*, wreck; did you mean 'acme-model'", message)
 
 
 @pytest.fixture(scope="module")
@@ -239,7 +272,7 @@ def test_the_package_of_the_docs_works(site, tmp_path):
     (site / "my_lab" / "last_heard.py").write_text(attack)
 
     attacks = succeeded(gossiprec(site, "list", "attacks"))
-    assert re.search(r"^last-heard +my-lab 0\.1\.0 +Every node ranks the others by", attacks, re.MULTILINE)
+    assert re.search(r"^last-heard +my-lab 0\.1\.0 +Every node ", attacks, re.MULTILINE)
     scenario = exchanging(observers=[{"name": "last-heard", "community_size": 3}])
     succeeded(gossiprec(site, "simulate", written(tmp_path, scenario), "--out", tmp_path / "run"))
     assert manifest(tmp_path / "run")["plugins"]["my-lab"]["version"] == "0.1.0"

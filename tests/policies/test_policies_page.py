@@ -25,8 +25,7 @@ def blocks(language):
 @pytest.fixture
 def examples():
     """Register the policies of the page."""
-    list(POLICIES)
-    before = dict(POLICIES._members)
+    before = dict(POLICIES.members())
     try:
         for code in blocks("python"):
             exec(code.replace("from __future__ import annotations\n", ""), {})

@@ -12,12 +12,14 @@ import pytest
 from conftest import Loader, registry
 from pydantic import Field, TypeAdapter, ValidationError
 
+from gossiprec.aggregators import AGGREGATORS
 from gossiprec.errors import PluginError, ScenarioError
 from gossiprec.graphs import FAMILIES
 from gossiprec.member_options import OneOf, named_in, options_class
 from gossiprec.options import NoOptions, Options
 from gossiprec.overlay import SAMPLINGS
 from gossiprec.overlay.graph_options import Graph
+from gossiprec.policies import POLICIES
 from gossiprec.protocols import PROTOCOLS
 
 
@@ -96,15 +98,18 @@ def test_what_is_named_is_found_at_any_depth():
     assert list(named_in(child)) == [(TOYS, "ball"), (TOYS, "kite"), (TOYS, "ball")]
 
     gossip = options_class(PROTOCOLS, "rand-gossip")
-    assert list(named_in(gossip())) == []
-    assert list(named_in(gossip(view={"sampling": "cyclon"}))) == [(SAMPLINGS, "cyclon")]
+    rule = (AGGREGATORS, "samples")
+    assert list(named_in(gossip())) == [rule]
+    assert list(named_in(gossip(view={"sampling": "cyclon"}))) == [rule, (SAMPLINGS, "cyclon")]
     graphs = [
         {"from": 0, "family": "ring"},
         {"from": 1, "frozen": "karate-club"},
         {"from": 2, "family": "star"},
     ]
     view = {"graph": {"sequence": graphs}}
-    assert list(named_in(gossip(view=view))) == [(FAMILIES, "ring"), (FAMILIES, "star")]
+    assert list(named_in(gossip(view=view))) == [rule, (FAMILIES, "ring"), (FAMILIES, "star")]
+    krum = {"name": "krum", "byzantine": 2}
+    assert list(named_in(options_class(POLICIES, "robust-merge")(rule=krum))) == [(AGGREGATORS, "krum")]
 
 
 def test_a_thing_without_options_takes_none_and_foreign_option_sets_are_refused():
