@@ -2,20 +2,26 @@
 
 Together they hold every protocol, policy and attack, every relevance rule with and without momentum, each kind of
 observer and of fictive user, both models, both storages and all executors.
+
+What a run writes are rates of ranks, not scores, so a score that is rounded otherwise is seen only where two change
+places. That is why lists go to the last item (``full_ndcg@1681``) and communities have many sizes: then merges rounded
+otherwise in the last bit are found by `main-job`, `share-less` and `fedavg`.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
+SIZES = [2, 4, 6, 10, 14, 20, 28, 40]
+LARGE_SIZES = [10, 20, 50, 100, 200, 300, 450, 600]
 CDA = {
     "name": "cda",
-    "community_size": 10,
+    "community_size": SIZES,
     "reference_items": 20,
     "momentum": [0.99, 0],
     "relevance": ["ndcg", "standardized", "mean_score"],
 }
-MIA = {"name": "entropy-mia", "community_size": 10, "threshold": [0.2, 0.6, 1.0], "momentum": [0.9, 0]}
+MIA = {"name": "entropy-mia", "community_size": SIZES, "threshold": [0.2, 0.6, 1.0], "momentum": [0.9, 0]}
 AIA = {"name": "aia", "adversaries": 2, "community_size": 10, "models": 20, "epochs": 10}
 SINGLE, POOLS = {"who": "single"}, {"who": "coalition", "fraction": [0.1, 0.3]}
 CENTRE = {"who": "coordinator"}
@@ -23,7 +29,7 @@ HIDING = {"name": "share-less", "nodes": {"fraction": 0.7}}
 NOISY = {"name": "dp-sgd", "nodes": {"fraction": 0.5}, "epsilon": 100}
 LATE = {"latency": {"law": "exponential", "mean": 0.3}, "loss": 0.1}
 AWAY = {"online": {"law": "exponential", "mean": 8}, "offline": {"law": "exponential", "mean": 2}}
-METRICS = {"evaluate.metrics": ["hr@20", "ndcg@20", "full_hr@20", "full_ndcg@20", "f1@20"]}
+METRICS = ["hr@20", "ndcg@20", "full_hr@20", "full_ndcg@20", "f1@20"]
 
 
 def watched(*attackers: dict[str, Any], by: tuple[dict[str, Any], ...] = (CDA, MIA), **more: Any) -> Any:
@@ -39,7 +45,7 @@ SMALL = {
     "protocol.wakes": 30,
     "evaluate.every": 6,
     "executor": {"name": "fused"},
-    **METRICS,
+    "evaluate.metrics": [*METRICS, "full_ndcg@299"],
     **watched(SINGLE, POOLS),
 }
 STAR = {**SMALL, "protocol": {"name": "fedavg", "rounds": 24, "participation": 0.6}, **watched(CENTRE)}
@@ -47,15 +53,15 @@ PERS = {"name": "pers-gossip", "wakes": 30, "view": {"size": 3, "refresh": {"eve
 MOVES = {
     "dataset": {
         "name": "synthetic-checkins",
-        "users": 60,
-        "items": 300,
-        "checkins": 3600,
+        "users": 120,
+        "items": 600,
+        "checkins": 9600,
         "split": {"name": "published"},
     },
     "model": {"name": "prme-g", "dim": 8},
-    "training": {"optimizer": "sgd", "learning_rate": 0.005, "batch_size": 32, "negatives": 1},
+    "training": {"optimizer": "sgd", "learning_rate": 0.05, "batch_size": 16, "negatives": 1},
     "protocol.wakes": 30,
-    "evaluate": {"every": 6, "metrics": ["hr@20", "ndcg@20", "f1@20"]},
+    "evaluate": {"every": 3, "metrics": [*METRICS, "full_ndcg@599"]},
     "executor": {"name": "fused"},
     **watched(SINGLE, POOLS, by=(CDA,)),
 }
@@ -64,14 +70,29 @@ TINY = {
     "training": {"batch_size": 16},
     "network": LATE,
     "policies": [{**HIDING, "nodes": {"fraction": 0.3}}, NOISY],
-    **METRICS,
-    **watched(SINGLE, POOLS, community_size=5),
+    "evaluate.metrics": [*METRICS, "full_ndcg@59"],
+    **watched(SINGLE, POOLS, community_size=SIZES[:6]),
 }
 
 WORLDS: dict[str, tuple[str, dict[str, Any]]] = {
     "smoke": ("smoke", {}),
-    "main-job": ("rand_gossip", {"protocol.wakes": 60}),
-    "fedavg": ("fedavg", {"protocol.rounds": 12, **METRICS}),
+    "main-job": (
+        "rand_gossip",
+        {
+            "protocol.wakes": 60,
+            "evaluate.metrics": [*METRICS, "full_ndcg@1681"],
+            "observers.0.community_size": LARGE_SIZES,
+            "observers.1.community_size": LARGE_SIZES,
+        },
+    ),
+    "fedavg": (
+        "fedavg",
+        {
+            "protocol.rounds": 12,
+            "evaluate.metrics": [*METRICS, "full_ndcg@1681"],
+            "observers.0.community_size": LARGE_SIZES,
+        },
+    ),
     "pers-gossip": ("small_gossip", {**SMALL, "protocol": PERS}),
     "share-less": ("small_gossip", {**SMALL, "policies": [HIDING]}),
     "share-less-fedavg": ("small_gossip", {**STAR, "policies": [HIDING]}),
@@ -79,7 +100,12 @@ WORLDS: dict[str, tuple[str, dict[str, Any]]] = {
     "dp-sgd-share-less": ("small_gossip", {**SMALL, "policies": [HIDING, NOISY]}),
     "buffered": (
         "fedavg_buffered",
-        {"protocol.rounds": 80, "evaluate.every": 2, "executor": {"name": "fused"}},
+        {
+            "protocol.rounds": 80,
+            "evaluate": {"every": 2, "metrics": [*METRICS, "full_ndcg@1681"]},
+            "executor": {"name": "fused"},
+            "observers.0.community_size": LARGE_SIZES,
+        },
     ),
     "churn-reset": (
         "small_gossip",
@@ -116,9 +142,10 @@ WORLDS: dict[str, tuple[str, dict[str, Any]]] = {
             "dataset.users": 20,
             "dataset.items": 100,
             "dataset.checkins": 600,
+            "evaluate.metrics": [*METRICS, "full_ndcg@99"],
             "protocol.wakes": 6,
             "executor": {"name": "batched"},
-            **watched(SINGLE, POOLS, by=(CDA,), community_size=5),
+            **watched(SINGLE, POOLS, by=(CDA,), community_size=SIZES[:5]),
         },
     ),
     "placed": (
@@ -128,7 +155,7 @@ WORLDS: dict[str, tuple[str, dict[str, Any]]] = {
             **watched(
                 SINGLE,
                 {**POOLS, "placement": ["degree", "betweenness", "clustered", "greedy-cover"]},
-                community_size=5,
+                community_size=SIZES[:6],
             ),
         },
     ),

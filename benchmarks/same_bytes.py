@@ -6,9 +6,9 @@ Runs the scenarios of byte_worlds.py in a worktree of the commit and in the pres
 and compares log, tables and accuracies. One JSON line per scenario: ``same``, the files that differ with the first
 place in each, and which of the intended differences below occurred. Leaves with 1 if anything else differs.
 
-``--keep`` keeps the old results in a folder, where ``--old`` finds them again, on the same machine: sums may be rounded
-otherwise on another. Kernels are those that each tree has on disk for its sources; with ``XDG_CACHE_HOME=$(mktemp -d)``
-before the command all are compiled anew.
+``--keep`` keeps the old results in a folder and makes only what is lacking there; ``--old`` makes nothing. They serve
+the machine they were made on: sums may be rounded otherwise on another. Kernels are those that each tree has on disk
+for its sources; with ``XDG_CACHE_HOME=$(mktemp -d)`` before the command all are compiled anew.
 """
 
 from __future__ import annotations
@@ -50,13 +50,28 @@ def scenario_text(commit: str, name: str) -> str:
         *way, last = path.split(".")
         holder = plain
         for key in way:
-            holder = holder[key]
-        holder[last] = value
-    return yaml.safe_dump(json.loads(json.dumps(plain)), sort_keys=False)  # by JSON: without aliases
+            holder = holder[int(key) if isinstance(holder, list) else key]
+        holder[last] = json.loads(
+            json.dumps(value)
+        )  # a copy, in which nothing is shared: no aliases in the text
+    return yaml.safe_dump(plain, sort_keys=False)
+
+
+def lacking(commit: str, folder: Path, name: str) -> str | None:
+    """Return why a folder has no old results of a scenario; None if it has."""
+    scenario, manifest = folder / f"{name}.yaml", folder / name / "manifest.json"
+    if not manifest.exists():
+        return f"{manifest} is missing"
+    if scenario.read_text() != scenario_text(commit, name):
+        return f"{scenario} is another scenario than that of byte_worlds.py"
+    sha, found = git("rev-parse", f"{commit}^{{commit}}").strip(), json.loads(manifest.read_text())
+    if (found["git_commit"], found["status"]) != (sha, "complete"):
+        return f"{manifest} is of {found['git_commit']}, {found['status']}; wanted: {sha}, complete"
+    return None
 
 
 def make_old(commit: str, folder: Path, names: list[str]) -> None:
-    """Run the scenarios in a worktree of the commit; leave scenarios and run directories in the folder."""
+    """Run scenarios in a worktree of the commit; leave scenarios and run directories in the folder."""
     folder.mkdir(parents=True, exist_ok=True)
     with checkout(commit) as tree:
         for name in names:
@@ -64,20 +79,6 @@ def make_old(commit: str, folder: Path, names: list[str]) -> None:
             scenario = folder / f"{name}.yaml"
             scenario.write_text(scenario_text(commit, name))
             simulate(tree, scenario, folder / name)
-
-
-def check_old(commit: str, folder: Path, names: list[str]) -> None:
-    """Refuse old results that are missing, of another commit or of other scenarios."""
-    sha = git("rev-parse", f"{commit}^{{commit}}").strip()
-    for name in names:
-        scenario, manifest = folder / f"{name}.yaml", folder / name / "manifest.json"
-        if not manifest.exists() or scenario.read_text() != scenario_text(commit, name):
-            sys.exit(
-                f"{folder} has no results of this scenario {name}; make them: --only {name} --keep {folder}"
-            )
-        found = json.loads(manifest.read_text())
-        if (found["git_commit"], found["status"]) != (sha, "complete"):
-            sys.exit(f"{manifest} is of {found['git_commit']}, {found['status']}; wanted: {sha}, complete")
 
 
 def renames_of(tree: Path, text: str, scratch: Path) -> dict[str, str]:
@@ -190,7 +191,12 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="gossiprec-bytes-") as folder:
         scratch = Path(folder)
         old = (options.old or options.keep or scratch / "old").resolve()
-        (check_old if options.old else make_old)(options.commit, old, options.only)
+        why = {name: lacking(options.commit, old, name) for name in options.only}
+        missing = [name for name, reason in why.items() if reason]
+        if missing and options.old:
+            sys.exit(f"{why[missing[0]]}; make it: --keep {old}")
+        if missing:
+            make_old(options.commit, old, missing)
         same = [trial(name, options.tree.resolve(), old, scratch) for name in options.only]
     return 0 if all(same) else 1
 
