@@ -116,12 +116,12 @@ class FictiveUsers:
         user = tables["users"] = tables["users"].requires_grad_()
         batch = {name: tensor_of(column) for name, column in samples.items()}
         batch |= {"user": torch.zeros(1, dtype=torch.int64), "weights": torch.ones(n_samples)}
-        p = layout.named(tables) | constants_of(scorer.model.constants)
+        constants = constants_of(scorer.model.constants)
         with one_torch_thread():
             adam = torch.optim.Adam([user], lr=FIT_RATE, foreach=False)
             for _ in range(FIT_STEPS if n_samples else 0):
                 adam.zero_grad()
-                torch.autograd.backward(scorer.model.loss(p, batch))
+                torch.autograd.backward(scorer.model.loss(layout.named(tables) | constants, batch))
                 adam.step()
         self.users[a] = values[layout.users]
         self.n_fits[a] += 1

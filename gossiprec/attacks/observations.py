@@ -181,7 +181,9 @@ class Observations:
     def users(self) -> F32:
         """Return the senders' user rows, shape (n, user_width); NaN where they are kept back."""
         senders = self.senders.astype(np.int64)
-        users = self.models()[:, self.layout.users].reshape(len(senders), -1, self.layout.user_width)
+        users = self.models()[:, self.layout.users].reshape(
+            len(senders), self.layout.n_users, self.layout.user_width
+        )
         own = users[np.arange(len(senders)), self.layout.user_index(senders)]
         return np.asarray(own, np.float32)
 

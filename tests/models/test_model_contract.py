@@ -1,186 +1,192 @@
-"""What every registered model must keep: a new file in gossiprec/models is tested before it has a test."""
+"""What every registered model keeps to; and that the contract catches those that do not."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 import torch
-from torch.func import functional_call, vmap
+from torch.nn.functional import binary_cross_entropy_with_logits
 
-from gossiprec.models import MODELS
+from gossiprec.feeds import PointwiseFeed
+from gossiprec.models import MODELS, Block, Model, Role
+from gossiprec.models.base.blocks import normal, zeros
+from gossiprec.options import Options
+from gossiprec.testing import check_model
 
-N_ITEMS, N_USERS, SEED = 7, 4, 5
+OPTIONS = {"prme-g": [{}, {"loss_reduction": "mean", "dim": 5}]}
+"""Options with which a model is checked; one that is not here is checked with its defaults."""
 
 
-@pytest.fixture(params=list(MODELS))
-def model(request):
-    member = MODELS[request.param]
-    return member(member.Options())
+@pytest.mark.parametrize(
+    ("name", "options"), [(name, options) for name in MODELS for options in OPTIONS.get(name, [{}])]
+)
+def test_a_model_keeps_its_contract(name, options):
+    check_model(MODELS[name], options)
 
 
-@pytest.fixture(params=[1, N_USERS], ids=["own-row", "user-table"])
-def layout(request, model):
-    return model.layout(N_ITEMS, request.param)
+class Biased(Model):
+    """Matrix factorisation with biases: several blocks of a role, one of them a matrix, one the node's alone."""
 
+    Options = Options
+    feed = PointwiseFeed
 
-def random_module(model, layout):
-    """Return the module in float64 with random parameters."""
-    module = model.module(layout).double()
-    rng = torch.Generator().manual_seed(SEED)
-    for parameter in module.parameters():
-        parameter.data = torch.randn(parameter.shape, generator=rng, dtype=torch.float64)
-    return module
+    def blocks(self):
+        return (
+            Block("taste", Role.USER, (2, 3), normal(0.1)),
+            Block("mood", Role.USER, (1,)),
+            Block("kind", Role.ITEM, (2, 3), normal(0.1)),
+            Block("bias", Role.ITEM, (1,)),
+            Block("level", Role.SHARED, (1,)),
+            Block("own", Role.PRIVATE, (1,)),
+        )
 
+    def score(self, p, query):
+        user, items = query["user"], query["items"]
+        near = (p["taste"][user] * p["kind"][items]).sum((1, 2))
+        return near + p["bias"][items, 0] + p["mood"][user, 0] + p["level"] + p["own"]
 
-def item_tables(model, layout):
-    """Return the names of the parameters that the layout's item region holds."""
-    start, names = 0, []
-    for name, parameter in model.module(layout).named_parameters():
-        if layout.items.start <= start < layout.items.stop:
-            names.append(name)
-        start += parameter.numel()
-    return names
+    def loss(self, p, batch):
+        weights = batch["weights"]
+        total = binary_cross_entropy_with_logits(
+            self.score(p, batch), batch["labels"], weights, reduction="sum"
+        )
+        return total / weights.sum()
 
 
-def batch():
-    """Return five samples, the last two of which are padding."""
-    items = torch.tensor([3, 0, 3, 0, 0])
-    labels = torch.tensor([1.0, 0.0, 0.0, 0.0, 0.0], dtype=torch.float64)
-    return items, labels, torch.tensor([1.0, 1.0, 1.0, 0.0, 0.0], dtype=torch.float64)
+class Popularity(Model):
+    """No user row at all."""
 
+    Options = Options
+    feed = PointwiseFeed
 
-def test_roles_are_disjoint_and_cover_the_parameters(layout):
-    covered = [
-        i for role in (layout.users, layout.items, layout.shared) for i in range(role.start, role.stop)
-    ]
+    def blocks(self):
+        return (Block("worth", Role.ITEM, (1,)),)
 
-    assert covered == list(range(layout.size))
+    def score(self, p, query):
+        return p["worth"][query["items"], 0]
 
+    loss = Biased.loss
 
-def test_rows_are_whole_cache_lines(layout):
-    assert layout.row_size % 16 == 0
-    assert layout.size <= layout.row_size < layout.size + 16
 
+@pytest.mark.parametrize("model", [Biased, Popularity])
+def test_models_of_other_shapes_keep_the_contract_too(model):
+    check_model(model)
 
-def test_merging_spares_the_own_row_but_not_a_user_table(model):
-    own, table = model.layout(N_ITEMS, 1), model.layout(N_ITEMS, N_USERS)
 
-    assert own.merged == slice(own.users.stop, own.size)
-    assert table.merged == slice(0, table.size)
+class LooksAround(Biased):
+    def score(self, p, query):
+        return super().score(p, query) + p["bias"].mean()
 
 
-def test_module_has_users_first_then_item_tables_then_shared_weights(model, layout):
-    shapes = {name: parameter.shape for name, parameter in model.module(layout).named_parameters()}
-    tables = item_tables(model, layout)
+class LooksAtOtherUsers(Biased):
+    def score(self, p, query):
+        return super().score(p, query) + p["mood"][0, 0]
 
-    assert next(iter(shapes)) == "users"
-    assert shapes["users"] == (layout.n_users, layout.user_width)
-    assert list(shapes)[1 : 1 + len(tables)] == tables
-    assert all(shapes[name][0] == N_ITEMS for name in tables)
-    assert sum(shapes[name].numel() for name in tables) == N_ITEMS * layout.item_width
-    assert sum(shape.numel() for shape in shapes.values()) == layout.size
 
+class KnowsItemsByNumber(Biased):
+    def score(self, p, query):
+        return super().score(p, query) + query["items"] / 10
 
-def test_a_logit_depends_on_the_asked_user_and_item_alone(model, layout):
-    module, user, item = random_module(model, layout), layout.n_users - 1, 3
 
-    module(torch.tensor([user]), torch.tensor([item])).sum().backward()
+class GivesAColumn(Biased):
+    def score(self, p, query):
+        return super().score(p, query)[:, None]
 
-    gradients = {name: parameter.grad for name, parameter in module.named_parameters()}
-    touched = {
-        name: gradients[name].flatten(1).any(1).nonzero().ravel().tolist()
-        for name in gradients
-        if gradients[name].ndim > 1
-    }
-    assert touched["users"] == [user]
-    assert all(touched[name] == [item] for name in item_tables(model, layout))
 
+class CountsPadding(Biased):
+    def loss(self, p, batch):
+        return binary_cross_entropy_with_logits(self.score(p, batch), batch["labels"])
 
-def test_forward_gives_one_logit_per_item(model, layout):
-    logits = random_module(model, layout)(torch.tensor([0]), torch.arange(N_ITEMS))
 
-    assert logits.shape == (N_ITEMS,)
+class Branches(Biased):
+    def loss(self, p, batch):
+        lost = super().loss(p, batch)
+        return lost if lost.item() < 10 else 2 * lost
 
 
-def test_module_works_stacked(model, layout):
-    module = random_module(model, layout)
-    parameters = {name: torch.stack([p.data, 2 * p.data]) for name, p in module.named_parameters()}
-    items = torch.tensor([[0, 1], [2, 2]])
-    user = torch.zeros(2, 1, dtype=torch.int64)
+class StopsTheGradient(Biased):
+    def loss(self, p, batch):
+        return super().loss({**p, "kind": p["kind"].detach()}, batch)
 
-    stacked = vmap(lambda p, u, i: functional_call(module, p, (u, i)))(parameters, user, items)
 
-    torch.testing.assert_close(stacked[0], module(user[0], items[0]).detach())
+class PushesAway(Biased):
+    def loss(self, p, batch):
+        return -super().loss(p, batch)
 
 
-def test_gradient_of_the_loss_is_that_of_finite_differences(model, layout):
-    module, (items, labels, weights) = random_module(model, layout), batch()
-    named = dict(module.named_parameters())
+class MixesSamples(Biased):
+    def loss(self, p, batch):
+        return super().loss(p, batch) ** 2
 
-    def loss(*values):
-        logits = functional_call(module, dict(zip(named, values, strict=True)), (torch.tensor([0]), items))
-        return model.loss(logits, labels, weights)
 
-    assert torch.autograd.gradcheck(loss, tuple(named.values()), eps=1e-6, atol=1e-7)
+class DrawsAnew(Biased):
+    def blocks(self):
+        return (
+            *super().blocks(),
+            Block("w", Role.SHARED, (9,), lambda rng, n: np.random.default_rng().random(n)),
+        )
 
 
-def test_loss_is_a_mean_or_said_to_be_a_sum_and_ignores_padding(model):
-    logits = torch.tensor([0.3, -1.2, 0.7, 9.0, -9.0], dtype=torch.float64)
-    _, labels, weights = batch()
+class BeginsAlike(Biased):
+    def blocks(self):
+        _, mood, *others = super().blocks()
+        return (Block("taste", Role.USER, (2, 3), lambda rng, n: np.ones(n)), mood, *others)
 
-    padded = model.loss(logits, labels, weights)
 
-    torch.testing.assert_close(padded, model.loss(logits[:3], labels[:3], weights[:3]))
-    twice = model.loss(logits[:3].repeat(2), labels[:3].repeat(2), weights[:3].repeat(2))
-    summed = getattr(model.options, "loss_reduction", "mean") == "sum"
-    torch.testing.assert_close(2 * padded if summed else padded, twice)
+class NamesTwice(Biased):
+    def blocks(self):
+        return (*super().blocks(), Block("level", Role.SHARED, (2,), zeros))
 
 
-def test_loss_pulls_positives_up_and_negatives_down(model):
-    logits = torch.zeros(2, dtype=torch.float64, requires_grad=True)
+class NamesWeightsItems(Biased):
+    def blocks(self):
+        return (*super().blocks(), Block("items", Role.SHARED, (2,), zeros))
 
-    model.loss(logits, torch.tensor([1.0, 0.0]).double(), torch.ones(2).double()).backward()
 
-    assert logits.grad[0] < 0 < logits.grad[1]
+class HasAnothersKernels(MODELS["gmf"]):
+    def score(self, p, query):
+        return 2 * super().score(p, query)
 
 
-def test_initial_rows_are_the_same_every_time(model, layout):
-    first, again = (model.initial_rows(layout, N_USERS, SEED).tobytes() for _ in range(2))
+BROKEN = {
+    LooksAround: "Look at the rows of the user, of the item",
+    LooksAtOtherUsers: "Look at the rows of the user, of the item",
+    KnowsItemsByNumber: "Score alike in a model of a few items",
+    GivesAColumn: "Return one finite score for each item",
+    CountsPadding: "Have the same loss and gradient with samples of weight 0",
+    Branches: "Give each of several versions in a stack",
+    StopsTheGradient: "Have a gradient of the loss that tells",
+    PushesAway: "Rank what a node has taken higher",
+    MixesSamples: "Have the mean or the sum of the samples' own losses",
+    DrawsAnew: "Begin at the same numbers every time",
+    BeginsAlike: "Begin with a row of its own for each user",
+    NamesTwice: "Several blocks or constants are called level",
+    NamesWeightsItems: "A block of the role shared is called items",
+    HasAnothersKernels: "Train alike in every executor that can.* fused: models end .* off the reference",
+}
 
-    assert first == again
-    assert first != model.initial_rows(layout, N_USERS, SEED + 1).tobytes()
 
+@pytest.mark.parametrize("model", BROKEN, ids=lambda model: model.__name__)
+def test_a_model_that_breaks_the_contract_is_told_which_claim(model):
+    with pytest.raises(
+        AssertionError, match=f"(?s)the model {model.__name__}.* breaks its contract:.*{BROKEN[model]}"
+    ):
+        check_model(model)
 
-def test_initial_items_and_shared_weights_are_common(model, layout):
-    rows = model.initial_rows(layout, N_USERS, SEED)[:, layout.items.start : layout.size]
 
-    assert rows[0].any()
-    assert (rows == rows[0]).all()
+def test_a_model_without_a_gradient_of_samples_need_not_fall_apart_into_them():
+    class Honest(MixesSamples):
+        has_sample_gradients = False
 
+    check_model(Honest)
 
-def test_initial_users_differ_and_ignore_who_else_exists(model):
-    layout = model.layout(N_ITEMS)
-    few, many = (model.initial_rows(layout, n, SEED)[:, layout.users] for n in (N_USERS, 2 * N_USERS))
 
-    assert len(np.unique(many, axis=0)) == 2 * N_USERS
-    assert few.tobytes() == many[:N_USERS].tobytes()
+def test_scores_of_a_stack_are_those_of_torch_alone():
+    """The claims are checked on the formula that the executors use: a random model's, by hand."""
+    model = MODELS["gmf"](MODELS["gmf"].Options(dim=2))
+    p = {"users": torch.tensor([[1.0, 2.0]]), "items": torch.tensor([[3.0, 4.0], [5.0, 6.0]])}
+    p |= {"weight": torch.tensor([0.5, -1.0]), "bias": torch.tensor([7.0])}
 
+    found = model.score(p, {"user": torch.tensor([0]), "items": torch.tensor([1, 0])})
 
-def test_initial_user_table_holds_every_nodes_row(model):
-    alone, table = (model.layout(N_ITEMS, n) for n in (1, N_USERS))
-    own = model.initial_rows(alone, N_USERS, SEED)[:, alone.users]
-
-    rows = model.initial_rows(table, N_USERS, SEED)[:, table.users]
-
-    assert all(row.tobytes() == own.tobytes() for row in rows)
-
-
-def test_initial_padding_is_zero(model, layout):
-    assert not model.initial_rows(layout, N_USERS, SEED)[:, layout.size :].any()
-
-
-def test_user_index_is_the_place_of_the_nodes_own_row(model):
-    nodes = np.arange(N_USERS)
-
-    assert model.layout(N_ITEMS, 1).user_index(nodes).tolist() == [0] * N_USERS
-    assert model.layout(N_ITEMS, N_USERS).user_index(nodes).tolist() == nodes.tolist()
+    assert found.tolist() == [7.0 + 0.5 * 5 - 2 * 6, 7.0 + 0.5 * 3 - 2 * 4]

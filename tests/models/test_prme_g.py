@@ -6,25 +6,45 @@ import haversine
 import numpy as np
 import pytest
 import torch
-from torch.func import functional_call
 
+from gossiprec.compute.executors.tensors import constants_of
+from gossiprec.data.split import ItemSets
 from gossiprec.geodesy import EARTH_RADIUS_KM, distances_km, unit_vectors
-from tests.compute.worlds import make_model
+from tests.compute.worlds import make_model, split_of
 
 COORDINATES = np.array([[40.7, -74.0], [40.7, -74.0], [40.8, -73.9], [-33.9, 151.2]])
 USER = torch.zeros(1, dtype=torch.int64)
 
 
-def module_of(model, users, items):
-    """Return a float64 module that holds these numbers."""
-    module = model.module(model.layout(len(items))).double()
-    module.users.data = torch.tensor(users, dtype=torch.float64)[None]
-    module.items.data = torch.tensor(items, dtype=torch.float64)
-    return module
+def small_model(coordinates=COORDINATES, **options):
+    """Return a model with d = 1 unless told otherwise, whose items are at some places."""
+    n = len(coordinates)
+    nothing = ItemSets(np.zeros(2, np.int64), np.zeros(0, np.int32))
+    split = split_of(nothing, n, coordinates, [np.zeros(1, np.int32)], [np.full(1, -1)])
+    return make_model("prme-g", **{"dim": 1, **options}).fitted_to(split)
 
 
-def small_model(**options):
-    return make_model("prme-g", dim=1, **options).with_places(unit_vectors(COORDINATES))
+def numbers(model, users, items):
+    """Return the blocks of a float64 version that holds these numbers, and the model's constants."""
+    dim, known = model.options.dim, constants_of(model.constants)
+    blocks = {
+        "users": torch.tensor([users], dtype=torch.float64, requires_grad=True),
+        "items": torch.tensor(items, dtype=torch.float64).reshape(-1, 2, dim).requires_grad_(),
+    }
+    return blocks | {name: part.double() for name, part in known.items()}
+
+
+def asked(items, previous=None):
+    """Return a query, after visits if these are given."""
+    query = {"user": USER, "items": torch.tensor(items)}
+    return query if previous is None else {**query, "previous": torch.tensor(previous)}
+
+
+def moved(*moves, weights=None):
+    """Return a batch of moves (positive, negative, previous)."""
+    columns = dict(zip(("items", "negatives", "previous"), torch.tensor(moves).T, strict=True))
+    ones = torch.ones(len(moves), dtype=torch.float64)
+    return {"user": USER, **columns, "weights": ones if weights is None else torch.tensor(weights).double()}
 
 
 def test_distances_on_the_globe_are_those_of_the_haversine_library():
@@ -46,33 +66,31 @@ def test_opposite_places_are_half_a_circumference_apart():
     assert distances_km(points[0], points[1]) == pytest.approx(np.pi * EARTH_RADIUS_KM, rel=1e-4)
 
 
+ITEMS = [[0.0, 0.5], [3.0, 1.0], [2.0, -1.5], [0.0, 0.0]]
+
+
 def test_score_after_a_known_visit_weighs_both_spaces_and_the_way():
-    module = module_of(small_model(alpha=0.25), [1.0], [[0.0, 0.5], [3.0, 1.0], [2.0, -1.5], [0.0, 0.0]])
+    model = small_model(alpha=0.25)
     km = haversine.haversine(COORDINATES[0], COORDINATES[2])
 
-    score = module(USER, torch.tensor([2]), torch.tensor([0])).item()
+    score = model.score(numbers(model, [1.0], ITEMS), asked([2], [0])).item()
 
     assert score == pytest.approx(-((1 + km) ** 0.25) * (0.25 * 1.0 + 0.75 * 4.0), rel=1e-5)
 
 
 def test_score_after_an_unknown_visit_is_the_preference_alone():
-    module = module_of(small_model(), [1.0], [[0.0, 0.5], [3.0, 1.0], [2.0, -1.5], [0.0, 0.0]])
-    items = torch.arange(4)
+    model = small_model()
+    p = numbers(model, [1.0], ITEMS)
 
-    assert module(USER, items).tolist() == [-1.0, -4.0, -1.0, -1.0]
-    assert module(USER, items, torch.full((4,), -1)).tolist() == [-1.0, -4.0, -1.0, -1.0]
+    assert model.score(p, asked([0, 1, 2, 3])).tolist() == [-1.0, -4.0, -1.0, -1.0]
+    assert model.score(p, asked([0, 1, 2, 3], [-1] * 4)).tolist() == [-1.0, -4.0, -1.0, -1.0]
 
 
 def test_visits_need_places():
     model = make_model("prme-g", dim=1)
 
-    with pytest.raises(ValueError, match="places"):
-        model.module(model.layout(4))(USER, torch.tensor([1]), torch.tensor([0]))
-
-
-def test_places_must_be_as_many_as_items():
-    with pytest.raises(ValueError, match="4 places for 3 items"):
-        small_model().module(small_model().layout(3))
+    with pytest.raises(KeyError, match="places"):
+        model.score(numbers(model, [1.0], ITEMS), asked([1], [0]))
 
 
 def test_loss_and_step_of_one_move_are_those_worked_by_hand():
@@ -82,54 +100,39 @@ def test_loss_and_step_of_one_move_are_those_worked_by_hand():
     s = sigmoid(-5.5) and l2 = 0.2: d/dP_1 = s (P_1 - u) + 0.2 P_1 = -s,
     d/dS_0 = -s (2 - 1) + s (4 - 1) + 0.2 S_0 = 2 s + 0.2.
     """
-    model = make_model("prme-g", dim=1, alpha=0.5, l2=0.2).with_places(unit_vectors(COORDINATES[[0, 0, 0]]))
-    module = module_of(model, [1.0], [[7.0, 1.0], [0.0, 2.0], [3.0, 4.0]])
-    move = torch.tensor([[1, 2, 0]])
-    ones = torch.ones(1, dtype=torch.float64)
+    model = small_model(COORDINATES[[0, 0, 0]], alpha=0.5, l2=0.2)
+    p = numbers(model, [1.0], [[7.0, 1.0], [0.0, 2.0], [3.0, 4.0]])
 
-    loss = model.batch_loss(module, USER, move, ones, ones)
+    loss = model.loss(p, moved([1, 2, 0]))
     loss.backward()
 
     squares = 1.0 + 0.0 + 9.0 + 1.0 + 4.0 + 16.0
     assert loss.item() == pytest.approx(np.log1p(np.exp(-5.5)) + 0.1 * squares)
     s = 1 / (1 + np.exp(5.5))
     expected = [[0.0, 2 * s + 0.2], [-s, s + 0.4], [-2 * s + 0.6, -3 * s + 0.8]]
-    np.testing.assert_allclose(module.items.grad, expected)
-    np.testing.assert_allclose(module.users.grad, [[s * (1 - 0) - s * (1 - 3) + 0.2]])
+    np.testing.assert_allclose(p["items"].grad[..., 0], expected)
+    np.testing.assert_allclose(p["users"].grad, [[s * (1 - 0) - s * (1 - 3) + 0.2]])
 
 
 @pytest.mark.parametrize("reduction", ["sum", "mean"])
 def test_gradient_of_moves_is_that_of_finite_differences(reduction):
-    model = make_model("prme-g", dim=3, loss_reduction=reduction).with_places(unit_vectors(COORDINATES))
-    module = model.module(model.layout(4)).double()
-    rng = torch.Generator().manual_seed(1)
-    for parameter in module.parameters():
-        parameter.data = torch.randn(parameter.shape, generator=rng, dtype=torch.float64)
-    moves = torch.tensor([[0, 2, 1], [1, 3, 1], [2, 0, -1], [3, 3, 0], [0, 0, -1]])
-    weights = torch.tensor([1.0, 1.0, 1.0, 1.0, 0.0], dtype=torch.float64)
-    names = [name for name, _ in module.named_parameters()]
+    model = small_model(dim=3, loss_reduction=reduction)
+    draw = np.random.default_rng(1)
+    p = numbers(model, draw.normal(size=3).tolist(), draw.normal(size=(4, 6)).tolist())
+    moves = moved([0, 2, 1], [1, 3, 1], [2, 0, -1], [3, 3, 0], [0, 0, -1], weights=[1, 1, 1, 1, 0])
 
-    def loss(*values):
-        named = dict(zip(names, values, strict=True))
-        return model.batch_loss(
-            lambda *asked: functional_call(module, named, asked),
-            USER,
-            moves,
-            torch.ones_like(weights),
-            weights,
-        )
+    def loss(users, items):
+        return model.loss({**p, "users": users, "items": items}, moves)
 
-    assert torch.autograd.gradcheck(loss, tuple(module.parameters()), eps=1e-6, atol=1e-6)
+    assert torch.autograd.gradcheck(loss, (p["users"], p["items"]), eps=1e-6, atol=1e-6)
 
 
 def test_a_sum_is_the_mean_times_the_samples_and_padding_counts_in_neither():
-    moves = torch.tensor([[0, 2, 1], [1, 3, 1], [2, 0, -1], [0, 0, -1]])
-    weights = torch.tensor([1.0, 1.0, 1.0, 0.0], dtype=torch.float64)
+    moves = moved([0, 2, 1], [1, 3, 1], [2, 0, -1], [0, 0, -1], weights=[1, 1, 1, 0])
     losses = []
     for reduction in ("sum", "mean"):
         model = small_model(loss_reduction=reduction)
-        module = module_of(model, [1.0], [[0.0, 0.5], [3.0, 1.0], [2.0, -1.5], [0.1, 0.2]])
-        losses.append(model.batch_loss(module, USER, moves, torch.ones_like(weights), weights).item())
+        losses.append(model.loss(numbers(model, [1.0], [*ITEMS[:3], [0.1, 0.2]]), moves).item())
 
     assert losses[0] == pytest.approx(3 * losses[1])
     assert losses[0] > 0

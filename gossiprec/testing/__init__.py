@@ -1,0 +1,12 @@
+"""Contract suites: what everything registered keeps to, for our own plug-ins and everybody's.
+
+Each ``check_...`` raises an :class:`AssertionError` that names every claim which does not hold; none needs pytest.
+"""
+
+from __future__ import annotations
+
+from gossiprec.testing.attacks import check_attack
+from gossiprec.testing.models import check_model
+from gossiprec.testing.worlds import registered
+
+__all__ = ["check_attack", "check_model", "registered"]

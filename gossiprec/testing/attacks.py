@@ -1,0 +1,93 @@
+"""What every attack keeps to: it finds the same when everything that it must not see is garbage."""
+
+from __future__ import annotations
+
+import itertools
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from gossiprec.compute.executors import EXECUTORS
+from gossiprec.data.split import Split
+from gossiprec.emulation import simulate
+from gossiprec.emulation.assembly.prepare import load_data
+from gossiprec.errors import ScenarioError
+from gossiprec.scenario import Scenario
+from gossiprec.testing.blinding import Watch, Watched
+from gossiprec.testing.worlds import PROTOCOLS, WITHHELD, scenario
+
+FILES = ("attacks.csv", "metrics.csv")
+
+
+@dataclass(frozen=True)
+class _Outcome:
+    """What a run says of an attack: its tables, and every ranking."""
+
+    files: dict[str, bytes]
+    meter: Watched
+
+
+def check_attack(name: str, options: Mapping[str, Any] | None = None, *, model: str = "gmf") -> None:
+    """Run a registered attack twice in tiny runs of each protocol and executor that it accepts.
+
+    The second time everything that it must not see is overwritten where it is handed over
+    (:mod:`gossiprec.testing.blinding`); every ranking and both tables must be the same to the byte.
+
+    Parameters
+    ----------
+    name : str
+        The name it is registered under.
+    options : mapping, optional
+        As in a scenario. There are eight users.
+    model : str
+        The name of the model that is attacked.
+
+    Raises
+    ------
+    AssertionError
+        If it finds something else, asks for data or models of nodes that are not its own, or if it finds nothing in
+        any of the runs, so that nothing was checked.
+    """
+    observer, refused, found = {"name": name, **(options or {})}, [], 0
+    for (world, protocol), executor in itertools.product(PROTOCOLS.items(), EXECUTORS):
+        about = f"{name} ({world}, {executor})"
+        run = scenario(
+            model={"name": model}, protocol=protocol, policies=[WITHHELD], observers=[observer],
+            executor={"name": executor, "threads": 2},
+        )  # fmt: skip
+        try:
+            found += _check(run)
+        except ScenarioError as error:
+            refused.append(f"{about}: {error}")
+        except AssertionError as error:
+            raise AssertionError(f"the attack {about}: {error}") from error
+    assert found, "\n".join([f"the attack {name} found nothing in any run, so nothing was checked", *refused])
+
+
+def _check(run: Mapping[str, Any]) -> int:
+    """Raise if a blind run finds something else; return how often a victim was given a score."""
+    seen, blind = (_outcome(run, blind=blind) for blind in (False, True))
+    differs = (
+        "differs where all that it must not see is overwritten; read seen.models(), users() and gather(), and of the "
+        "attack's own nodes world.data_of(), world.own_models() and seen.own_model()"
+    )
+    for one, other in zip(seen.meter.rankings, blind.meter.rankings, strict=True):
+        assert one == other, f"the ranking {one[0]} {differs}"
+    for name in FILES:
+        assert seen.files[name] == blind.files[name], f"{name} {differs}"
+    return seen.meter.n_scores
+
+
+def _outcome(run: Mapping[str, Any], *, blind: bool) -> _Outcome:
+    watch = Watch(blind=blind)
+
+    def load(wanted: Scenario) -> Split:
+        watch.split = load_data(wanted)
+        return watch.split
+
+    with tempfile.TemporaryDirectory() as folder, watch.installed():
+        path = simulate(run, out=Path(folder) / "run", load=load).path
+        files = {name: (path / name).read_bytes() for name in FILES}
+    return _Outcome(files, watch.meter)

@@ -1,0 +1,213 @@
+"""Handing an attack what it may know among garbage: all else that it could reach is overwritten."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any, TypeVar
+from unittest.mock import patch
+
+import numpy as np
+
+from gossiprec.arrays import F32, I32, I64, Bools
+from gossiprec.attacks import Attack
+from gossiprec.attacks.base import World
+from gossiprec.attacks.observations import Deliveries, Meetings, Observations, Seen, Tasks
+from gossiprec.compute.plan.planner import Sightings
+from gossiprec.compute.plan.program import Program
+from gossiprec.data.split import CheckIns, ItemSets, Split, Transitions
+from gossiprec.emulation.assembly import participants
+from gossiprec.emulation.assembly import prepare as preparing
+from gossiprec.emulation.run.metering import Metered
+from gossiprec.feeds import Feed
+from gossiprec.models import Layout
+
+T = TypeVar("T")
+S = TypeVar("S", ItemSets, Transitions)
+
+
+class Watched(Metered):
+    """Notes every ranking to the byte.
+
+    Attributes
+    ----------
+    rankings : list of tuple
+        What each is about, its adversaries, and its scores.
+    n_scores : int
+        How often a victim has been given a score.
+    """
+
+    def __init__(self, *about: Any) -> None:
+        super().__init__(*about)
+        self.rankings: list[tuple[tuple[Any, ...], bytes, bytes]] = []
+        self.n_scores = 0
+
+    def call(self, job: Callable[..., T], *args: Any) -> T:
+        """Call `job`; note what it found, if it ranks."""
+        found = super().call(job, *args)
+        if job == self.attack.rankings:
+            for r in found:  # type: ignore[attr-defined]
+                about = (r.observer, r.relevance, r.momentum)
+                self.rankings.append((about, r.adversaries.tobytes(), r.scores.tobytes()))
+                self.n_scores += int(np.count_nonzero(~np.isnan(r.scores)))
+        return found
+
+
+class Blinded(Watched):
+    """Shows an attack copies of what its own nodes have received, in an arena of garbage.
+
+    Overwritten with NaN: all rows but those delivered and the receivers' own models, user rows that senders keep back,
+    and what is private. Programs hold the tasks of the attack's own nodes alone; of deliveries to others it finds wrong
+    senders and no times.
+    """
+
+    def __init__(
+        self, attack: Attack, layout: Layout, hides_user: Bools, deliveries: Deliveries, first_pool: int
+    ) -> None:
+        super().__init__(attack, layout, hides_user, deliveries, first_pool)
+        self._layout, self._hides, self._true = layout, hides_user, deliveries
+        self._told = Deliveries(len(deliveries.time))
+        self._told.sender[:] = np.arange(len(deliveries.time)) % len(hides_user)
+        self._told.time[:] = np.nan
+
+    def known(self, meetings: Meetings) -> Meetings:
+        """Return the deliveries to the attack's own nodes, and let it look these up."""
+        found = super().known(meetings)
+        self._told.learn(found)
+        return found
+
+    def observe(self, rows: F32, program: Program, tasks: I64) -> None:
+        """Let the attack see what its single nodes are about to merge."""
+        mine = tasks[self._own[program.node[tasks]]]
+        if not len(mine):
+            return
+        true = Observations(Tasks(rows, program, mine), self._layout, self._hides, self._true)
+        shown, places = self._amid_garbage(rows, true)
+        own = np.arange(len(shown), len(shown) + len(mine), dtype=np.int32)
+        counts = program.merge_offsets[mine + 1] - program.merge_offsets[mine]
+        alone = Program(
+            node=program.node[mine],
+            source=own,
+            target=np.zeros_like(own),
+            update=program.update[mine],
+            merge_offsets=np.concatenate([[0], np.cumsum(counts)]),
+            merge_row=places,
+            merge_keep=true.keeps,
+            merge_message=true.messages,
+        )
+        raw = Tasks(np.concatenate([shown, rows[program.source[mine]]]), alone, np.arange(len(mine)))
+        self.call(self.attack.observe, Observations(raw, self._layout, self._hides, self._told))
+
+    def sight(self, rows: F32, sightings: Sightings, first: int, last: int) -> None:
+        """Let the attack see what its pools receive."""
+        pool = sightings.pool[first:last] - self._first_pool
+        mine = np.flatnonzero((pool >= 0) & (pool < self._n_pools)) + first
+        if not len(mine):
+            return
+        about = (self._layout, self._hides)
+        group, message = sightings.pool[mine] - self._first_pool, sightings.message[mine]
+        true = Observations(Seen(rows, group, sightings.row[mine]), *about, self._true, message)
+        raw = Seen(*self._amid_garbage(rows, true, group))
+        self.call(self.attack.observe, Observations(raw, *about, self._told, message))
+
+    def _amid_garbage(self, rows: F32, true: Observations, *group: I32) -> Any:
+        """Return an arena in which nothing but the delivered versions can be read, and where these lie."""
+        delivered = rows[true.rows]
+        delivered[self._hides[true.senders], self._layout.users] = np.nan
+        delivered[:, self._layout.private] = np.nan
+        places = np.arange(len(rows), len(rows) + len(delivered), dtype=np.int32)
+        return np.concatenate([np.full_like(rows, np.nan), delivered]), *group, places
+
+
+class Watch:
+    """What an attack asks of its world, and whether it may.
+
+    Parameters
+    ----------
+    blind : bool
+        Whether to overwrite what is not the attack's own.
+
+    Attributes
+    ----------
+    meter : Watched
+        What the attack was shown by.
+    split : Split
+        The run's data.
+    """
+
+    meter: Watched
+    split: Split
+
+    def __init__(self, *, blind: bool) -> None:
+        self._blind = blind
+        self._own: set[int] | None = None
+        self._asked: set[int] = set()
+
+    @contextmanager
+    def installed(self) -> Iterator[None]:
+        """Stand between the runs and their attacks for a while."""
+        with (
+            patch.object(participants, "World", self._world),
+            patch.object(preparing, "Metered", self._metered),
+        ):
+            yield
+
+    def _world(self, **parts: Any) -> World:
+        world = World(**parts)
+        if not self._blind:
+            return world
+        data_of, own_models = world.data_of, world.own_models
+        return replace(
+            world,
+            data_of=lambda nodes: self._data_of(nodes, data_of(nodes), world),
+            own_models=lambda nodes: self._own_models(nodes, own_models),
+        )
+
+    def _metered(self, attack: Attack, *about: Any) -> Watched:
+        own, world = np.concatenate([attack.nodes, *attack.pools]).astype(np.int64), attack.world
+        self._own = set(own.tolist())
+        self._whose = self._own | set(range(world.n_users) if world.coordinator in self._own else ())
+        self._check_asked()
+        self.meter = (Blinded if self._blind else Watched)(attack, *about)
+        return self.meter
+
+    def _check_asked(self) -> None:
+        foreign = sorted(self._asked - self._whose)
+        assert not foreign, (
+            f"it asked for the data of nodes {foreign}, which are not its own; world.data_of is for the nodes that "
+            "observe, and for those with whom a coordinator conspires"
+        )
+
+    def _own_models(self, nodes: I64, own_models: Callable[[I64], F32]) -> F32:
+        assert self._own is not None, "it asked for models before the run began; ask in rankings() alone"
+        foreign = sorted(set(np.asarray(nodes).tolist()) - self._own)
+        assert not foreign, f"it asked for the models of nodes {foreign}, which are not its own"
+        return own_models(nodes)
+
+    def _data_of(self, nodes: I64, feed: Feed, world: World) -> Feed:
+        """Return true data of the nodes asked for, and data of the wrong users for all others."""
+        asked = set(np.asarray(nodes).tolist())
+        self._asked |= asked
+        if self._own is not None:
+            self._check_asked()
+        return world.scorer.model.feed_of(_shuffled(self.split, asked))
+
+
+def _shuffled(split: Split, kept: set[int]) -> Split:
+    """Return the split with the data of all users but some passed on to the next of them."""
+    others = [user for user in range(split.n_users) if user not in kept]
+    order = np.arange(split.n_users)
+    order[others] = np.roll(others, 1)
+    check_ins = split.check_ins
+    if check_ins is not None:
+        check_ins = CheckIns(check_ins.coordinates, _picked(check_ins.train, order), check_ins.test)
+    return replace(split, train=_picked(split.train, order), check_ins=check_ins)
+
+
+def _picked(sets: S, order: I64) -> S:
+    """Return the parts of users, user u having those of ``order[u]``."""
+    sizes = np.diff(sets.offsets)[order]
+    entries = np.concatenate([np.arange(sets.offsets[user], sets.offsets[user + 1]) for user in order])
+    columns = {name: part[entries] for name, part in vars(sets).items() if name != "offsets"}
+    return type(sets)(offsets=np.concatenate([[0], np.cumsum(sizes)]), **columns)

@@ -1,0 +1,217 @@
+"""Claims about a model's formula: on random numbers, and on the samples of a node."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.func import grad, vmap
+
+from gossiprec.compute.executors.tensors import Tensors, constants_of, tables_of, tensor_of
+from gossiprec.data.split import Split
+from gossiprec.feeds import Feed
+from gossiprec.models import Layout, Model, Role
+
+NODE, SEED = 5, 3
+WIDTH = 6
+"""Samples of a batch."""
+_assert_close = partial(torch.testing.assert_close, rtol=1e-7, atol=1e-9)
+
+
+@dataclass(frozen=True)
+class Case:
+    """A model on small data, and a random version of it in float64."""
+
+    model: Model
+    split: Split
+    layout: Layout
+
+    @cached_property
+    def feed(self) -> Feed:
+        """What its nodes learn from."""
+        return self.model.feed_of(self.split)
+
+    @cached_property
+    def row(self) -> Tensor:
+        """A random version."""
+        draw = torch.Generator().manual_seed(SEED)
+        return torch.randn(self.layout.size, generator=draw, dtype=torch.float64)
+
+    @cached_property
+    def user(self) -> Tensor:
+        """The row of the node's user."""
+        return torch.from_numpy(self.layout.user_index(np.array([NODE])))
+
+    @cached_property
+    def batch(self) -> Tensors:
+        """Samples of the node."""
+        columns = self.feed.samples(NODE, update=0, negatives=2, seed=SEED)
+        batch = {name: _double(tensor_of(column[:WIDTH])) for name, column in columns.items()}
+        return {**batch, "weights": torch.ones(WIDTH, dtype=torch.float64)}
+
+    @cached_property
+    def query(self) -> Tensors:
+        """What the node has taken, and in which context."""
+        return {name: tensor_of(column) for name, column in self.feed.targets(NODE).items()}
+
+    @cached_property
+    def constants(self) -> Tensors:
+        """What the model knows of the items."""
+        return {name: _double(part) for name, part in constants_of(self.model.constants).items()}
+
+    def p(self, row: Tensor) -> Tensors:
+        """Return the blocks of a row, and the constants."""
+        blocks: Tensors = self.layout.named(tables_of(self.layout, row))
+        return blocks | self.constants
+
+    def loss(self, row: Tensor, batch: Tensors) -> Tensor:
+        """Return the loss of a batch for the node's user."""
+        return self.model.loss(self.p(row), {**batch, "user": self.user})
+
+    def score(self, row: Tensor, query: Tensors) -> Tensor:
+        """Return scores for the node's user."""
+        return self.model.score(self.p(row), {**query, "user": self.user})
+
+
+def _double(part: Tensor) -> Tensor:
+    return part.double() if part.is_floating_point() else part
+
+
+def _some(columns: Tensors, chosen: slice) -> Tensors:
+    return {name: column[chosen] for name, column in columns.items()}
+
+
+def blocks_have_names_of_their_own(case: Case) -> None:
+    """Blocks have names of their own: ``users`` is one of a user's, ``items`` one of an item's."""
+    blocks = case.layout.blocks
+    names = [block.name for block in blocks]
+    twice = {name for name in names if names.count(name) > 1 or name in case.model.constants}
+    assert not twice, f"Several blocks or constants are called {', '.join(sorted(twice))}."
+    for name, role in (("users", Role.USER), ("items", Role.ITEM)):
+        wrong = [block.role.value for block in blocks if block.name == name and block.role is not role]
+        assert not wrong, f"A block of the role {wrong[0]} is called {name}."
+    assert any(block.role in (Role.ITEM, Role.SHARED) for block in blocks), "Nothing would be sent or merged."
+
+
+def there_is_a_score_for_each_item(case: Case) -> None:
+    """Return one finite score for each item asked about, also where none is."""
+    for n in (0, 1, len(case.query["items"])):
+        found = case.score(case.row, _some(case.query, slice(0, n)))
+        assert found.shape == (n,), f"Found shape {tuple(found.shape)} for {n} items."
+        assert found.isfinite().all(), f"Found {found.tolist()}."
+
+
+def a_score_looks_at_what_is_asked_about_alone(case: Case) -> None:
+    """Look at the rows of the user, of the items and of their context alone: observers keep no others."""
+    row, layout, shown = case.row, case.layout, case.row.clone()
+    asked = torch.cat([case.query["items"], *(case.query[name] for name in case.feed.context_columns)])
+    users, items = (tables_of(layout, shown).get(name) for name in ("users", "items"))
+    for table, kept in ((users, case.user), (items, asked)):
+        if table is not None:
+            others = torch.ones(len(table), dtype=torch.bool)
+            others[kept[kept >= 0]] = False
+            table[others] = torch.nan
+    found, expected = case.score(shown, case.query), case.score(row, case.query)
+    assert torch.equal(found, expected), "Overwriting all other rows changes scores."
+
+
+def a_small_model_scores_like_the_whole(case: Case) -> None:
+    """Score alike in a model of a few items under other numbers, with their constants."""
+    whole = case.query
+    asked = torch.stack([whole["items"], *(whole[name] for name in case.feed.context_columns)])
+    kept, numbers = torch.unique(asked, return_inverse=True)
+    unknown = int(kept[0] < 0)
+    kept, numbers = kept[unknown:].numpy(), numbers - unknown
+    small = replace(case.layout, n_items=len(kept), n_users=1)
+    vector = torch.from_numpy(case.layout.part(case.row.numpy(), kept, NODE)[: small.size]).double()
+    vector[small.private] = case.row[case.layout.private]
+    p = small.named(tables_of(small, vector))
+    p |= {name: part[kept] for name, part in case.constants.items()}
+    query = dict(zip(("items", *case.feed.context_columns), numbers, strict=True))
+    found = case.model.score(p, {**query, "user": torch.zeros(1, dtype=torch.int64)})
+    torch.testing.assert_close(found, case.score(case.row, whole), rtol=1e-4, atol=1e-4)
+
+
+def its_formula_works_stacked(case: Case) -> None:
+    """Give each of several versions in a stack what it gives it alone: scores, losses and gradients."""
+    rows = torch.stack([case.row, 0.5 * case.row])
+    for job, given in ((case.score, case.query), (case.loss, case.batch), (grad(case.loss), case.batch)):
+        twice = {name: torch.stack([column, column.flip(0)]) for name, column in given.items()}
+        stacked = vmap(job)(rows, twice)
+        for k, row in enumerate(rows):
+            alone = job(row, {name: column[k] for name, column in twice.items()})
+            _assert_close(stacked[k], alone)
+
+
+def the_gradient_is_that_of_differences(case: Case) -> None:
+    """Have a gradient of the loss that tells what a small step changes."""
+    gradient, step = grad(case.loss)(case.row, case.batch), 1e-6
+    draw = torch.Generator().manual_seed(SEED + 1)
+    for _ in range(5):
+        way = torch.randn(case.layout.size, generator=draw, dtype=torch.float64)
+        ahead, behind = (case.loss(case.row + sign * step * way, case.batch) for sign in (1, -1))
+        torch.testing.assert_close(gradient @ way, (ahead - behind) / (2 * step), rtol=1e-5, atol=1e-6)
+
+
+def padding_counts_for_nothing(case: Case) -> None:
+    """Have the same loss and gradient with samples of weight 0 behind the others."""
+    padded = {
+        name: torch.cat([column, torch.zeros(3, dtype=column.dtype)]) for name, column in case.batch.items()
+    }
+    for job in (case.loss, grad(case.loss)):
+        _assert_close(job(case.row, padded), job(case.row, case.batch))
+
+
+def the_loss_falls_apart_into_samples(case: Case) -> None:
+    """Have the mean or the sum of the samples' own losses as loss, unless it says has_sample_gradients = False."""
+    if case.model.has_sample_gradients:
+        own = torch.stack([case.loss(case.row, _some(case.batch, slice(s, s + 1))) for s in range(WIDTH)])
+        whole = case.loss(case.row, case.batch)
+        close = [torch.allclose(whole, found, rtol=1e-7, atol=1e-9) for found in (own.mean(), own.sum())]
+        assert any(close), f"Found {float(whole):.6g}, the samples' mean is {float(own.mean()):.6g}."
+
+
+def training_prefers_what_the_node_has_taken(case: Case) -> None:
+    """Rank what a node has taken higher, among all items, after some training on it."""
+    first = case.model.initial_rows(case.layout, case.split.n_users, SEED)[NODE, : case.layout.size]
+    row = torch.from_numpy(first).double().requires_grad_()
+    adam = torch.optim.Adam([row], lr=0.01)
+    before = _advantage(case, row.detach())
+    for batch in _batches(case):
+        adam.zero_grad()
+        torch.autograd.backward(case.loss(row, batch))
+        adam.step()
+    after = _advantage(case, row.detach())
+    assert after > before, f"They were {before:.6g} above the others on average, and are {after:.6g} now."
+
+
+def _batches(case: Case) -> Iterator[Tensors]:
+    for update in range(40):
+        columns = case.feed.samples(NODE, update=update, negatives=2, seed=SEED)
+        batch = {name: _double(tensor_of(column)) for name, column in columns.items()}
+        yield {**batch, "weights": torch.ones(len(batch["items"]), dtype=torch.float64)}
+
+
+def _advantage(case: Case, row: Tensor) -> float:
+    """Return by how much the items that the node has taken score more than the others on average."""
+    scores = case.score(row, {"items": torch.arange(case.layout.n_items)})
+    own = torch.zeros(case.layout.n_items, dtype=torch.bool)
+    own[torch.from_numpy(case.split.train[NODE].astype(np.int64))] = True
+    return float(scores[own].mean() - scores[~own].mean())
+
+
+CLAIMS = (
+    blocks_have_names_of_their_own,
+    there_is_a_score_for_each_item,
+    a_score_looks_at_what_is_asked_about_alone,
+    a_small_model_scores_like_the_whole,
+    its_formula_works_stacked,
+    the_gradient_is_that_of_differences,
+    padding_counts_for_nothing,
+    the_loss_falls_apart_into_samples,
+    training_prefers_what_the_node_has_taken,
+)

@@ -1,0 +1,44 @@
+"""What every model keeps to: its formula, where it begins, and that it is trained and observed alike everywhere."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from gossiprec.emulation.assembly.prepare import load_data
+from gossiprec.models import MODELS, Model
+from gossiprec.scenario import load_scenario
+from gossiprec.testing import initial_rows, model_formula, model_runs
+from gossiprec.testing.claims import hold
+from gossiprec.testing.model_formula import Case
+from gossiprec.testing.worlds import registered, scenario
+
+NAME = "checked"
+"""Under which a model is known meanwhile."""
+
+
+def check_model(model_class: type[Model], options: Mapping[str, Any] | None = None) -> None:
+    """Check what a model tells of itself, and run it in every executor that can.
+
+    Parameters
+    ----------
+    model_class : type of Model
+        It need not be registered.
+    options : mapping, optional
+        As in a scenario.
+
+    Raises
+    ------
+    AssertionError
+        Lists every claim that does not hold.
+    """
+    about = f"the model {model_class.__name__}"
+    with registered(MODELS, {NAME: model_class}):
+        run = scenario(model={"name": NAME, **(options or {})})
+        chosen = load_scenario(run)
+        data = load_data(chosen)
+        model = model_class(chosen.model.options).fitted_to(data)
+        for n_users, where in ((1, ""), (data.n_users, ", where every node holds all users' rows,")):
+            case = Case(model, data, model.layout(data.n_items, n_users))
+            hold(about + where, case, (*model_formula.CLAIMS, *initial_rows.CLAIMS))
+        hold(about, run, model_runs.CLAIMS)

@@ -1,0 +1,52 @@
+"""Tiny runs in which contracts are checked."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, TypeVar
+
+from gossiprec.registry import Registry
+
+T = TypeVar("T")
+
+CITY = {
+    "name": "synthetic-checkins", "users": 8, "items": 30, "checkins": 160, "communities": 2,
+    "split": {"name": "leave_last_k", "test": 1, "validation": 2},
+}  # fmt: skip
+"""Data with places and times, for models that need them."""
+
+GOSSIP = {"name": "rand-gossip", "fanout": 2, "view": {"size": 2}, "wakes": 5}
+PERSONAL = {"name": "pers-gossip", "view": {"size": 2}, "wakes": 4}
+FEDERATED = {"name": "fedavg", "rounds": 4}
+PROTOCOLS = {"gossip": GOSSIP, "personal": PERSONAL, "federated": FEDERATED}
+
+WITHHELD = {"name": "share-less", "nodes": [0, 3, 4], "tau": 0.5}
+"""Some nodes keep their user row, among them some that observe."""
+
+
+def scenario(**sections: Any) -> dict[str, Any]:
+    """Return a run of seconds as plain data; whole sections can be replaced."""
+    return {
+        "name": "contract",
+        "seed": 3,
+        "plots": False,
+        "dataset": CITY,
+        "model": {"name": "gmf"},
+        "training": {"optimizer": "sgd", "learning_rate": 0.05, "batch_size": 8},
+        "protocol": GOSSIP,
+        "evaluate": {"every": 2, "metrics": ["hr@5"]},
+        **sections,
+    }
+
+
+@contextmanager
+def registered(registry: Registry[T], members: Mapping[str, T]) -> Iterator[None]:
+    """Let a registry know some things for a while."""
+    for name, member in members.items():
+        registry.register(name)(member)
+    try:
+        yield
+    finally:
+        for name in members:
+            del registry._members[name]

@@ -1,0 +1,151 @@
+"""What every registered attack keeps to; and that the contract catches those that do not."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from gossiprec.attacks import ATTACKS
+from gossiprec.attacks.base import Attack, Ranking
+from gossiprec.options import Options
+from gossiprec.testing import check_attack, registered
+
+RULES = ["standardized", "ndcg", "mean_score"]
+CDA = {"community_size": 3, "momentum": [0, 0.9], "relevance": RULES, "reference_items": 8, "refit_every": 2}
+MIA = {"community_size": 3, "momentum": [0, 0.9], "refit_every": 2}
+SINGLE, COORDINATOR = {"who": "single", "nodes": [0, 1, 2, 5]}, {"who": "coordinator"}
+COALITION = {"who": "coalition", "members": [0, 1, 6]}
+OBSERVERS = (SINGLE, COALITION, COORDINATOR)
+OWN = {"fictive_user": "own_embedding", "refit_every": 10}
+CASES = {
+    "cda": [*({**CDA, **who} for who in OBSERVERS), *({**CDA, **who, **OWN} for who in OBSERVERS[:2])],
+    "entropy-mia": [{**MIA, **who} for who in OBSERVERS],
+    "aia": [{"community_size": 3, "adversaries": 2, "models": 4, "epochs": 2}],
+}
+"""Options of each attack; one that is not here is checked with its defaults."""
+
+
+def told(part):
+    """Return how a case is called."""
+    if isinstance(part, dict):
+        return f"{part.get('who', 'any')}-{part.get('fictive_user', 'fitted')}"
+    return str(getattr(part, "__name__", part))
+
+
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [(name, options) for name in ATTACKS for options in CASES.get(name, [{}])],
+    ids=told,
+)
+def test_an_attack_finds_the_same_where_all_that_it_must_not_see_is_overwritten(name, options):
+    check_attack(name, options)
+
+
+@pytest.mark.parametrize("options", CASES["cda"][:4], ids=told)
+def test_an_attack_on_models_of_moves_finds_the_same_likewise(options):
+    check_attack("cda", options, model="prme-g")
+
+
+class Onlooker(Attack):
+    """Ranks the victims of nodes 0 and 1 by the latest number that :meth:`look` gives each delivery."""
+
+    Options = Options
+
+    def __init__(self, options, world):
+        super().__init__(options, world)
+        self.latest = np.full((2, world.n_users), np.nan, np.float32)
+        self.mine = world.data_of(self.nodes)
+
+    @property
+    def nodes(self):
+        return np.array([0, 1])
+
+    def observe(self, seen):
+        of_users = np.flatnonzero(seen.senders < self.world.n_users)
+        self.latest[seen.receivers[of_users], seen.senders[of_users]] = self.look(seen)[of_users]
+
+    def rankings(self):
+        return [Ranking("onlooker", "look", 0.0, (2,), self.nodes, self.latest)]
+
+    def look(self, seen):
+        """Look at what is there to be seen."""
+        users = np.nan_to_num(seen.users()).sum(axis=1)
+        own = np.array([seen.own_model(k).sum() for k in range(len(seen))])
+        mine = np.array([len(self.mine.positives[node]) for node in seen.receivers])
+        return users + seen.gather(np.arange(3, dtype=np.int32)).sum(axis=(1, 2)) + own + mine + seen.times
+
+
+class ReadsHiddenRows(Onlooker):
+    def look(self, seen):
+        return seen.raw.rows[seen.rows, seen.layout.users].sum(axis=1)
+
+
+class ReadsWhatWasNotDelivered(Onlooker):
+    def look(self, seen):
+        return seen.raw.rows[2, seen.layout.items].sum() + np.zeros(len(seen))
+
+
+class LooksUpOtherDeliveries(Onlooker):
+    def look(self, seen):
+        return seen.deliveries.sender.sum() + np.zeros(len(seen))
+
+
+class ReadsOtherTasks(Onlooker):
+    def look(self, seen):
+        return np.arange(len(seen)) + len(seen.raw.program.node)
+
+
+class ReadsOtherData(Onlooker):
+    def look(self, seen):
+        return np.array([len(self.mine.positives[sender % 8]) for sender in seen.senders])
+
+
+class AsksForOtherData(Onlooker):
+    def __init__(self, options, world):
+        super().__init__(options, world)
+        world.data_of(np.array([1, 5]))
+
+
+class AsksForOtherDataLater(Onlooker):
+    def look(self, seen):
+        return self.world.data_of(seen.senders % 8).positives.sizes[seen.senders % 8]
+
+
+class AsksForOtherModels(Onlooker):
+    def rankings(self):
+        self.world.own_models(np.array([5]))
+        return super().rankings()
+
+
+class SeesNobody(Onlooker):
+    @property
+    def nodes(self):
+        return np.zeros(0, np.int64)
+
+    def rankings(self):
+        return []
+
+
+SPIES = {
+    ReadsHiddenRows: "the ranking .* differs where all that it must not see is overwritten",
+    ReadsWhatWasNotDelivered: "the ranking .* differs where",
+    LooksUpOtherDeliveries: "the ranking .* differs where",
+    ReadsOtherTasks: "the ranking .* differs where",
+    ReadsOtherData: "the ranking .* differs where",
+    AsksForOtherData: r"asked for the data of nodes \[5\], which are not its own",
+    AsksForOtherDataLater: r"asked for the data of nodes \[.*\], which are not its own",
+    AsksForOtherModels: r"asked for the models of nodes \[5\], which are not its own",
+    SeesNobody: "found nothing in any run, so nothing was checked",
+}
+
+
+def test_an_attack_may_read_what_it_was_sent_and_what_is_its_own():
+    with registered(ATTACKS, {"onlooker": Onlooker}):
+        check_attack("onlooker")
+
+
+@pytest.mark.parametrize("spy", SPIES, ids=told)
+def test_an_attack_that_reads_more_is_caught(spy):
+    message = f"the attack spy.*{SPIES[spy]}"
+    with registered(ATTACKS, {"spy": spy}), pytest.raises(AssertionError, match=message):
+        check_attack("spy")
