@@ -16,15 +16,15 @@ from gossiprec.attacks.base import World
 from gossiprec.attacks.observations import Deliveries, Meetings, Observations, Seen, Tasks
 from gossiprec.compute.plan.planner import Sightings
 from gossiprec.compute.plan.program import Program
-from gossiprec.data.split import CheckIns, ItemSets, Split, Transitions
+from gossiprec.data.split import CheckIns, Split, Transitions
 from gossiprec.emulation.assembly import participants
 from gossiprec.emulation.assembly import prepare as preparing
 from gossiprec.emulation.run.metering import Metered
 from gossiprec.feeds import Feed
 from gossiprec.models import Layout
+from gossiprec.ragged import Ragged
 
 T = TypeVar("T")
-S = TypeVar("S", ItemSets, Transitions)
 
 
 class Watched(Metered):
@@ -201,13 +201,18 @@ def _shuffled(split: Split, kept: set[int]) -> Split:
     order[others] = np.roll(others, 1)
     check_ins = split.check_ins
     if check_ins is not None:
-        check_ins = CheckIns(check_ins.coordinates, _picked(check_ins.train, order), check_ins.test)
+        check_ins = CheckIns(check_ins.coordinates, _moved(check_ins.train, order), check_ins.test)
     return replace(split, train=_picked(split.train, order), check_ins=check_ins)
 
 
-def _picked(sets: S, order: I64) -> S:
-    """Return the parts of users, user u having those of ``order[u]``."""
-    sizes = np.diff(sets.offsets)[order]
-    entries = np.concatenate([np.arange(sets.offsets[user], sets.offsets[user + 1]) for user in order])
-    columns = {name: part[entries] for name, part in vars(sets).items() if name != "offsets"}
-    return type(sets)(offsets=np.concatenate([[0], np.cumsum(sizes)]), **columns)
+def _picked(sets: Ragged, order: I64) -> Ragged:
+    """Return the rows of users, user u having that of ``order[u]``."""
+    return Ragged.from_parts([sets[user] for user in order.tolist()])
+
+
+def _moved(moves: Transitions, order: I64) -> Transitions:
+    """Return the moves of users, user u having those of ``order[u]``."""
+    previous, gaps = (moves.items.with_values(part) for part in (moves.previous, moves.gap_minutes))
+    return Transitions(
+        _picked(moves.items, order), _picked(previous, order).values, _picked(gaps, order).values
+    )

@@ -8,8 +8,8 @@ import pytest
 import torch
 
 from gossiprec.compute.executors.tensors import constants_of
-from gossiprec.data.split import ItemSets
 from gossiprec.geodesy import EARTH_RADIUS_KM, distances_km, unit_vectors
+from gossiprec.ragged import Ragged
 from tests.compute.worlds import make_model, split_of
 
 COORDINATES = np.array([[40.7, -74.0], [40.7, -74.0], [40.8, -73.9], [-33.9, 151.2]])
@@ -19,7 +19,7 @@ USER = torch.zeros(1, dtype=torch.int64)
 def small_model(coordinates=COORDINATES, **options):
     """Return a model with d = 1 unless told otherwise, whose items are at some places."""
     n = len(coordinates)
-    nothing = ItemSets(np.zeros(2, np.int64), np.zeros(0, np.int32))
+    nothing = Ragged(np.zeros(2, np.int64), np.zeros(0, np.int32))
     split = split_of(nothing, n, coordinates, [np.zeros(1, np.int32)], [np.full(1, -1)])
     return make_model("prme-g", **{"dim": 1, **options}).fitted_to(split)
 
