@@ -15,7 +15,7 @@ from analysis.cda_paper.plan import Job, Scale
 from gossiprec.errors import GossipRecError, LogError
 from gossiprec.eventlog import Run, open_run
 from gossiprec.eventlog.disk import replace_file, writing
-from gossiprec.eventlog.folder_lock import only_writer
+from gossiprec.eventlog.lock import only_writer
 from gossiprec.version import __version__
 
 MARK = "study.json"
