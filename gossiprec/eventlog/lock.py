@@ -1,73 +1,152 @@
-"""Who writes a run now: a lock on its event log, which the system takes back however the writer ends."""
+"""One writer at a time: a lock that goes when the last process that holds it has ended, however it ends."""
 
 from __future__ import annotations
 
 import errno
-import fcntl
 import os
 import time
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
-from gossiprec.errors import LogError
+from filelock import SoftFileLock, Timeout, lock_descriptor
+
+from gossiprec.errors import GossipRecError, LogError, ResourceError
 from gossiprec.eventlog.atomic_write import writing
 
 PATIENCE_S = 0.5
-"""Time for somebody who only looks whether a run is alive to be done."""
-_NOT_HERE = (errno.ENOTSUP, errno.ENOLCK, errno.EINVAL)
-"""File systems without locks."""
+"""How long a run waits for somebody who only looks whether it is alive."""
+LOOK_S = 0.2
+"""How long somebody who looks waits for others who do."""
+PAUSE_S = 0.01
+
+LOCK, MARKER = ".lock", ".held"
+"""The file to lock in a folder, and what is added to its name for the marker where files cannot be locked."""
+_NOT_HERE = (errno.ENOSYS, errno.ENOTSUP, errno.ENOLCK, errno.EINVAL)
+"""What file systems without locks answer."""
 
 
-class RunLock:
-    """An exclusive lock on a run's event log, held until :meth:`close` or the end of the process.
+class Lock:
+    """An exclusive lock on a file, held until :meth:`close` or the end of the last process that holds it.
+
+    Where the file system has no locks, a marker beside the file names process and machine instead, and a warning says
+    so. The marker of a process that has ended is taken over, but only its own machine can know that it has.
 
     Parameters
     ----------
-    log : Path
-        The event log, which must exist.
+    path : Path
+        Made if it is not there.
+    refusal : GossipRecError
+        Raised if another process holds it for more than
+    patience_s : float
+        seconds.
+    looks : bool
+        Whether it is taken only to see whether it can be: no marker is made then.
+
+    Attributes
+    ----------
+    descriptor : int
+        The file descriptor that holds the lock; -1 once it is closed.
+    """
+
+    def __init__(
+        self, path: Path, refusal: GossipRecError, patience_s: float, *, looks: bool = False
+    ) -> None:
+        may_write = os.access(path, os.W_OK) or not path.exists()  # NFS locks only what is open for writing
+        mode = os.O_RDWR if may_write else os.O_RDONLY
+        self.descriptor = os.open(path, mode | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        self._marker, self._looks = SoftFileLock(f"{path}{MARKER}", thread_local=False), looks
+        deadline = time.monotonic() + patience_s
+        try:
+            while not self._takes():
+                if time.monotonic() > deadline:
+                    raise refusal
+                time.sleep(PAUSE_S)
+        except BaseException:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        """Let go; a second call does nothing. A forked child that calls it leaves its parent's lock in force."""
+        if self.descriptor >= 0:
+            os.close(self.descriptor)
+            self.descriptor = -1
+        self._marker.release()
+
+    def _takes(self) -> bool:
+        try:
+            return lock_descriptor(self.descriptor, blocking=False)
+        except OSError as error:
+            if error.errno not in _NOT_HERE:
+                raise
+        if self._looks and not os.path.exists(self._marker.lock_file):
+            return True
+        warnings.warn(
+            f"files cannot be locked here: {self._marker.lock_file} says who writes. If that process has ended on "
+            "another machine, delete the file",
+            RuntimeWarning,
+            stacklevel=3,
+        )
+        try:
+            self._marker.acquire(timeout=0)
+        except Timeout:
+            return False
+        return True
+
+
+class RunLock(Lock):
+    """The lock on a run's event log.
 
     Raises
     ------
     LogError
         If another process holds it.
+    ResourceError
+        If the log cannot be opened.
     """
 
     def __init__(self, log: Path) -> None:
+        alive = (
+            f"{log.parent} is being written by a process that is alive; wait for its end, or stop it first"
+        )
         with writing(log):
-            self._file = os.open(log, os.O_RDONLY | os.O_CLOEXEC)
-        deadline = time.monotonic() + PATIENCE_S
-        while not _try(self._file, fcntl.LOCK_EX):
-            if time.monotonic() > deadline:
-                os.close(self._file)
-                raise LogError(
-                    f"{log.parent} is being written by a process that is alive; wait for its end, or stop it first"
-                )
-            time.sleep(PATIENCE_S / 50)
+            super().__init__(log, LogError(alive), PATIENCE_S)
 
-    def close(self) -> None:
-        """Let go; a second call does nothing. A forked child that calls it leaves its parent's lock in force."""
-        if self._file >= 0:
-            os.close(self._file)
-            self._file = -1
+
+@contextmanager
+def only_writer(folder: Path, *, what: str, patience_s: float) -> Iterator[int]:
+    """Keep others out of a folder while the body runs; gives the file descriptor that holds the lock.
+
+    Parameters
+    ----------
+    folder : Path
+    what : str
+        What is at work in it, for the message.
+    patience_s : float
+        How long to wait for another writer: one that was killed keeps the lock until its children are gone.
+
+    Raises
+    ------
+    ResourceError
+        If another one is at work here.
+    """
+    busy = f"another {what} is at work in {folder}; wait for it, end it, or choose another --out"
+    with writing(folder):
+        lock = Lock(folder / LOCK, ResourceError(busy), patience_s)
+    try:
+        yield lock.descriptor
+    finally:
+        lock.close()
 
 
 def is_written_now(log: Path) -> bool:
-    """Return whether a living process holds the lock of this event log; False where files cannot be locked."""
+    """Return whether a process holds the lock of this event log; False if there is none, or it cannot be opened."""
     try:
-        file = os.open(log, os.O_RDONLY | os.O_CLOEXEC)
+        if log.exists():
+            Lock(log, LogError("held"), LOOK_S, looks=True).close()
     except OSError:
         return False
-    try:
-        return not _try(file, fcntl.LOCK_SH)
-    finally:
-        os.close(file)
-
-
-def _try(file: int, kind: int) -> bool:
-    try:
-        fcntl.flock(file, kind | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    except OSError as error:
-        if error.errno not in _NOT_HERE:
-            raise
-    return True
+    except LogError:
+        return True
+    return False

@@ -37,7 +37,7 @@ class Run:
     def status(self) -> str:
         """``running``, ``complete``, ``failed``, ``interrupted``; or ``killed``: it says running, but no process does.
 
-        Where a file system has no locks, a running run looks killed.
+        Where a file system has no locks, a run of another machine counts as running until its marker is deleted.
         """
         status = str(self.manifest.get("status"))
         if status == "running" and not is_written_now(self.path / layout.EVENTS):

@@ -14,7 +14,7 @@ import yaml
 from gossiprec.errors import GossipRecError, LogError
 from gossiprec.eventlog import Run, open_run
 from gossiprec.eventlog.atomic_write import replace_file, writing
-from gossiprec.eventlog.folder_lock import LOCK, only_writer
+from gossiprec.eventlog.lock import LOCK, MARKER, only_writer
 from gossiprec.plugins import code_with
 from gossiprec.study.deduplication import Simulation
 
@@ -51,7 +51,7 @@ class StudyFolder:
                 raise LogError(
                     f"{self.path} holds the study {found!r}, not {name!r}; choose another with --out"
                 )
-        elif self.path.is_dir() and {p.name for p in self.path.iterdir()} - {LOCK}:
+        elif self.path.is_dir() and {p.name for p in self.path.iterdir()} - {LOCK, LOCK + MARKER}:
             raise LogError(f"{self.path} is not empty and holds no study; choose another folder with --out")
 
     @contextmanager
