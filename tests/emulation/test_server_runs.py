@@ -18,7 +18,7 @@ from tests.emulation.tiny_runs import SINGLE, carried_out, final_models, tiny
 LAYOUT = MODELS["gmf"](MODELS["gmf"].Options(dim=8)).layout(40)
 SLOW = {"latency": {"law": "exponential", "mean": 0.4}, "loss": 0.1}
 DAMPED = {"batch_size": 16, "eps": 1e-3}
-OBSERVERS = [{**SINGLE, "who": "coordinator"}, SINGLE]
+OBSERVERS = [{**SINGLE, "who": "coordinator"}, {**SINGLE, "who": "coordinator", "momentum": 0}]
 BUFFER = {"name": "buffered", "buffer": 3, "concurrency": 6, "staleness": {"law": "polynomial"}}
 
 
