@@ -10,7 +10,8 @@ from itertools import count
 import numpy as np
 import torch
 
-from gossiprec.compute.train.local_update import LocalData, draw_order, draw_samples
+from gossiprec.compute.train.local_update import draw_order
+from gossiprec.feeds import PointwiseFeed
 
 
 class Recommender(torch.nn.Module):
@@ -45,13 +46,12 @@ class PlainNode:
         else:
             self.optimizer = torch.optim.SGD(self.model.parameters(), lr=training.learning_rate)
         self.positives = prepared.split.train[number]
-        self.data = LocalData(prepared.split.train, prepared.split.n_items)
+        self.feed = PointwiseFeed(prepared.split.train, prepared.split.n_items)
 
     def train(self):
         training, seed = self.work.training, self.work.seed
-        items, labels = draw_samples(
-            self.data, self.number, update=self.updates, negatives=training.negatives, seed=seed
-        )
+        samples = self.feed.samples(self.number, update=self.updates, negatives=training.negatives, seed=seed)
+        items, labels = samples["items"], samples["labels"]
         for epoch in range(training.local_epochs):
             order = np.arange(len(items))
             if training.batch_size:

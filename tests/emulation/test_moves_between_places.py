@@ -7,14 +7,12 @@ from dataclasses import replace
 import haversine
 import numpy as np
 import pytest
-from gossiprec.emulation.assembly.item_data import on_its_data
 
 from gossiprec.compute.executors import EXECUTORS, Workload
 from gossiprec.compute.store.arena import Arena
 from gossiprec.compute.train.local_update import TrainingSettings
 from gossiprec.compute.train.node_settings import NodeSettings
 from gossiprec.data.split import CheckIns, ItemSets, Split, Transitions
-from gossiprec.emulation.assembly.machinery import _merges_per_sample
 from gossiprec.emulation.scoring.utility import Utility
 from gossiprec.errors import DataError
 from tests.compute.worlds import make_executor, make_model
@@ -60,13 +58,12 @@ def drawn_split(seed=0):
 
 def executor_for(split, model="prme-g", name="reference", **options):
     """Return an executor whose arena holds random models; node n's is in row ``N_USERS - 1 - n``."""
-    model, data = on_its_data(make_model(model, **options), split)
+    model = make_model(model, **options).fitted_to(split)
     layout = model.layout(split.n_items)
     arena = Arena(layout, n_nodes=N_USERS, capacity=N_USERS, moments=False)
     arena.rows[:] = np.random.default_rng(1).normal(size=arena.rows.shape)
-    work = Workload(
-        model, layout, TrainingSettings(optimizer="sgd"), data, arena, 0, NodeSettings.none(N_USERS)
-    )
+    feed, training = model.feed_of(split), TrainingSettings(optimizer="sgd")
+    work = Workload(model, layout, training, feed, arena, 0, NodeSettings.none(N_USERS))
     return make_executor(name, work)
 
 
@@ -97,7 +94,7 @@ def test_scores_after_visits_are_those_of_the_formula(name):
 
     found = executor.scores(
         executor.work.layout, executor.work.arena.rows, CURRENT[:2], np.zeros(2, np.int64), np.array([0, 25, 40]),
-        items, contexts,
+        items, {"previous": contexts},
     )  # fmt: skip
 
     users = [0] * 25 + [1] * 15
@@ -121,11 +118,18 @@ def test_a_small_model_of_a_few_items_scores_as_the_whole_one_does(name):
     items, contexts = np.array([0, 1, 2, 3, 3], np.int32), np.array([3, -1, 0, 2, 3], np.int32)
     one, ends = np.zeros(1, np.int64), np.array([0, 5])
 
-    found = executor.scores(layout, small, one, one, ends, items, contexts, work.model.places[kept])
+    places = work.model.constants["places"][kept]
+    found = executor.scores(layout, small, one, one, ends, items, {"previous": contexts}, {"places": places})
 
     whole = np.where(contexts < 0, -1, kept[contexts]).astype(np.int32)
     expected = executor.scores(
-        work.layout, work.arena.rows, CURRENT[2:3], one, ends, kept[items].astype(np.int32), whole
+        work.layout,
+        work.arena.rows,
+        CURRENT[2:3],
+        one,
+        ends,
+        kept[items].astype(np.int32),
+        {"previous": whole},
     )
     np.testing.assert_allclose(found, expected, rtol=1e-6)
 
@@ -135,7 +139,7 @@ def test_other_models_do_not_look_at_visits():
     query = (executor.work.layout, executor.work.arena.rows, np.zeros(1, np.int64), np.zeros(1, np.int64))
     items = np.arange(9, dtype=np.int32)
 
-    found = executor.scores(*query, np.array([0, 9]), items, items[::-1].copy())
+    found = executor.scores(*query, np.array([0, 9]), items, {"previous": items[::-1].copy()})
 
     assert found.tolist() == executor.scores(*query, np.array([0, 9]), items).tolist()
 
@@ -175,7 +179,8 @@ def test_a_test_item_is_ranked_after_the_visit_before_it_if_that_was_within_the_
 
     Utility(split, ["hr@10"], executor, 3).measure(CURRENT)
 
-    (*_, offsets, items, contexts) = asked[0]
+    (*_, offsets, items, context) = asked[0]
+    contexts = context["previous"]
     visits = split.check_ins.test
     recent = np.where(visits.gap_minutes <= 360, visits.previous, -1)
     assert items[::100].tolist() == split.test.items.tolist() == visits.items.tolist()
@@ -186,7 +191,7 @@ def test_a_test_item_is_ranked_after_the_visit_before_it_if_that_was_within_the_
 
 def test_moves_are_those_within_the_models_window():
     split = drawn_split()
-    short, long = (on_its_data(make_model("prme-g", window_hours=h), split)[1].moves for h in (1, 24))
+    short, long = (make_model("prme-g", window_hours=h).feed_of(split).moves for h in (1, 24))
 
     gaps = split.check_ins.train.gap_minutes
     assert (short.previous >= 0).tolist() == (gaps <= 60).tolist()
@@ -195,7 +200,7 @@ def test_moves_are_those_within_the_models_window():
 
 def test_data_without_places_name_those_that_have_them():
     with pytest.raises(DataError, match=r"drawn has neither places nor times; .*foursquare-nyc, gowalla"):
-        on_its_data(make_model("prme-g"), replace(drawn_split(), check_ins=None))
+        make_model("prme-g").fitted_to(replace(drawn_split(), check_ins=None))
 
 
 def test_data_without_times_are_refused():
@@ -204,12 +209,11 @@ def test_data_without_times_are_refused():
     timeless = replace(visits.train, gap_minutes=np.full(len(visits.train.items), np.nan, np.float32))
 
     with pytest.raises(DataError, match=r"drawn has places without times; .*foursquare-nyc"):
-        on_its_data(make_model("prme-g"), replace(split, check_ins=replace(visits, train=timeless)))
+        make_model("prme-g").fitted_to(replace(split, check_ins=replace(visits, train=timeless)))
 
 
 def test_a_sample_costs_fewer_merges_where_rows_are_larger():
-    small, large = executor_for(drawn_split(), dim=60).work, executor_for(drawn_split(), dim=60).work
-    large = replace(large, layout=replace(large.layout, n_items=38_333))
+    model = make_model("prme-g", dim=60)
 
-    assert _merges_per_sample(large) < _merges_per_sample(small) / 200
-    assert _merges_per_sample(executor_for(drawn_split(), "gmf").work) == 0.01
+    assert model.sample_cost(model.layout(38_333)) < model.sample_cost(model.layout(N_ITEMS)) / 200
+    assert make_model("gmf").sample_cost(make_model("gmf").layout(N_ITEMS)) == 0.01

@@ -5,11 +5,12 @@ import pytest
 
 from gossiprec.compute.executors import Workload
 from gossiprec.compute.store.arena import Arena
-from gossiprec.compute.train.local_update import LocalData, TrainingSettings
+from gossiprec.compute.train.local_update import TrainingSettings
 from gossiprec.compute.train.node_settings import NodeSettings
 from gossiprec.data.split import ItemSets, Split
 from gossiprec.emulation.scoring.utility import N_NEGATIVES, Utility
 from gossiprec.errors import DataError
+from gossiprec.feeds import PointwiseFeed
 from tests.compute.worlds import make_executor, make_model
 
 N_USERS, N_ITEMS = 7, 150
@@ -45,8 +46,8 @@ def executor_for(split, *, user_table=False, seed=0):
     layout = model.layout(split.n_items, N_USERS if user_table else 1)
     arena = Arena(layout, n_nodes=N_USERS + 1, capacity=2 * N_USERS, moments=False)
     arena.rows[:] = np.random.default_rng(seed).normal(size=arena.rows.shape)
-    data, node_settings = LocalData(split.train, split.n_items), NodeSettings.none(N_USERS + 1)
-    work = Workload(model, layout, TrainingSettings(), data, arena, seed, node_settings)
+    feed, node_settings = PointwiseFeed.of(split), NodeSettings.none(N_USERS + 1)
+    work = Workload(model, layout, TrainingSettings(), feed, arena, seed, node_settings)
     return RecordingExecutor(make_executor("reference", work))
 
 
