@@ -22,24 +22,14 @@ class Counting(Attack):
     measures = ("heard",)
 
     @property
-    def pools(self):
-        return []
+    def nodes(self):
+        return np.arange(self.world.n_users)
 
-    def foresee(self, meetings, first_pool):
+    def foresee(self, meetings):
         self._time, self._receiver = meetings.time, meetings.receiver
 
-    @property
-    def state_bytes(self):
-        return 0
-
-    def observe(self, rows, program, tasks):
-        """See nothing."""
-
-    def sight(self, rows, sightings, first, last):
-        """See nothing."""
-
-    def rankings(self):
-        return []
+    def observe(self, seen):
+        """What was announced is enough."""
 
     def findings(self, now):
         count = np.bincount(self._receiver[self._time <= now], minlength=self.world.n_users)
