@@ -264,7 +264,7 @@ class PlainPersonal(PlainSimulation):
         self.wakes[node.number] += 1
 
     def receive(self, time, sender, receiver, state):
-        own, lists = receiver.model.state_dict(), self.candidates.of(receiver.number)
+        own, lists = receiver.model.state_dict(), self.candidates[receiver.number]
         if len(self.split.validation[receiver.number]) < 2:
             assert not len(lists)
             self.equal += 1

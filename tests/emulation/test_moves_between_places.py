@@ -145,7 +145,7 @@ def test_other_models_do_not_look_at_visits():
     query = (executor.work.layout, executor.work.arena.rows, np.zeros(1, np.int64), np.zeros(1, np.int64))
     items = np.arange(9, dtype=np.int32)
 
-    found = executor.scores(*query, np.array([0, 9]), items, items[::-1].copy())
+    found = executor.scores(*query, np.array([0, 9]), items, {"previous": items[::-1].copy()})
 
     assert found.tolist() == executor.scores(*query, np.array([0, 9]), items).tolist()
 
@@ -185,7 +185,8 @@ def test_a_test_item_is_ranked_after_the_visit_before_it_if_that_was_within_the_
 
     Utility(split, ["hr@10"], executor, 3).measure(CURRENT)
 
-    (*_, offsets, items, contexts) = asked[0]
+    (*_, offsets, items, told) = asked[0]
+    contexts = told["previous"]
     visits = split.check_ins.test
     recent = np.where(visits.gap_minutes <= 360, visits.previous, -1)
     assert items[::100].tolist() == split.test.values.tolist() == visits.items.values.tolist()
@@ -196,7 +197,7 @@ def test_a_test_item_is_ranked_after_the_visit_before_it_if_that_was_within_the_
 
 def test_moves_are_those_within_the_models_window():
     split = drawn_split()
-    short, long = (make_model("prme-g", window_hours=h).feed_of(split).moves for h in (1, 24))
+    short, long = (make_model("prme-g", window_hours=h).feed_of(split) for h in (1, 24))
 
     gaps = split.check_ins.train.gap_minutes
     assert (short.previous >= 0).tolist() == (gaps <= 60).tolist()
