@@ -90,11 +90,11 @@ def test_candidates_are_unknown_items_and_fixed():
     split = split_of([[0, 1], [2], [3]], [[5, 6, 7], [8], [9, 10]])
     drawn, again = (draw_candidates(split, 4, seed=3) for _ in range(2))
 
-    assert drawn.items.tobytes() == again.items.tobytes()
-    assert [len(drawn.of(node)) for node in range(4)] == [3, 0, 2, 0]
-    assert drawn.of(0)[:, 0].tolist() == [5, 6, 7]
-    assert not set(drawn.of(0)[:, 1:].ravel().tolist()) & {0, 1, 5, 6, 7}
-    assert all(len(set(row)) == len(row) for row in drawn.items.tolist())
+    assert drawn.values.tobytes() == again.values.tobytes()
+    assert [len(drawn[node]) for node in range(4)] == [3, 0, 2, 0]
+    assert drawn[0][:, 0].tolist() == [5, 6, 7]
+    assert not set(drawn[0][:, 1:].ravel().tolist()) & {0, 1, 5, 6, 7}
+    assert all(len(set(row)) == len(row) for row in drawn.values.tolist())
 
 
 def test_a_split_in_which_nobody_can_judge_is_refused():
