@@ -136,7 +136,7 @@ def test_scores_agree_with_the_reference(name, model, user_table):
     found = executor.scores(*query)
 
     expected = make_executor("reference", world.workload()).scores(*query)
-    np.testing.assert_allclose(found, expected, rtol=1e-5)
+    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)  # a sum of numbers near 1 may be near 0
 
 
 @pytest.mark.parametrize("n_kept", [12, 3])
