@@ -59,10 +59,12 @@ outline = numba.njit(**_FLAGS)
 def specialised(template: Any, **functions: Any) -> Any:
     """Return a kernel made of a template: a function in whose globals some names stand for other compiled functions.
 
-    Its machine code is kept on disk under a name that follows from the sources of these functions.
+    Its machine code is kept on disk under a name that follows from these functions and their sources.
     """
-    sources = sorted({inspect.getfile(function.py_func) for function in functions.values()})
-    mark = hashlib.sha256(b"".join(Path(source).read_bytes() for source in sources)).hexdigest()[:16]
+    plain = [function.py_func for function in functions.values()]
+    sources = [Path(source).read_bytes() for source in sorted({inspect.getfile(each) for each in plain})]
+    names = [f"{each.__module__}.{each.__qualname__}:{each.__code__.co_firstlineno}" for each in plain]
+    mark = hashlib.sha256(b"".join([*sources, *map(str.encode, names)])).hexdigest()[:16]
     body = types_.FunctionType(template.__code__, {**template.__globals__, **functions}, template.__name__)
     body.__module__, body.__qualname__ = template.__module__, f"{template.__qualname__}_{mark}"
     body.__doc__ = template.__doc__
