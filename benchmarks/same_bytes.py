@@ -38,6 +38,7 @@ RENAMED = {
 present tree knows the new name."""
 GIVEN_UP = {
     "predicted_fraction_met": ("fedavg", "clients meet the coordinator and not one another"),
+    "predicted_fraction_heard": ("fedavg", "new: how many clients the coordinator has heard of"),
 }
 """Intended differences, metric to protocol and reason: rows that may differ or be missing."""
 
