@@ -168,7 +168,7 @@ class Block:
                 self.line + line_ends(self.text[:end]),
                 f"a quote that does not end with its cell, {LINE_END.split(self.text[end : end + 40])[0]!r}",
                 f"cells within {quote} and {quote}, where {quote}{quote} means one; if quotes are ordinary text, "
-                "set quote: null",
+                "set quote: none",
             )
 
 

@@ -35,8 +35,8 @@ class DelimitedFile(Dataset):
         header: bool = False
         delimiter: str = Field("\t", pattern=r"^[^\"'\r\n\x00\x01]+$")
         encoding: str = "utf-8"
-        quote: Literal['"', "'"] | None = Field(
-            '"', description="around cells; null: quotes are ordinary text"
+        quote: Literal['"', "'", "none"] = Field(
+            '"', description="around cells; none: quotes are ordinary text"
         )
 
         @field_validator("columns")
@@ -71,7 +71,8 @@ class DelimitedFile(Dataset):
     def load(self, seed: int) -> Interactions:
         """Read the whole file."""
         options = self._options
-        layout = Layout(options.columns, options.delimiter, options.header, options.encoding, options.quote)
+        quote = None if options.quote == "none" else options.quote
+        layout = Layout(options.columns, options.delimiter, options.header, options.encoding, quote)
         return interactions_from(
             read_table(self._source(), layout), options.path.name.split(".")[0] or "file"
         )

@@ -99,12 +99,12 @@ def test_cells_and_their_lines_are_those_of_the_strict_csv_reader_of_python(piec
 def test_a_quote_that_is_not_closed_swallows_nothing(tmp_path, text, line):
     message = refusal(pack(tmp_path / "a.csv", text), columns=USER_ITEM, delimiter=",")
     assert f"line {line}: found a quote that does not end with its cell" in message
-    assert "set quote: null" in message
+    assert "set quote: none" in message
 
 
 def test_quotes_inside_a_cell_and_without_a_meaning_are_ordinary_text(tmp_path):
     path = pack(tmp_path / "a.csv", '5" disk,a\n"b,"c\n')
-    found = load(path, columns=USER_ITEM, delimiter=",", quote=None)
+    found = load(path, columns=USER_ITEM, delimiter=",", quote="none")
     assert found.users.tolist() == [1, 0]
     assert load(pack(tmp_path / "b.csv", '5" disk,a\n'), columns=USER_ITEM, delimiter=",").n_users == 1
 
@@ -185,7 +185,7 @@ def test_a_delimiter_that_could_not_be_told_from_other_text_is_refused(delimiter
 def test_any_delimiter_will_do(tmp_path, delimiter):
     rows = [("a:b", '"x', "7"), ("c", "y z", "8")]
     path = pack(tmp_path / "a.txt", "".join(delimiter.join(row) + "\n" for row in rows))
-    found = load(path, columns=TIMED, delimiter=delimiter, quote=None)
+    found = load(path, columns=TIMED, delimiter=delimiter, quote="none")
     assert (found.n_users, found.n_items, found.times.tolist()) == (2, 2, [7, 8])
 
 

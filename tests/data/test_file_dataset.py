@@ -32,7 +32,7 @@ def refusal(path, **options):
 def test_every_name_becomes_one_dense_id_and_nothing_is_lost(rows, tmp_path_factory):
     path = tmp_path_factory.mktemp("file") / "rows.csv"
     pack(path, "".join(f"{user},{item}\n" for user, item in rows))
-    found = load(path, columns=USER_ITEM, delimiter=",", quote=None)
+    found = load(path, columns=USER_ITEM, delimiter=",", quote="none")
     for ids, count, column in ((found.users, found.n_users, 0), (found.items, found.n_items, 1)):
         told = {row[column]: int(i) for row, i in zip(rows, ids, strict=True)}
         assert sorted(set(told.values())) == list(range(count))
@@ -46,7 +46,7 @@ def test_the_order_of_lines_does_not_change_ids(rows, random, tmp_path_factory):
 
     def ids(lines):
         text = "".join(f"{u},{i}\n" for u, i in lines)
-        found = load(pack(path, text), columns=USER_ITEM, delimiter=",", quote=None)
+        found = load(pack(path, text), columns=USER_ITEM, delimiter=",", quote="none")
         return sorted(zip(found.users.tolist(), found.items.tolist(), strict=True))
 
     assert ids(rows) == ids(shuffled)
