@@ -151,6 +151,12 @@ def test_findings_that_cannot_be_told_apart_are_refused():
         record.note([one, other, one], time=2.0, round=2)
 
 
+def test_a_finding_that_the_attack_does_not_announce_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr(Counting, "measures", ("hoard",))
+    with pytest.raises(ScenarioError, match="counting reports heard, which no study could ask for"):
+        simulate(tiny(observers=[COUNTING]), out=tmp_path / "run")
+
+
 def test_a_run_without_findings_has_an_empty_table(tmp_path):
     run = simulate(tiny(), out=tmp_path / "run")
     assert (run.path / "findings.csv").read_text() == "time,round,attack,measure,labels,value\n"
