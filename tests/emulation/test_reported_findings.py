@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from gossiprec.attacks import ATTACKS
+from gossiprec.attacks.base import Guesses
 from gossiprec.attacks.findings import Finding
 from gossiprec.emulation import simulate
 from gossiprec.emulation.run.replay import replay
@@ -113,6 +114,34 @@ def test_the_summary_keeps_guesses_of_the_best_round_and_other_findings_of_the_l
     assert other.summary() == record.summary()
 
 
+class BestIn:
+    """Stands for a record whose rankings were best in one round."""
+
+    def __init__(self, round_):
+        self._round = round_
+
+    def best_round(self, labels):
+        return self._round
+
+
+def test_of_guesses_the_summary_keeps_those_of_the_round_in_which_their_ranking_was_best():
+    split, values = drawn_split(), {}
+    record = FindingRecord(split, BestIn(2))
+    for round_, surprise in ((1, 0.9), (2, 0.1), (3, 0.9)):  # nothing is taken for a member, or everything
+        guesses = Guesses(
+            observer="coordinator", momentum=0.9, thresholds=(0.5,), adversaries=np.array([0]),
+            offsets=np.array([0, 8]), items=split.train[0], victims=np.arange(1, split.n_users),
+            surprise=np.full((split.n_users - 1, split.n_items), surprise, np.float32),
+            hidden=np.zeros(0, np.int64), surprise_apart=lambda a: np.zeros((0, 8), np.float32),
+        )  # fmt: skip
+        rows = record.note([("entropy-mia", guesses)], time=1.0, round=round_)
+        values[round_] = {row["measure"]: row["value"] for row in rows}
+    assert values[1]["mia_recall"] == 0.0 != values[2]["mia_recall"] == 1.0
+    summary = record.summary()
+    assert {row["measure"]: row["value"] for row in summary["findings"]} == values[2]
+    assert [(line["round"], line["recall"]) for line in summary["membership"]] == [(2, 1.0)]
+
+
 def test_findings_that_cannot_be_told_apart_are_refused():
     record = FindingRecord(drawn_split(), AttackRecord(drawn_split(), 0))
     one = ("counting", Finding("heard", {"least": 3}, 0.5))
@@ -120,6 +149,12 @@ def test_findings_that_cannot_be_told_apart_are_refused():
     record.note([one, other, ("another", one[1])], time=1.0, round=1)
     with pytest.raises(ScenarioError, match=r"two findings are called heard\[counting/least=3\]; give one"):
         record.note([one, other, one], time=2.0, round=2)
+
+
+def test_a_finding_that_the_attack_does_not_announce_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr(Counting, "measures", ("hoard",))
+    with pytest.raises(ScenarioError, match="counting reports heard, which no study could ask for"):
+        simulate(tiny(observers=[COUNTING]), out=tmp_path / "run")
 
 
 def test_a_run_without_findings_has_an_empty_table(tmp_path):

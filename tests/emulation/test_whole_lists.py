@@ -1,11 +1,14 @@
 """Measures of whole lists: whose lists they are of, and what is masked in them."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from gossiprec.emulation import simulate
 from gossiprec.emulation.scoring.utility import Utility, target_items
 from gossiprec.errors import ScenarioError
+from gossiprec.ragged import Ragged
 from gossiprec.scenario import load_scenario
 from gossiprec.scenario.sections import LeastPopular
 from tests.emulation.test_node_utility import (
@@ -44,7 +47,8 @@ def test_measures_of_test_items_agree_with_a_naive_ranking():
 
 def test_exposure_is_of_all_who_have_a_target_in_no_part_of_the_split():
     split, k = drawn_split(), 40
-    executor, targets = executor_for(split), np.array([5, 31, 77, 140])
+    targets = np.array([split.test[0][0], split.validation[1][0], split.train[3][0], split.test[6][2]])
+    executor = executor_for(split)
     ratios = []
     for target in targets.tolist():
         able = [u for u in range(N_USERS) if not any(target in part[u] for part in parts(split))]
@@ -55,6 +59,22 @@ def test_exposure_is_of_all_who_have_a_target_in_no_part_of_the_split():
     }
     assert 0 < np.mean(ratios) < 1
     assert {u for u in range(N_USERS) if any(len(np.intersect1d(targets, part[u])) for part in parts(split))}
+
+
+def test_users_weigh_alike_however_many_test_items_they_have():
+    even = drawn_split()
+    pairs = [(user, item) for user in range(N_USERS) for item in even.test[user][: 1 + user % 4].tolist()]
+    split = replace(even, test=Ragged.sets(*np.array(pairs).T, N_USERS))
+    executor = executor_for(split)
+    executor.asked.clear()
+    found = Utility(split, ["hr@20"], executor, 3).measure(CURRENT)["hr@20"]
+    (rows, asked), hits = executor.asked[-1], []
+    for row, items in zip(rows, asked, strict=True):
+        scores = model_scores(executor, CURRENT.tolist().index(row))
+        ranks = [sum(scores[own[1:]] >= scores[own[0]]) for own in np.array(items).reshape(-1, 100)]
+        hits.append(np.mean([rank < 20 for rank in ranks]))
+    assert found == pytest.approx(np.mean(hits))
+    assert len(set(map(len, asked))) > 2
 
 
 def test_coverage_is_of_the_lists_of_all_users_also_of_those_without_test_items():
@@ -86,10 +106,11 @@ def test_exposure_needs_nobodys_test_items():
 
 
 def test_targets_are_named_or_those_that_fewest_have_trained_on():
-    split = drawn_split(n_items=30)
-    trained = np.bincount(split.train.values, minlength=30)
-    found = target_items(LeastPopular(least_popular=4), split)
-    assert found.tolist() == sorted(sorted(range(30), key=lambda item: (trained[item], item))[:4])
+    split = drawn_split()
+    trained = np.bincount(split.train.values, minlength=N_ITEMS)
+    assert np.bincount(trained)[0] > 60
+    found = target_items(LeastPopular(least_popular=70), split)
+    assert found.tolist() == sorted(sorted(range(N_ITEMS), key=lambda item: (trained[item], item))[:70])
     assert target_items((9, 3, 9), split).tolist() == [3, 9]
     assert target_items(None, split).tolist() == []
 

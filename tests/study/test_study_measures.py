@@ -150,6 +150,7 @@ def test_a_study_collects_the_findings_of_any_attack(tmp_path, counting):
         ("mia_recall[single]", "no run has an attack that reports 'mia_recall'"),
         ("herd", "did you mean 'heard'"),
         ("max_aac[least=3]", "filters are observer, relevance, momentum, community_size"),
+        ("heard[everybody,ndcg,0,3,least]", "found 'least' in"),
         ("messages[least=3]", "is a number of the whole run"),
     ],
 )

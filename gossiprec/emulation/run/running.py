@@ -25,6 +25,7 @@ from gossiprec.emulation.scoring.membership import metric_rows
 from gossiprec.emulation.scoring.positions import by_attack, write_positions
 from gossiprec.emulation.scoring.privacy import Ledger
 from gossiprec.emulation.scoring.utility import Utility, target_items
+from gossiprec.errors import ScenarioError
 from gossiprec.eventlog import Run, RunDirectory, open_run
 from gossiprec.eventlog.tables import as_json
 
@@ -259,6 +260,12 @@ class Running:
         """Yield what the attacks have found beside their rankings, by the name of the attack."""
         for choice, meter in zip(self._prepared.scenario.observers, self._prepared.meters, strict=True):
             findings = meter.call(lambda attack: list(attack.findings(at)), meter.attack)
+            unannounced = {finding.measure for finding in findings} - {*meter.attack.measures}
+            if unannounced:
+                raise ScenarioError(
+                    f"observers: {choice.name} reports {', '.join(sorted(unannounced))}, which no study could ask "
+                    "for: the attack's `measures` must name what it reports"
+                )
             for found in itertools.chain(meter.attack.guesses(), findings):
                 yield choice.name, found
 

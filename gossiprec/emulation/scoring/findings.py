@@ -56,10 +56,9 @@ class FindingRecord:
         rows: dict[str, Row] = {}
         for attack, found in reported:
             for finding, is_kept in self._findings(found, round):
-                told = "/".join(filter(None, (attack, attack_key(**finding.labels))))
-                name, about = f"{finding.measure}[{told}]", {"labels": dict(finding.labels)}
-                row = {"time": time, "round": round, "attack": attack, "measure": finding.measure}
-                row |= {**about, "value": float(finding.value)}
+                about = {"attack": attack, "measure": finding.measure, "labels": dict(finding.labels)}
+                row = {"time": time, "round": round, **about, "value": float(finding.value)}
+                name = _name(attack, finding)
                 if rows.setdefault(name, row) is not row:
                     raise ScenarioError(
                         f"observers: two findings are called {name}; give one of the observers another option, or the "
@@ -110,3 +109,8 @@ class FindingRecord:
         self._membership, self._kept, self._per_node = (
             state[name] for name in ("membership", "kept", "per_node")
         )
+
+
+def _name(attack: str, finding: Finding) -> str:
+    told = "/".join(filter(None, (attack, attack_key(**finding.labels))))
+    return f"{finding.measure}[{told}]"
