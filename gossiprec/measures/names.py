@@ -15,7 +15,7 @@ OF_ATTACKS = (
 )  # fmt: skip
 """Numbers of each such attack."""
 
-_FORM = re.compile(r"\s*([A-Za-z0-9_@.]+)\s*(?:\[(.*)\])?\s*", re.DOTALL)
+_FORM = re.compile(r"\s*([A-Za-z0-9_@.-]+)\s*(?:\[(.*)\])?\s*", re.DOTALL)
 _KINDS: dict[str, type] = {"momentum": float, "community_size": int}
 
 

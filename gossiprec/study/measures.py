@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 
 from gossiprec.attacks import ATTACKS
 from gossiprec.attacks.naming import TableKey, labels_of
@@ -98,6 +98,7 @@ def _known(measure: Measure) -> Measure:
     return measure
 
 
-def _reported(attacks: Iterable[str] = ATTACKS) -> list[str]:
-    """Return what the findings of these attacks are called."""
-    return list(dict.fromkeys(measure for name in attacks for measure in ATTACKS[name].measures))
+def _reported(attacks: Container[str] = ATTACKS) -> list[str]:
+    """Return what the findings of these attacks are called; those of plug-ins that are broken are not known."""
+    found = (measure for name, attack in ATTACKS.members() if name in attacks for measure in attack.measures)
+    return list(dict.fromkeys(found))

@@ -8,11 +8,14 @@ import pyarrow.parquet as pq
 import pytest
 from small_studies import COALITION, SINGLE, carried_out, planned
 
+from gossiprec import plugins
 from gossiprec.attacks import ATTACKS
 from gossiprec.errors import ScenarioError
+from gossiprec.measures import MEASURES
 from gossiprec.measures.names import Measure, read_measure
 from gossiprec.study.rows import measured
 from tests.emulation.counting_attack import Counting
+from tests.plugins.fake_distributions import install
 
 KEYS = [("single", "ndcg", 0.9, 3), ("single", "ndcg", 0.0, 3), ("coalition-5%", "ndcg", 0.9, 3)]
 SUMMARY = {
@@ -141,6 +144,31 @@ def test_a_study_collects_the_findings_of_any_attack(tmp_path, counting):
     assert heard[0]["value"] == heard[1]["value"] > 0
     assert [row["who"] for row in table if row["measure"] == "max_aac"] == ["one", "both"]
     assert {row["labels"] for row in table if row["measure"] != "heard"} == {None}
+
+
+def test_a_study_needs_no_attack_that_it_does_not_name(tmp_path, monkeypatch):
+    """What attacks report is asked of all of them; one of a broken plug-in reports nothing."""
+    install(
+        tmp_path,
+        "wreck",
+        "0.1",
+        {"gossiprec.attacks": {"wreck": "wreck"}},
+        wreck="import nothing_of_the_kind",
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    plugins.entry_points.cache_clear()
+    try:
+        assert "wreck" in ATTACKS
+        assert planned(tmp_path, axes={}, measures=["max_aac"]).measures == [Measure("max_aac")]
+    finally:
+        monkeypatch.undo()
+        plugins.entry_points.cache_clear()
+
+
+def test_a_study_can_ask_for_a_measure_of_anybody(tmp_path, monkeypatch):
+    monkeypatch.setitem(MEASURES._members, "acme-hit", MEASURES["hit"])
+    keys = {"set": {"evaluate.metrics": ["acme-hit@5"]}, "measures": ["acme-hit@5"]}
+    assert planned(tmp_path, axes={}, **keys).measures == [Measure("acme-hit@5")]
 
 
 @pytest.mark.parametrize(
