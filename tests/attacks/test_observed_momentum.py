@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -144,6 +145,24 @@ def test_the_unmet_and_the_adversary_itself_get_no_score(form):
         for ranking in show(attack, world, received):
             scored = [tuple(place) for place in np.argwhere(~np.isnan(ranking.scores)).tolist()]
             assert scored == [(0, 1), (1, 0)]
+
+
+@both_layouts
+@pytest.mark.parametrize("hidden", [(), (2, 3)], ids=["open", "hidden"])
+def test_forms_agree_on_rows_in_float16(hidden, user_table):
+    """There are no kernels of GMF for these, so they are stacked where they are many."""
+    pairs, found = [(1, 0), (2, 0), (3, 1), (2, 0), (0, 1), (3, 0), (2, 1), (4, 0), (3, 0)], []
+    for form in ("plain", "stacked"):
+        world = make_world(form=form, storage="float16", hidden=hidden, user_table=user_table)
+        received = Receptions.drawn(pairs, world)
+        single, pool = (
+            attack_on(world, received, who, **more)
+            for who, more in (("single", {}), ("coalition", {"members": (0, 1)}))
+        )
+        found.append([r.scores for attack in (single, pool) for r in show(attack, world, received)])
+    for plain, stacked in zip(*found, strict=True):
+        assert np.isfinite(plain[:2, 2:4]).any()
+        np.testing.assert_allclose(stacked, plain, rtol=2e-4, atol=1e-4)
 
 
 @all_forms

@@ -53,15 +53,17 @@ def scores(prepared):
     ids=["single", "coalition", "pers-gossip", "coordinator", "coordinator-latest"],
 )
 @pytest.mark.parametrize("share_less", [False, True], ids=["full", "share-less"])
-def test_compiled_and_plain_runs_find_the_same(protocol, who, share_less):
+def test_runs_of_all_executors_find_the_same(protocol, who, share_less):
     policies = [{"name": "share-less", "nodes": {"fraction": 0.5}, "tau": 0.5}] if share_less else []
-    plain, fused = (
-        scores(observed(protocol, who, executor=e, policies=policies)) for e in ("reference", "fused")
+    plain, *others = (
+        scores(observed(protocol, who, executor=e, policies=policies))
+        for e in ("reference", "batched", "fused")
     )
     assert len(plain) == len(RULES)
     assert np.isfinite(plain[0]).sum() > 40
-    for one, other in zip(plain, fused, strict=True):
-        np.testing.assert_allclose(other, one, rtol=5e-3, atol=5e-3)
+    for one, *alike in zip(plain, *others, strict=True):
+        for other in alike:
+            np.testing.assert_allclose(other, one, rtol=5e-3, atol=5e-3)
 
 
 def test_the_meter_counts_what_observers_see():

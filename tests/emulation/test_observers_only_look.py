@@ -23,7 +23,8 @@ AT_THE_CENTRE = [
 ]
 KEY = ("observer", "relevance", "momentum", "community_size", "time")
 NUMBERS = ("aac", "best10_min", "best10_mean", "upper_bound", "random_bound")
-EXECUTORS = ["reference", "fused"]
+EXECUTORS = ["reference", "batched", "fused"]
+"""Under which observers take their plain, their stacked and their compiled form."""
 FEDAVG = {"name": "fedavg", "rounds": 4}
 
 
@@ -65,9 +66,9 @@ def test_an_observer_finds_the_same_alone_as_among_others(user_table, executor, 
 
 
 @pytest.mark.parametrize("user_table", ["own", "averaged"])
-def test_compiled_and_plain_observers_rank_alike(user_table):
+def test_all_forms_of_observers_rank_alike(user_table):
     protocol = {**tiny()["protocol"], "user_table": user_table}
-    plain, compiled = (
+    plain, *others = (
         [
             ranking
             for attack in carried_out(
@@ -77,34 +78,37 @@ def test_compiled_and_plain_observers_rank_alike(user_table):
         ]
         for name in EXECUTORS
     )
-    for one, other in zip(plain, compiled, strict=True):
-        assert (one.observer, one.relevance, one.momentum) == (
-            other.observer,
-            other.relevance,
-            other.momentum,
-        )
-        np.testing.assert_allclose(one.scores, other.scores, rtol=1e-4, atol=1e-5)
+    for one, *alike in zip(plain, *others, strict=True):
         assert (~np.isnan(one.scores)).any()
+        for other in alike:
+            assert (one.observer, one.relevance, one.momentum) == (
+                other.observer,
+                other.relevance,
+                other.momentum,
+            )
+            np.testing.assert_allclose(one.scores, other.scores, rtol=1e-4, atol=1e-5)
 
 
-def test_fused_and_reference_runs_measure_alike(tmp_path):
-    runs = [
+def test_runs_of_all_executors_measure_alike(tmp_path):
+    first, *others = [
         simulate(tiny(observers=MANY, executor={"name": name}, training={"eps": 1e-3}), out=tmp_path / name)
         for name in EXECUTORS
     ]
-    np.testing.assert_allclose(runs[0].metrics["value"], runs[1].metrics["value"], atol=1e-4)
-    for name in NUMBERS:
-        np.testing.assert_allclose(runs[0].attacks[name], runs[1].attacks[name], atol=1e-4)
+    for run in others:
+        np.testing.assert_allclose(first.metrics["value"], run.metrics["value"], atol=1e-4)
+        for name in NUMBERS:
+            np.testing.assert_allclose(first.attacks[name], run.attacks[name], atol=1e-4)
 
 
 @pytest.mark.parametrize("user_table", ["own", "averaged"])
-def test_fused_and_reference_runs_end_with_the_same_models(user_table):
+def test_runs_of_all_executors_end_with_the_same_models(user_table):
     protocol = {**tiny()["protocol"], "user_table": user_table}
-    ends = [
+    first, *others = [
         final_models(carried_out(tiny(protocol=protocol, executor={"name": name}, training={"eps": 1e-3})))
         for name in EXECUTORS
     ]
-    assert np.linalg.norm(ends[0] - ends[1]) < 1e-5 * np.linalg.norm(ends[0])
+    for end in others:
+        assert np.linalg.norm(first - end) < 1e-5 * np.linalg.norm(first)
 
 
 def test_a_run_does_not_depend_on_threads_or_wave_size(tmp_path):
