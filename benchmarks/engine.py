@@ -6,7 +6,7 @@ One process, MovieLens-100k shape, the main job (all nodes as single observers, 
 
 prints one JSON line. The three are measured in turn, several times; medians.
 
-- ``naive_per_s``: local epochs per second of one nn.Module and one torch.optim.Adam per node, one thread.
+- ``naive_per_s``: local epochs per second of one set of parameters and one torch.optim.Adam per node, one thread.
 - ``emulator_per_s``: local epochs per wall second of the whole run after loading and compiling: engine, planning,
   waves, merges, observers, log, evaluation.
 - ``kernel_per_s``: the compiled kernels alone on the same work (the same local epochs, merges and observations, all in
@@ -36,9 +36,10 @@ from common import emit, median, rate, say
 
 from gossiprec import simulate
 from gossiprec.compute.executors import Workload
+from gossiprec.compute.executors.tensors import tables_of, tensor_of
 from gossiprec.compute.plan.planner import Plan
 from gossiprec.compute.plan.program import Program
-from gossiprec.compute.train.local_update import draw_order, draw_samples
+from gossiprec.compute.train.local_update import draw_order
 from gossiprec.emulation import Prepared, prepare
 from gossiprec.scenario import Scenario, load_scenario
 
@@ -56,21 +57,21 @@ FULL = [
 
 def naive(work: Workload, nodes: range) -> int:
     """Train some nodes for one local epoch each, as one writes it down with torch."""
-    epochs = 0
+    model, layout, training = work.model, work.layout, work.training
+    user, epochs = torch.zeros(1, dtype=torch.long), 0
     for node in nodes:
-        module, user = work.model.module(work.layout), torch.zeros(1, dtype=torch.long)
         row = torch.from_numpy(work.arena.rows[node].copy())
-        torch.nn.utils.vector_to_parameters(row[: work.layout.size], module.parameters())
-        optimizer = torch.optim.Adam(module.parameters(), lr=work.training.learning_rate)
-        items, labels = draw_samples(
-            work.data, node, update=0, negatives=work.training.negatives, seed=work.seed
-        )
-        order = torch.from_numpy(draw_order(len(items), node, epoch=0, seed=work.seed))
-        for batch in order.split(work.training.batch_size or len(items)):
+        tables = {name: torch.nn.Parameter(part.clone()) for name, part in tables_of(layout, row).items()}
+        optimizer = torch.optim.Adam(tables.values(), lr=training.learning_rate)
+        columns = work.feed.samples(node, update=0, negatives=training.negatives, seed=work.seed)
+        samples = {name: tensor_of(column) for name, column in columns.items()}
+        n_samples = len(samples["items"])
+        order = torch.from_numpy(draw_order(n_samples, node, epoch=0, seed=work.seed))
+        for some in order.split(training.batch_size or n_samples):
             optimizer.zero_grad()
-            chosen = torch.from_numpy(items)[batch].long()
-            wanted = torch.from_numpy(labels)[batch]
-            work.model.loss(module(user, chosen), wanted, torch.ones_like(wanted)).backward()
+            batch = {name: column[some] for name, column in samples.items()}
+            weights = torch.ones(len(some))
+            model.loss(layout.named(tables), {**batch, "user": user, "weights": weights}).backward()
             optimizer.step()
         epochs += 1
     return epochs
@@ -88,9 +89,9 @@ def bare(prepared: Prepared, plans: list[Plan], *, training_only: bool) -> int:
             rows = prepared.executor.work.arena.rows
             if not training_only:
                 seen = threads.share(len(plan.sightings.pool), part)
-                for attack in prepared.attacks:
-                    attack.observe(rows, program, mine)
-                    attack.sight(rows, plan.sightings, seen.start, seen.stop)
+                for meter in prepared.meters:
+                    meter.observe(rows, program, mine)
+                    meter.sight(rows, plan.sightings, seen.start, seen.stop)
             prepared.executor.run(program, mine)
 
         threads.run(share)
