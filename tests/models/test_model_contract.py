@@ -13,7 +13,7 @@ from gossiprec.models.base.blocks import normal, zeros
 from gossiprec.options import Options
 from gossiprec.testing import check_model
 
-OPTIONS = {"prme-g": [{}, {"loss_reduction": "mean", "dim": 5}]}
+OPTIONS = {"mf": [{}, {"loss": "bpr"}], "prme-g": [{}, {"loss_reduction": "mean", "dim": 5}]}
 """Options with which a model is checked; one that is not here is checked with its defaults."""
 
 
