@@ -141,7 +141,9 @@ class CoalitionObservers:
     def _blend(self, rows: F32, pool: Any, row: Any, victim: I64, message: Any) -> None:
         """Blend versions into the victims' models; of those who hide it, the user part is not read."""
         layout, hides = self._scorer.layout, self._world.hides_user
-        keys = philox_words(self._world.seed, 0, message, victim, ROUNDING)[:, 0]
+        keys = np.zeros(len(victim), np.uint32)
+        if self._memory.dtype == np.float16:
+            keys = philox_words(self._world.seed, 0, message, victim, ROUNDING)[:, 0]
         begin, end = layout.items.start, layout.shared.stop
         if not self._scorer.plain:
             from gossiprec.attacks.ranking_kernels import blend_rows

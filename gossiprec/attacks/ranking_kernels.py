@@ -8,8 +8,8 @@ import numpy as np
 from numpy import float32
 
 from gossiprec.measures.ranking import CUTOFF
-from gossiprec.numerics.half import BLOCK, narrow_row, widen_row
-from gossiprec.numerics.jit import NO_DENORMALS, inline, kernel, swap_float_mode
+from gossiprec.numerics.half import BLOCK, is_wide, narrow_row, widen_row
+from gossiprec.numerics.jit import NO_DENORMALS, copy_floats, inline, kernel, swap_float_mode
 from gossiprec.numerics.merge import blend
 from gossiprec.numerics.relevance import FLAT, GAINS, certainty, entropy, last_if_nan, mean_gain
 
@@ -144,14 +144,20 @@ def blend_rows(rows, width, row, pool, victim, keys, hides, begin, memory, momen
         for b in range(len(momenta)):
             keep = momenta[b] if met[pool[s], victim[s]] else float32(0.0)
             held = ((b * met.shape[0] + pool[s]) * met.shape[1] + victim[s]) * width
-            for low in range(begin if hides[victim[s]] else 0, n, BLOCK):
-                count = min(BLOCK, n - low)
-                widen_row(fresh, 0, rows, np.int64(row[s]) * width + low, count)
-                if keep > float32(0.0):
-                    widen_row(blended, 0, memory, held + low, count)
-                    blend(blended, fresh[:count], keep)
-                    narrow_row(memory, held + low, low, blended, 0, count, keys[s])
-                else:
-                    narrow_row(memory, held + low, low, fresh, 0, count, keys[s])
+            at, first = np.int64(row[s]) * width, begin if hides[victim[s]] else 0
+            if is_wide(rows) and keep > float32(0.0):
+                blend(memory[held + first : held + n], rows[at + first : at + n], keep)
+            elif is_wide(rows):
+                copy_floats(memory, held + first, rows, at + first, n - first)
+            else:
+                for low in range(first, n, BLOCK):
+                    count = min(BLOCK, n - low)
+                    widen_row(fresh, 0, rows, at + low, count)
+                    if keep > float32(0.0):
+                        widen_row(blended, 0, memory, held + low, count)
+                        blend(blended, fresh[:count], keep)
+                        narrow_row(memory, held + low, low, blended, 0, count, keys[s])
+                    else:
+                        narrow_row(memory, held + low, low, fresh, 0, count, keys[s])
         met[pool[s], victim[s]] = True
     swap_float_mode(mode)

@@ -12,7 +12,7 @@ from numba.core import types
 from numba.extending import intrinsic
 from numpy import float32, uint64
 
-from gossiprec.numerics.jit import inline
+from gossiprec.numerics.jit import copy_floats, inline
 from gossiprec.numerics.rounding import FACTORS
 
 U32 = np.uint32
@@ -59,20 +59,36 @@ def noise(key, column):
     return U32(word >> U32(19))
 
 
+@intrinsic
+def is_wide(typing, rows):
+    """Return whether an array holds float32: known to the compiler, which drops the other branch."""
+
+    def generate(context, builder, signature, args):
+        return ir.Constant(ir.IntType(1), signature.args[0].dtype == types.float32)
+
+    return types.boolean(rows), generate
+
+
 @inline
 def widen_row(wide, at, rows, low, count):
     """Copy numbers ``low .. low + count`` of the flat array `rows` to `wide`, as float32."""
-    for j in range(count):
-        k = uint64(j)
-        wide[uint64(at) + k] = widen(rows[uint64(low) + k])
+    if is_wide(rows):
+        copy_floats(wide, at, rows, low, count)
+    else:
+        for j in range(count):
+            k = uint64(j)
+            wide[uint64(at) + k] = widen(rows[uint64(low) + k])
 
 
 @inline
 def narrow_row(rows, low, column, wide, at, count, key):
     """Copy `count` float32 numbers to place `low` of the flat array `rows`, column `column` of its row."""
-    for j in range(count):
-        k = uint64(j)
-        rows[uint64(low) + k] = narrow(rows, wide[uint64(at) + k], noise(key, uint64(column) + k))
+    if is_wide(rows):
+        copy_floats(rows, low, wide, at, count)
+    else:
+        for j in range(count):
+            k = uint64(j)
+            rows[uint64(low) + k] = narrow(rows, wide[uint64(at) + k], noise(key, uint64(column) + k))
 
 
 @inline
