@@ -184,6 +184,7 @@ def read_table(folder: Path, table: Table) -> dict[str, npt.NDArray[Any]]:
         whole_lines = path.read_bytes().rpartition(b"\n")
         found = table_text.read_csv(
             pa.BufferReader(b"".join(whole_lines[:2])),
+            read_options=table_text.ReadOptions(use_threads=False),
             convert_options=table_text.ConvertOptions(column_types=asked, null_values=[]),
         )
         names = found.column_names
