@@ -6,7 +6,8 @@ Each ``check_...`` raises an :class:`AssertionError` that names every claim whic
 from __future__ import annotations
 
 from gossiprec.testing.attacks import check_attack
+from gossiprec.testing.measures import check_measure
 from gossiprec.testing.models import check_model
 from gossiprec.testing.worlds import registered
 
-__all__ = ["check_attack", "check_model", "registered"]
+__all__ = ["check_attack", "check_measure", "check_model", "registered"]

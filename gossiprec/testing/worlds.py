@@ -10,6 +10,9 @@ from gossiprec.registry import Registry
 
 T = TypeVar("T")
 
+UNNAMED = "checked"
+"""Under which a thing is known meanwhile that is not registered."""
+
 CITY = {
     "name": "synthetic-checkins", "users": 8, "items": 30, "checkins": 160, "communities": 2,
     "split": {"name": "leave_last_k", "test": 1, "validation": 2},
@@ -50,3 +53,11 @@ def registered(registry: Registry[T], members: Mapping[str, T]) -> Iterator[None
     finally:
         for name in members:
             del registry._members[name]
+
+
+@contextmanager
+def known_as(registry: Registry[T], member: T) -> Iterator[str]:
+    """Let a registry know a thing for a while, unless it does anyway; yield its name."""
+    names = [name for name, known in registry._members.items() if known is member]
+    with registered(registry, {} if names else {UNNAMED: member}):
+        yield (names or [UNNAMED])[0]
