@@ -5,9 +5,18 @@ Each ``check_...`` raises an :class:`AssertionError` that names every claim whic
 
 from __future__ import annotations
 
+from gossiprec.testing.aggregators import check_aggregator
 from gossiprec.testing.attacks import check_attack
 from gossiprec.testing.measures import check_measure
 from gossiprec.testing.models import check_model
+from gossiprec.testing.servers import check_server
 from gossiprec.testing.worlds import registered
 
-__all__ = ["check_attack", "check_measure", "check_model", "registered"]
+__all__ = [
+    "check_aggregator",
+    "check_attack",
+    "check_measure",
+    "check_model",
+    "check_server",
+    "registered",
+]
