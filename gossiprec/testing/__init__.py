@@ -9,7 +9,9 @@ from gossiprec.testing.aggregators import check_aggregator
 from gossiprec.testing.attacks import check_attack
 from gossiprec.testing.measures import check_measure
 from gossiprec.testing.models import check_model
+from gossiprec.testing.samplings import check_sampling
 from gossiprec.testing.servers import check_server
+from gossiprec.testing.topologies import check_topology
 from gossiprec.testing.worlds import registered
 
 __all__ = [
@@ -17,6 +19,8 @@ __all__ = [
     "check_attack",
     "check_measure",
     "check_model",
+    "check_sampling",
     "check_server",
+    "check_topology",
     "registered",
 ]
