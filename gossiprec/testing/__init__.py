@@ -7,20 +7,24 @@ from __future__ import annotations
 
 from gossiprec.testing.aggregators import check_aggregator
 from gossiprec.testing.attacks import check_attack
+from gossiprec.testing.datasets import check_dataset
 from gossiprec.testing.measures import check_measure
 from gossiprec.testing.models import check_model
 from gossiprec.testing.samplings import check_sampling
 from gossiprec.testing.servers import check_server
+from gossiprec.testing.splits import check_split
 from gossiprec.testing.topologies import check_topology
 from gossiprec.testing.worlds import registered
 
 __all__ = [
     "check_aggregator",
     "check_attack",
+    "check_dataset",
     "check_measure",
     "check_model",
     "check_sampling",
     "check_server",
+    "check_split",
     "check_topology",
     "registered",
 ]
