@@ -10,6 +10,7 @@ from gossiprec.testing.attacks import check_attack
 from gossiprec.testing.datasets import check_dataset
 from gossiprec.testing.measures import check_measure
 from gossiprec.testing.models import check_model
+from gossiprec.testing.protocols import check_protocol
 from gossiprec.testing.samplings import check_sampling
 from gossiprec.testing.servers import check_server
 from gossiprec.testing.splits import check_split
@@ -22,6 +23,7 @@ __all__ = [
     "check_dataset",
     "check_measure",
     "check_model",
+    "check_protocol",
     "check_sampling",
     "check_server",
     "check_split",
