@@ -6,7 +6,12 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
+import numpy as np
+
+from gossiprec.arrays import F64
+from gossiprec.emulation import Prepared, prepare
 from gossiprec.registry import Registry
+from gossiprec.scenario import load_scenario
 
 T = TypeVar("T")
 
@@ -41,6 +46,21 @@ def scenario(**sections: Any) -> dict[str, Any]:
         "evaluate": {"every": 2, "metrics": ["hr@5"]},
         **sections,
     }
+
+
+def carried_out(run: Mapping[str, Any], **executor: Any) -> tuple[Prepared, F64]:
+    """Return a run at its end, and the models that it began with."""
+    prepared = prepare(load_scenario({**run, "executor": executor}))
+    first = models_of(prepared)
+    for _ in prepared.schedule.play(prepared.tape_runner().carry_out):
+        pass
+    return prepared, first
+
+
+def models_of(prepared: Prepared) -> F64:
+    """Return the present models of all nodes."""
+    arena = prepared.executor.work.arena
+    return arena.rows[prepared.planner.current, : arena.layout.size].astype(np.float64)
 
 
 @contextmanager
