@@ -1,6 +1,7 @@
 """Contract suites: what everything registered keeps to, for our own plug-ins and everybody's.
 
-Each ``check_...`` raises an :class:`AssertionError` that names every claim which does not hold; none needs pytest.
+There is a check for each kind of plug-in, to be called on one's own class. Each raises an :class:`AssertionError` that
+names every claim which does not hold; none needs pytest.
 """
 
 from __future__ import annotations
