@@ -9,14 +9,19 @@ import numpy as np
 
 from gossiprec.aggregators import Inbox
 from gossiprec.arrays import F32
-from gossiprec.models import MODELS
+from gossiprec.models import Block, Layout, Role
 from gossiprec.servers import Answers, Downlink, Round, Server
 from gossiprec.testing.claims import hold
 
 Make = Callable[[], Server]
 
 N_CLIENTS, SEED = 4, 1
-LAYOUT = MODELS["gmf"](MODELS["gmf"].Options.model_validate({"dim": 2})).layout(3)
+BLOCKS = (
+    Block("users", Role.USER, (2,)),
+    Block("items", Role.ITEM, (2,)),
+    Block("weights", Role.SHARED, (1,)),
+)
+LAYOUT = Layout(BLOCKS, n_items=3, n_users=1)
 WIDTH = LAYOUT.merged.stop - LAYOUT.merged.start
 """Columns of a version."""
 

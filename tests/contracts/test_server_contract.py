@@ -83,7 +83,7 @@ class Flees(Twins):
 
 
 BROKEN = {
-    PushesMore: r"Push n_versions finite versions.* Found versions of shape \(2, 9\) for \(1, 9\) in round 0",
+    PushesMore: r"Push n_versions finite versions.* Found versions of shape \(2, 7\) for \(1, 7\) in round 0",
     SaysTooMuch: "extras of extra_bytes.* Found extras of 8 bytes for 4",
     ChoosesNone: r"choose among the versions. Found version_of \[2 2 2 2\] for 2 versions",
     Doubles: "in float32.* Found versions in float64",
