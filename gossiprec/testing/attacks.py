@@ -18,7 +18,7 @@ from gossiprec.scenario import Scenario
 from gossiprec.testing.blinding import Watch, Watched
 from gossiprec.testing.worlds import PROTOCOLS, WITHHELD, scenario
 
-FILES = ("attacks.csv", "metrics.csv", "findings.csv")
+FILES = ("attacks.csv", "metrics.csv", "findings.csv", "positions.csv")
 
 
 @dataclass(frozen=True)
@@ -87,7 +87,7 @@ def _check(run: Mapping[str, Any]) -> int:
         assert one == other, f"the ranking {one[0]} {differs}"
     for name in FILES:
         assert seen.files[name] == blind.files[name], f"{name} {differs}"
-    if seen.meter.rankings and seen.meter.attack.world.coordinator in seen.meter.own_nodes:
+    if seen.meter.n_scores and seen.meter.attack.world.coordinator in seen.meter.own_nodes:
         _check_accomplice(run, seen.meter.rankings)
     return seen.n_found
 
@@ -96,7 +96,7 @@ def _check_accomplice(
     run: Mapping[str, Any], rankings: Sequence[tuple[Any, list[tuple[int, bytes]]]]
 ) -> None:
     """Raise if a user with whom the coordinator conspires is told what data of others tell."""
-    node = rankings[0][1][-1][0]
+    node = [node for _, rows in rankings for node, _ in rows][-1]
     alone = _outcome(run, Watch(blind=True, accomplice=node))
     for (about, one), (_, other) in zip(rankings, alone.meter.rankings, strict=True):
         assert dict(one).get(node) == dict(other).get(node), (

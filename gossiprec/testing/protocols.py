@@ -37,9 +37,9 @@ class Case:
         return protocol(self.kind, N_USERS, seed, **self.options)
 
     def recorded(self, network: str) -> tuple[list[Segment], bool]:
-        """Return a run's tape, cut every two units of time, and whether deliveries are implied."""
+        """Return a run's tape, cut at each unit of time, and whether deliveries are implied."""
         if network not in self.tapes:
-            self.tapes[network] = record(self.made(), **NETWORKS[network], every=2)
+            self.tapes[network] = record(self.made(), **NETWORKS[network], every=1)
         return self.tapes[network]
 
 

@@ -207,6 +207,11 @@ class ReportsOthers(Onlooker):
         yield Finding("seen", {}, self.seen)
 
 
+class ReportsOthersByNode(ReportsOthers):
+    def findings(self, now):
+        yield Finding("seen", {}, 1.0, per_node=(self.nodes, np.full(2, self.seen)))
+
+
 class ReportsItsNodes(ReportsOthers):
     def observe(self, seen):
         self.seen = 2.0
@@ -235,6 +240,7 @@ SPIES = {
     RanksByItsPlacement: "the ranking .* differs where",
     TellsAccomplicesOfOthers: "the ranking .* of node 7 differs where the data of all other accomplices are overwr",
     ReportsOthers: "findings.csv differs where",
+    ReportsOthersByNode: "positions.csv differs where",
     SeesNobody: "found nothing in any run, so nothing was checked",
 }
 
