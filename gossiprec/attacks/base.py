@@ -38,7 +38,8 @@ class World:
     hides_user : ndarray of bool, shape (n_nodes,)
         Nodes whose messages carry no user row: every receiver can tell.
     meetings : Meetings
-        Deliveries as far as they are known before the run: where colluders are placed by them, and nothing else.
+        Deliveries as far as they are known before the run, to anybody: colluders may be placed by them. Nothing else
+        may follow from them; what its own nodes receive an attack is told by :meth:`Attack.foresee`.
     data_of : callable
         Node ids -> the feed with the data of these nodes alone. An attack asks for its own nodes; for the coordinator's
         accomplices, each of whom uses its own.

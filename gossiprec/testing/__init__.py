@@ -1,12 +1,35 @@
 """Contract suites: what everything registered keeps to, for our own plug-ins and everybody's.
 
-Each ``check_...`` raises an :class:`AssertionError` that names every claim which does not hold; none needs pytest.
+There is a check for each kind of plug-in, to be called on one's own class. Each raises an :class:`AssertionError` that
+names every claim which does not hold; none needs pytest.
 """
 
 from __future__ import annotations
 
+from gossiprec.testing.aggregators import check_aggregator
 from gossiprec.testing.attacks import check_attack
+from gossiprec.testing.datasets import check_dataset
+from gossiprec.testing.measures import check_measure
 from gossiprec.testing.models import check_model
+from gossiprec.testing.policies import check_policy
+from gossiprec.testing.protocols import check_protocol
+from gossiprec.testing.samplings import check_sampling
+from gossiprec.testing.servers import check_server
+from gossiprec.testing.splits import check_split
+from gossiprec.testing.topologies import check_topology
 from gossiprec.testing.worlds import registered
 
-__all__ = ["check_attack", "check_model", "registered"]
+__all__ = [
+    "check_aggregator",
+    "check_attack",
+    "check_dataset",
+    "check_measure",
+    "check_model",
+    "check_policy",
+    "check_protocol",
+    "check_sampling",
+    "check_server",
+    "check_split",
+    "check_topology",
+    "registered",
+]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,7 @@ from gossiprec.scenario import Scenario
 from gossiprec.testing.blinding import Watch, Watched
 from gossiprec.testing.worlds import PROTOCOLS, WITHHELD, scenario
 
-FILES = ("attacks.csv", "metrics.csv")
+FILES = ("attacks.csv", "metrics.csv", "findings.csv", "positions.csv")
 
 
 @dataclass(frozen=True)
@@ -28,12 +28,22 @@ class _Outcome:
     files: dict[str, bytes]
     meter: Watched
 
+    @property
+    def n_found(self) -> int:
+        """How often a victim was given a score, and findings."""
+        return self.meter.n_scores + max(0, self.files["findings.csv"].count(b"\n") - 1)
+
 
 def check_attack(name: str, options: Mapping[str, Any] | None = None, *, model: str = "gmf") -> None:
     """Run a registered attack twice in tiny runs of each protocol and executor that it accepts.
 
     The second time everything that it must not see is overwritten where it is handed over
-    (:mod:`gossiprec.testing.blinding`); every ranking and both tables must be the same to the byte.
+    (:mod:`gossiprec.testing.blinding`); every ranking and all tables must be the same to the byte. Where the
+    coordinator observes for its accomplices, a third run has true data of one of them alone, whose ranking must stay.
+
+    The meetings foretold by ``world.meetings`` may decide which nodes observe: colluders are placed by them. Nothing
+    else may follow from them. An attack whose nodes do not depend on them is set up with wrong ones; for any other they
+    are overwritten as soon as it is set up, so that what it has copied by then escapes the check.
 
     Parameters
     ----------
@@ -47,8 +57,8 @@ def check_attack(name: str, options: Mapping[str, Any] | None = None, *, model: 
     Raises
     ------
     AssertionError
-        If it finds something else, asks for data or models of nodes that are not its own, or if it finds nothing in
-        any of the runs, so that nothing was checked.
+        If it finds something else, asks for data or models of nodes that are not its own, or if it ranks nobody and
+        reports no finding in any of the runs, so that nothing was checked.
     """
     observer, refused, found = {"name": name, **(options or {})}, [], 0
     for (world, protocol), executor in itertools.product(PROTOCOLS.items(), EXECUTORS):
@@ -67,8 +77,8 @@ def check_attack(name: str, options: Mapping[str, Any] | None = None, *, model: 
 
 
 def _check(run: Mapping[str, Any]) -> int:
-    """Raise if a blind run finds something else; return how often a victim was given a score."""
-    seen, blind = (_outcome(run, blind=blind) for blind in (False, True))
+    """Raise if a blind run finds something else; return how much was found."""
+    seen, blind = (_outcome(run, Watch(blind=blind)) for blind in (False, True))
     differs = (
         "differs where all that it must not see is overwritten; read seen.models(), users() and gather(), and of the "
         "attack's own nodes world.data_of(), world.own_models() and seen.own_model()"
@@ -77,12 +87,25 @@ def _check(run: Mapping[str, Any]) -> int:
         assert one == other, f"the ranking {one[0]} {differs}"
     for name in FILES:
         assert seen.files[name] == blind.files[name], f"{name} {differs}"
-    return seen.meter.n_scores
+    if seen.meter.n_scores and seen.meter.attack.world.coordinator in seen.meter.own_nodes:
+        _check_accomplice(run, seen.meter.rankings)
+    return seen.n_found
 
 
-def _outcome(run: Mapping[str, Any], *, blind: bool) -> _Outcome:
-    watch = Watch(blind=blind)
+def _check_accomplice(
+    run: Mapping[str, Any], rankings: Sequence[tuple[Any, list[tuple[int, bytes]]]]
+) -> None:
+    """Raise if a user with whom the coordinator conspires is told what data of others tell."""
+    node = [node for _, rows in rankings for node, _ in rows][-1]
+    alone = _outcome(run, Watch(blind=True, accomplice=node))
+    for (about, one), (_, other) in zip(rankings, alone.meter.rankings, strict=True):
+        assert dict(one).get(node) == dict(other).get(node), (
+            f"the ranking {about} of node {node} differs where the data of all other accomplices are overwritten; each "
+            "of them uses its own"
+        )
 
+
+def _outcome(run: Mapping[str, Any], watch: Watch) -> _Outcome:
     def load(wanted: Scenario) -> Split:
         watch.split = load_data(wanted)
         return watch.split

@@ -32,16 +32,21 @@ class Watched(Metered):
 
     Attributes
     ----------
-    rankings : list of tuple
-        What each is about, its adversaries, and its scores.
+    rankings : list of (about, rows)
+        What each is about, and the node and the scores of each adversary.
     n_scores : int
         How often a victim has been given a score.
     """
 
     def __init__(self, *about: Any) -> None:
         super().__init__(*about)
-        self.rankings: list[tuple[tuple[Any, ...], bytes, bytes]] = []
+        self.rankings: list[tuple[tuple[Any, ...], list[tuple[int, bytes]]]] = []
         self.n_scores = 0
+
+    @property
+    def own_nodes(self) -> list[int]:
+        """The nodes that observe, group by group."""
+        return _own_nodes(self.attack)
 
     def call(self, job: Callable[..., T], *args: Any) -> T:
         """Call `job`; note what it found, if it ranks."""
@@ -49,7 +54,8 @@ class Watched(Metered):
         if job == self.attack.rankings:
             for r in found:  # type: ignore[attr-defined]
                 about = (r.observer, r.relevance, r.momentum)
-                self.rankings.append((about, r.adversaries.tobytes(), r.scores.tobytes()))
+                rows = [row.tobytes() for row in r.scores]
+                self.rankings.append((about, list(zip(r.adversaries.tolist(), rows, strict=True))))
                 self.n_scores += int(np.count_nonzero(~np.isnan(r.scores)))
         return found
 
@@ -127,6 +133,8 @@ class Watch:
     ----------
     blind : bool
         Whether to overwrite what is not the attack's own.
+    accomplice : int, optional
+        The only user whose data are true, where a coordinator conspires with all.
 
     Attributes
     ----------
@@ -139,8 +147,9 @@ class Watch:
     meter: Watched
     split: Split
 
-    def __init__(self, *, blind: bool) -> None:
+    def __init__(self, *, blind: bool, accomplice: int | None = None) -> None:
         self._blind = blind
+        self._accomplice = accomplice
         self._own: set[int] | None = None
         self._asked: set[int] = set()
 
@@ -157,20 +166,41 @@ class Watch:
         world = World(**parts)
         if not self._blind:
             return world
-        data_of, own_models = world.data_of, world.own_models
+        data_of, own_models, met = world.data_of, world.own_models, world.meetings
         return replace(
             world,
+            meetings=replace(
+                met, sender=met.sender.copy(), receiver=met.receiver.copy(), time=met.time.copy()
+            ),
             data_of=lambda nodes: self._data_of(nodes, data_of(nodes), world),
             own_models=lambda nodes: self._own_models(nodes, own_models),
         )
 
     def _metered(self, attack: Attack, *about: Any) -> Watched:
-        own, world = np.concatenate([attack.nodes, *attack.pools]).astype(np.int64), attack.world
-        self._own = set(own.tolist())
+        attack = self._unaware(attack) if self._blind else attack
+        own, world = _own_nodes(attack), attack.world
+        self._own = set(own)
         self._whose = self._own | set(range(world.n_users) if world.coordinator in self._own else ())
         self._check_asked()
         self.meter = (Blinded if self._blind else Watched)(attack, *about)
         return self.meter
+
+    def _unaware(self, attack: Attack) -> Attack:
+        """Return the attack as it is made where others are foretold to meet.
+
+        One whose nodes are chosen by who meets whom would be made of others then. It stays as it is, and what was
+        foretold is overwritten.
+        """
+        world, asked = attack.world, self._asked
+        foretold, wrong = world.meetings, _mistaken(world.meetings, world.n_users)
+        self._asked = set()
+        other = type(attack)(attack.options, replace(world, meetings=wrong))
+        if _own_nodes(other) == _own_nodes(attack):
+            self._asked |= asked
+            return other
+        self._asked = asked
+        foretold.sender[:], foretold.receiver[:], foretold.time[:] = wrong.sender, wrong.receiver, wrong.time
+        return attack
 
     def _check_asked(self) -> None:
         foreign = sorted(self._asked - self._whose)
@@ -191,7 +221,24 @@ class Watch:
         self._asked |= asked
         if self._own is not None:
             self._check_asked()
-        return world.scorer.model.feed_of(_shuffled(self.split, asked))
+        true = asked if self._accomplice is None else asked & {self._accomplice}
+        return world.scorer.model.feed_of(_shuffled(self.split, true))
+
+
+def _own_nodes(attack: Attack) -> list[int]:
+    """Return the nodes that observe, group by group."""
+    nodes: list[int] = np.concatenate([attack.nodes, *attack.pools]).astype(np.int64).tolist()
+    return nodes
+
+
+def _mistaken(meetings: Meetings, n_users: int) -> Meetings:
+    """Return as many meetings of the wrong users at the wrong times."""
+
+    def next_to(nodes: I32) -> I32:
+        return np.where(nodes < n_users, (nodes + 1) % n_users, nodes).astype(np.int32)
+
+    sender, receiver = next_to(meetings.sender), next_to(meetings.receiver)
+    return replace(meetings, sender=sender, receiver=receiver, time=meetings.time[::-1].copy())
 
 
 def _shuffled(split: Split, kept: set[int]) -> Split:

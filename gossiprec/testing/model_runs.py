@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from gossiprec.arrays import F32, F64
+from gossiprec.arrays import F32
 from gossiprec.compute.executors import EXECUTORS
-from gossiprec.emulation import Prepared, prepare
+from gossiprec.emulation import Prepared
 from gossiprec.models import MODELS
 from gossiprec.scenario import load_scenario
-from gossiprec.testing.worlds import WITHHELD
+from gossiprec.testing.worlds import WITHHELD, carried_out, models_of
 
 OBSERVED = {"name": "cda", "community_size": 3, "reference_items": 8, "momentum": [0, 0.9], "refit_every": 2}
 OBSERVERS = [
@@ -40,16 +40,16 @@ CLAIMS = (executors_agree, executors_agree_where_user_rows_are_withheld)
 
 
 def _compare(run: Mapping[str, Any], sections: Mapping[str, Any]) -> None:
-    expected, first = _carried_out({**run, **sections}, "reference")
-    models, scores = _models(expected), _scores(expected)
+    expected, first = carried_out({**run, **sections}, name="reference", threads=2)
+    models, scores = models_of(expected), _scores(expected)
     way = np.linalg.norm(models - first)
     assert 0 < way < np.inf, "The models have not moved, or have become numbers that are none."
     assert any(np.isfinite(part).any() for part in scores), "Nobody was observed."
     for name in EXECUTORS:
         if name == "reference" or _lacks(expected, name):
             continue
-        found, _ = _carried_out({**run, **sections}, name)
-        distance = np.linalg.norm(_models(found) - models) / way
+        found, _ = carried_out({**run, **sections}, name=name, threads=2)
+        distance = np.linalg.norm(models_of(found) - models) / way
         assert distance < SAME, f"{name}: models end {distance:.2g} of their way off the reference's."
         for one, other in zip(scores, _scores(found), strict=True):
             np.testing.assert_allclose(
@@ -60,20 +60,6 @@ def _compare(run: Mapping[str, Any], sections: Mapping[str, Any]) -> None:
 def _lacks(prepared: Prepared, name: str) -> str | None:
     work = prepared.executor.work
     return EXECUTORS[name].lacks(work.model, work.training, work.arena.rows.dtype.name, work.node_settings)
-
-
-def _carried_out(run: Mapping[str, Any], executor: str) -> tuple[Prepared, F64]:
-    """Return a run at its end, and the models that it began with."""
-    prepared = prepare(load_scenario({**run, "executor": {"name": executor, "threads": 2}}))
-    first = _models(prepared)
-    for _ in prepared.schedule.play(prepared.tape_runner().carry_out):
-        pass
-    return prepared, first
-
-
-def _models(prepared: Prepared) -> F64:
-    arena = prepared.executor.work.arena
-    return arena.rows[prepared.planner.current, : arena.layout.size].astype(np.float64)
 
 
 def _scores(prepared: Prepared) -> list[F32]:

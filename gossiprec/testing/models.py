@@ -11,10 +11,7 @@ from gossiprec.scenario import load_scenario
 from gossiprec.testing import initial_rows, model_formula, model_runs
 from gossiprec.testing.claims import hold
 from gossiprec.testing.model_formula import Case
-from gossiprec.testing.worlds import registered, scenario
-
-NAME = "checked"
-"""Under which a model is known meanwhile."""
+from gossiprec.testing.worlds import known_as, scenario
 
 
 def check_model(model_class: type[Model], options: Mapping[str, Any] | None = None) -> None:
@@ -33,8 +30,8 @@ def check_model(model_class: type[Model], options: Mapping[str, Any] | None = No
         Lists every claim that does not hold.
     """
     about = f"the model {model_class.__name__}"
-    with registered(MODELS, {NAME: model_class}):
-        run = scenario(model={"name": NAME, **(options or {})})
+    with known_as(MODELS, model_class) as name:
+        run = scenario(model={"name": name, **(options or {})})
         chosen = load_scenario(run)
         data = load_data(chosen)
         model = model_class(chosen.model.options).fitted_to(data)

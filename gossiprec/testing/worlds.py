@@ -6,9 +6,17 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
+import numpy as np
+
+from gossiprec.arrays import F64
+from gossiprec.emulation import Prepared, prepare
 from gossiprec.registry import Registry
+from gossiprec.scenario import load_scenario
 
 T = TypeVar("T")
+
+UNNAMED = "checked"
+"""Under which a thing is known meanwhile that is not registered."""
 
 CITY = {
     "name": "synthetic-checkins", "users": 8, "items": 30, "checkins": 160, "communities": 2,
@@ -40,6 +48,21 @@ def scenario(**sections: Any) -> dict[str, Any]:
     }
 
 
+def carried_out(run: Mapping[str, Any], **executor: Any) -> tuple[Prepared, F64]:
+    """Return a run at its end, and the models that it began with."""
+    prepared = prepare(load_scenario({**run, "executor": executor}))
+    first = models_of(prepared)
+    for _ in prepared.schedule.play(prepared.tape_runner().carry_out):
+        pass
+    return prepared, first
+
+
+def models_of(prepared: Prepared) -> F64:
+    """Return the present models of all nodes."""
+    arena = prepared.executor.work.arena
+    return arena.rows[prepared.planner.current, : arena.layout.size].astype(np.float64)
+
+
 @contextmanager
 def registered(registry: Registry[T], members: Mapping[str, T]) -> Iterator[None]:
     """Let a registry know some things for a while."""
@@ -50,3 +73,11 @@ def registered(registry: Registry[T], members: Mapping[str, T]) -> Iterator[None
     finally:
         for name in members:
             del registry._members[name]
+
+
+@contextmanager
+def known_as(registry: Registry[T], member: T) -> Iterator[str]:
+    """Let a registry know a thing for a while, unless it does anyway; yield its name."""
+    names = [name for name, known in registry._members.items() if known is member]
+    with registered(registry, {} if names else {UNNAMED: member}):
+        yield (names or [UNNAMED])[0]

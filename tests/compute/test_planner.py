@@ -7,7 +7,9 @@ import pytest
 
 from gossiprec.compute.plan.planner import SMALL
 from gossiprec.compute.plan.tape import Tape
-from tests.properties.tapes import Naive, Plans, planner, protocol, record, waves
+from gossiprec.testing.naive_interpreter import Naive
+from gossiprec.testing.plans import Plans, waves
+from gossiprec.testing.tapes import planner, protocol, record
 
 
 class Pair:

@@ -8,7 +8,8 @@ import pytest
 
 from gossiprec.compute.thread_pool import ThreadPool
 from gossiprec.compute.waves import Watcher, WaveRunner
-from tests.properties.tapes import planner, protocol, record, waves
+from gossiprec.testing.plans import waves
+from gossiprec.testing.tapes import planner, protocol, record
 
 
 class FakeExecutor:

@@ -7,6 +7,7 @@ import pytest
 
 from gossiprec.attacks import ATTACKS
 from gossiprec.attacks.base import Attack, Ranking
+from gossiprec.attacks.findings import Finding
 from gossiprec.options import Options
 from gossiprec.testing import check_attack, registered
 
@@ -15,10 +16,14 @@ CDA = {"community_size": 3, "momentum": [0, 0.9], "relevance": RULES, "reference
 MIA = {"community_size": 3, "momentum": [0, 0.9], "refit_every": 2}
 SINGLE, COORDINATOR = {"who": "single", "nodes": [0, 1, 2, 5]}, {"who": "coordinator"}
 COALITION = {"who": "coalition", "members": [0, 1, 6]}
+PLACED = {"who": "coalition", "fraction": 0.4, "placement": ["degree", "clustered"]}
 OBSERVERS = (SINGLE, COALITION, COORDINATOR)
 OWN = {"fictive_user": "own_embedding", "refit_every": 10}
 CASES = {
-    "cda": [*({**CDA, **who} for who in OBSERVERS), *({**CDA, **who, **OWN} for who in OBSERVERS[:2])],
+    "cda": [
+        *({**CDA, **who} for who in (*OBSERVERS, PLACED)),
+        *({**CDA, **who, **OWN} for who in OBSERVERS[:2]),
+    ],
     "entropy-mia": [{**MIA, **who} for who in OBSERVERS],
     "aia": [{"community_size": 3, "adversaries": 2, "models": 4, "epochs": 2}],
 }
@@ -117,6 +122,101 @@ class AsksForOtherModels(Onlooker):
         return super().rankings()
 
 
+class RanksByWhatIsForetold(Onlooker):
+    def look(self, seen):
+        return self.world.contacts().toarray().sum(axis=0)[seen.senders % 8]
+
+
+class CopiesWhatIsForetold(Onlooker):
+    def __init__(self, options, world):
+        super().__init__(options, world)
+        self.first = float(world.meetings.sender[0]) if len(world.meetings.sender) else 0.0
+
+    def look(self, seen):
+        return np.full(len(seen), self.first)
+
+
+class PlacedByWhatIsForetold(Onlooker):
+    """Observes where most arrives, which it may; what else it does with that, it may not."""
+
+    def __init__(self, options, world):
+        met = world.meetings.receiver[world.meetings.receiver < world.n_users]
+        self.own = np.argsort(-np.bincount(met, minlength=world.n_users), kind="stable")[:2]
+        super().__init__(options, world)
+        self.latest = np.full((world.n_users, world.n_users), np.nan, np.float32)
+
+    @property
+    def nodes(self):
+        return np.sort(self.own)
+
+    def rankings(self):
+        return [Ranking("onlooker", "look", 0.0, (2,), self.nodes, self.latest[self.nodes])]
+
+
+class RanksByItsPlacement(PlacedByWhatIsForetold):
+    look = RanksByWhatIsForetold.look
+
+
+class Conspires(Onlooker):
+    """The coordinator ranks the clients for each user, by how many items the user has."""
+
+    def __init__(self, options, world):
+        Attack.__init__(self, options, world)
+        self.hub = np.array([] if world.coordinator is None else [world.coordinator], int)
+        self.mine = world.data_of(np.arange(world.n_users if len(self.hub) else 0))
+        self.heard = np.full(world.n_users, np.nan, np.float32)
+
+    @property
+    def nodes(self):
+        return self.hub
+
+    def observe(self, seen):
+        self.heard[seen.senders] = seen.times
+
+    def rankings(self):
+        users = np.arange(self.world.n_users)
+        return [
+            Ranking("hub", "size", 0.0, (2,), users, np.outer(self.told(), self.heard).astype(np.float32))
+        ]
+
+    def told(self):
+        return self.mine.positives.sizes.astype(float)
+
+
+class TellsAccomplicesOfOthers(Conspires):
+    def told(self):
+        return super().told() + super().told().max() + super().told()[0]
+
+
+class ReportsOthers(Onlooker):
+    """Ranks nobody, and reports what it must not know."""
+
+    measures = ("seen",)
+
+    def __init__(self, options, world):
+        super().__init__(options, world)
+        self.seen = 0.0
+
+    def observe(self, seen):
+        self.seen = float(np.nan_to_num(seen.raw.rows[2, seen.layout.items], nan=-1.0).sum())
+
+    def rankings(self):
+        return []
+
+    def findings(self, now):
+        yield Finding("seen", {}, self.seen)
+
+
+class ReportsOthersByNode(ReportsOthers):
+    def findings(self, now):
+        yield Finding("seen", {}, 1.0, per_node=(self.nodes, np.full(2, self.seen)))
+
+
+class ReportsItsNodes(ReportsOthers):
+    def observe(self, seen):
+        self.seen = 2.0
+
+
 class SeesNobody(Onlooker):
     @property
     def nodes(self):
@@ -135,13 +235,20 @@ SPIES = {
     AsksForOtherData: r"asked for the data of nodes \[5\], which are not its own",
     AsksForOtherDataLater: r"asked for the data of nodes \[.*\], which are not its own",
     AsksForOtherModels: r"asked for the models of nodes \[5\], which are not its own",
+    RanksByWhatIsForetold: "the ranking .* differs where",
+    CopiesWhatIsForetold: "the ranking .* differs where",
+    RanksByItsPlacement: "the ranking .* differs where",
+    TellsAccomplicesOfOthers: "the ranking .* of node 7 differs where the data of all other accomplices are overwr",
+    ReportsOthers: "findings.csv differs where",
+    ReportsOthersByNode: "positions.csv differs where",
     SeesNobody: "found nothing in any run, so nothing was checked",
 }
 
 
-def test_an_attack_may_read_what_it_was_sent_and_what_is_its_own():
-    with registered(ATTACKS, {"onlooker": Onlooker}):
-        check_attack("onlooker")
+@pytest.mark.parametrize("honest", [Onlooker, PlacedByWhatIsForetold, Conspires, ReportsItsNodes], ids=told)
+def test_an_attack_may_read_what_it_was_sent_and_what_is_its_own(honest):
+    with registered(ATTACKS, {"honest": honest}):
+        check_attack("honest")
 
 
 @pytest.mark.parametrize("spy", SPIES, ids=told)

@@ -1,64 +1,106 @@
-"""What every registered measure of recommendations keeps to."""
+"""What every registered measure of recommendations keeps to; and that the contract catches those that do not."""
+
+from __future__ import annotations
 
 import numpy as np
 import pytest
 
-from gossiprec.measures import MEASURES
-from gossiprec.measures.base import NOWHERE, RelevantRanks, TargetRanks, TopItems
-from gossiprec.measures.metric import read_metric
-
-N_USERS, N_ITEMS = 9, 30
-
-
-def views(seed):
-    """Return one example of all that a measure can want, by type, read-only."""
-    draw = np.random.default_rng(seed)
-    lists = np.argsort(draw.random((N_USERS, N_ITEMS)), axis=1).astype(np.int32)
-    ranks = np.sort(np.argsort(lists, axis=1)[:, :6].astype(np.int32), axis=1)
-    for row, size in zip(ranks, draw.integers(1, 7, N_USERS), strict=True):
-        row[size:] = NOWHERE
-    targets = np.argsort(lists, axis=1)[:, :4].astype(np.int32)
-    targets[draw.random(targets.shape) < 0.3] = -1
-    for array in (lists, ranks, targets):
-        array.setflags(write=False)
-    return {
-        RelevantRanks: RelevantRanks(ranks),
-        TargetRanks: TargetRanks(targets),
-        TopItems: TopItems(lists[:, :20], N_ITEMS),
-    }
+from gossiprec.measures import MEASURES, Measure
+from gossiprec.measures.base import TopItems
+from gossiprec.testing import check_measure, registered
+from tests.contracts.broken import told
 
 
 @pytest.mark.parametrize("name", list(MEASURES))
-def test_a_measure_is_a_share_that_does_not_depend_on_the_order_of_users(name):
-    measure = MEASURES[name]
-    for seed in range(5):
-        seen = views(seed)[measure.wants]
-        turned = type(seen)(**{key: np.roll(value, 1, axis=0) if key != "n_items" else value
-                               for key, value in vars(seen).items()})  # fmt: skip
-        for k in (1, 3, 20):
-            values = measure.of(seen, k)
-            assert values.dtype == np.float64
-            assert values.ndim == 1
-            known = values[~np.isnan(values)]
-            assert len(known)
-            assert ((known >= 0) & (known <= 1)).all()
-            again = measure.of(turned, k)
-            assert np.nanmean(again) == pytest.approx(known.mean())
+def test_a_measure_keeps_its_contract(name):
+    check_measure(MEASURES[name])
 
 
-@pytest.mark.parametrize("name", list(MEASURES))
-def test_a_measure_looks_at_the_first_k_only(name):
-    measure, seen = MEASURES[name], views(1)
-    ranks, targets = seen[RelevantRanks].ranks, seen[TargetRanks].ranks
-    lower = {
-        RelevantRanks: RelevantRanks(np.where((ranks < 3) | (ranks == NOWHERE), ranks, ranks + 1)),
-        TargetRanks: TargetRanks(np.where(targets < 3, targets, targets + 1)),
-        TopItems: TopItems(seen[TopItems].items[:, :3], N_ITEMS),
-    }
-    one, other = (measure.of(given[measure.wants], 3) for given in (seen, lower))
-    assert np.array_equal(one, other, equal_nan=True)
+class ShareOfHits(Measure):
+    """Which share of the first k is relevant."""
+
+    @staticmethod
+    def of(seen, k):
+        return seen.hits(k) / k
 
 
-@pytest.mark.parametrize("name", list(MEASURES))
-def test_a_scenario_can_ask_for_a_measure_by_its_name(name):
-    assert read_metric(f"{name}@5").measure is MEASURES[name]
+class CountsHits(ShareOfHits):
+    @staticmethod
+    def of(seen, k):
+        return seen.hits(k).astype(float)
+
+
+class GivesAColumn(ShareOfHits):
+    @staticmethod
+    def of(seen, k):
+        return ShareOfHits.of(seen, k)[:, None]
+
+
+class GivesHalves(ShareOfHits):
+    @staticmethod
+    def of(seen, k):
+        return ShareOfHits.of(seen, k).astype(np.float16)
+
+
+class KnowsNothing(ShareOfHits):
+    @staticmethod
+    def of(seen, k):
+        return np.full(3, np.nan)
+
+
+class TakesTheFirstUser(ShareOfHits):
+    @staticmethod
+    def of(seen, k):
+        return ShareOfHits.of(seen, k)[:1]
+
+
+class LooksBehindTheFirst(ShareOfHits):
+    @staticmethod
+    def of(seen, k):
+        return 1 / (1.0 + seen.ranks[:, 0])
+
+
+class Sorts(ShareOfHits):
+    wants = TopItems
+
+    @staticmethod
+    def of(seen, k):
+        seen.items.sort(axis=1)
+        return np.zeros(len(seen.items))
+
+
+class WantsTheMoon(ShareOfHits):
+    wants = str
+
+
+BROKEN = {
+    CountsHits: "shares from 0 to 1.* Found 1 to 5 at k = 20",
+    GivesAColumn: r"float64 of one dimension.* Found shape \(9, 1\)",
+    GivesHalves: "Return float64.* Found float16",
+    KnowsNothing: "not everywhere. All are NaN at k = 1",
+    TakesTheFirstUser: "the same mean whatever the order of the users",
+    LooksBehindTheFirst: "Look at the first k alone. What stands behind them",
+    Sorts: "read-only",
+    WantsTheMoon: "Want RelevantRanks, TargetRanks or TopItems. It wants <class 'str'>",
+}
+
+
+def test_a_measure_need_not_be_registered():
+    check_measure(ShareOfHits)
+    assert "checked" not in MEASURES
+
+
+@pytest.mark.parametrize("measure", BROKEN, ids=lambda measure: measure.__name__)
+def test_a_measure_that_breaks_the_contract_is_told_which_claim(measure):
+    with told(measure, BROKEN[measure], kind="measure"):
+        check_measure(measure)
+
+
+def test_a_name_that_no_scenario_can_write_is_told():
+    with (
+        registered(MEASURES, {"share of hits": ShareOfHits}),
+        told(
+            ShareOfHits, "Have a name by which a scenario can ask for it. .*'share of hits@5'", kind="measure"
+        ),
+    ):
+        check_measure(ShareOfHits)

@@ -19,8 +19,10 @@ from gossiprec.attacks.relevance import RELEVANCE, _last_if_nan
 from gossiprec.protocols import PROTOCOLS
 from gossiprec.protocols.rand_gossip import RandGossip
 from gossiprec.emulation import simulate
+from gossiprec.testing import check_protocol
 """
 RUN = """
+check_protocol(RingGossip, {"wakes": 5})
 RELEVANCE["margin"] = margin
 scores = margin(np.float32([[1, 2, 4]]), np.float32([[0.5, -1]]))
 run = simulate(json.loads(sys.argv[1]), out=sys.argv[2])

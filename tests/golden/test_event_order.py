@@ -11,7 +11,7 @@ import hashlib
 import numpy as np
 import pytest
 
-from tests.properties.tapes import protocol, record
+from gossiprec.testing.tapes import protocol, record
 
 GOSSIP = {"fanout": 2, "wakes": 12, "view": {"size": 3, "refresh": {"law": "exponential", "mean": 0.5}}}
 RUNS = {

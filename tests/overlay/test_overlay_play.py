@@ -7,7 +7,7 @@ import pytest
 
 from gossiprec.graphs import measures, random_regular
 from gossiprec.overlay.play import first_heard, fraction_heard, time_to_meet
-from tests.properties.tapes import protocol, record
+from gossiprec.testing.tapes import protocol, record
 
 
 def played(control):

@@ -1,11 +1,9 @@
-"""Plays and properties of views that nodes exchange."""
+"""Plays of views that nodes exchange; what all keep to is in tests/contracts."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from gossiprec.data.split import CheckIns, Transitions
 from gossiprec.errors import ScenarioError
@@ -24,44 +22,6 @@ VIEWS = {
 
 def test_every_registered_sampling_is_played_here():
     assert set(VIEWS) == set(SAMPLINGS)
-
-
-@pytest.mark.parametrize("name", VIEWS)
-@given(n_nodes=st.integers(5, 12), seed=st.integers(0, 2**40), gone=st.sets(st.integers(0, 11), max_size=3))
-def test_views_hold_distinct_others_and_wakes_send_to_distinct_peers_of_them(name, n_nodes, seed, gone):
-    availability = Availability([node not in gone for node in range(n_nodes)], [np.zeros(0)] * n_nodes)
-    views = exchange(VIEWS[name], n_nodes, fanout=3, seed=seed, availability=availability)
-    for number in range(6):
-        for node in range(n_nodes):
-            if not availability.is_online(node, number):
-                continue
-            receivers = views.next_receivers(node, float(number))
-            assert len(set(receivers)) == len(receivers) == min(3, len(views.views[node]))
-            assert set(receivers) <= set(views.views[node])
-            for owner, own in enumerate(views.views):
-                assert len(own) <= 4
-                assert owner not in own
-                assert set(own) <= set(range(n_nodes))
-
-
-@pytest.mark.parametrize("name", VIEWS)
-def test_the_same_seed_gives_the_same_views_and_another_seed_others(name):
-    def played(seed):
-        views = exchange(VIEWS[name], 20, seed=seed)
-        return rounds(views, 5), [list(own.items()) for own in views.views]
-
-    assert played(1) == played(1)
-    assert played(1) != played(2)
-
-
-@pytest.mark.parametrize("name", VIEWS)
-def test_a_missed_wake_takes_its_draws_with_it(name):
-    """The words of wake 1 are the same whether wake 0 happened or not."""
-    awake, away = exchange(VIEWS[name], 8), exchange(VIEWS[name], 8)
-    awake.next_receivers(3, 0.0)
-    away.missed(3, 0.0)
-
-    assert awake._words.take(3) == away._words.take(3)
 
 
 def started(view, n_nodes, views, **more):

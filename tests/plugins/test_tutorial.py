@@ -15,10 +15,12 @@ from tests.emulation.tiny_runs import tiny
 ROOT = Path(__file__).resolve().parents[2]
 FOLDER = ROOT / "examples" / "gossiprec-tutorial"
 CHECKS = """
-from gossiprec.testing import check_attack, check_model
+from gossiprec.testing import check_attack, check_model, check_policy
 from gossiprec.models import MODELS
+from gossiprec.policies import POLICIES
 check_model(MODELS["biased-mf"])
 check_attack("last-heard", {"community_size": 3})
+check_policy(POLICIES["coarse"], {"step": 0.05})
 """
 
 

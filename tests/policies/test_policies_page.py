@@ -13,6 +13,7 @@ from gossiprec import simulate
 from gossiprec.models import MODELS
 from gossiprec.policies import POLICIES
 from gossiprec.scenario import load_scenario
+from gossiprec.testing import check_policy
 from tests.emulation.tiny_runs import tiny
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "policies.md").read_text()
@@ -59,3 +60,9 @@ def test_nodes_of_the_second_example_stop_early(tmp_path):
     updates = np.bincount(run.events("update")["node"], minlength=12)
     assert updates[1] == 2
     assert np.delete(updates, 1).max() > 2
+
+
+@pytest.mark.usefixtures("examples")
+@pytest.mark.parametrize(("name", "options"), [("signed", {}), ("early-stop", {"updates": 3})])
+def test_its_policies_keep_their_contract(name, options):
+    check_policy(POLICIES[name], options)

@@ -8,7 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gossiprec.compute.plan.tape import Event, with_resets
-from tests.properties.tapes import Naive, Plans, first_values, per_pair, planner, protocol, record, waves
+from gossiprec.testing.naive_interpreter import Naive, first_values
+from gossiprec.testing.plans import Plans, waves
+from gossiprec.testing.tapes import planner, protocol, record
 
 views = st.one_of(
     st.builds(lambda every: {"size": 2, "refresh": {"every": every}}, st.integers(1, 3)),
@@ -47,6 +49,14 @@ def runs(draw):
     segments, inline = record(control, **draw(networks))
     members = st.sets(st.integers(0, control.n_nodes - 1), min_size=1)
     return control, segments, inline, draw(st.lists(members, max_size=2))
+
+
+def per_pair(seen):
+    """Return what each pool saw of each victim, in order."""
+    pairs = {}
+    for pool, victim, *what in seen:
+        pairs.setdefault((int(pool), int(victim)), []).append([float(x) for x in what])
+    return pairs
 
 
 def delivered(segments, inline):

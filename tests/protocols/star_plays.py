@@ -10,7 +10,7 @@ from gossiprec.sim.causes import LOSS
 from gossiprec.sim.engine import Engine
 from gossiprec.sim.network import lost
 from gossiprec.sim.transport import Transport
-from tests.properties.tapes import protocol
+from gossiprec.testing.tapes import protocol
 
 LOST = None
 

@@ -13,8 +13,10 @@ from gossiprec.compute.plan.planner import SMALL
 from gossiprec.sim.latency import Latency
 from gossiprec.sim.laws import Exponential
 from gossiprec.sim.network import Network
+from gossiprec.testing.naive_interpreter import Naive, first_values, trained
+from gossiprec.testing.plans import Plans
+from gossiprec.testing.tapes import planner, protocol
 from tests.compute.test_planner import flat
-from tests.properties.tapes import Naive, Plans, first_values, planner, protocol, trained
 from tests.protocols.star_plays import Script, coordinator_lines, fedavg, play
 
 

@@ -7,17 +7,9 @@ import pytest
 from pydantic import ValidationError
 
 from gossiprec.compute.plan.tape import Event
-from tests.properties.tapes import (
-    Naive,
-    Plans,
-    first_values,
-    merged,
-    planner,
-    protocol,
-    record,
-    trained,
-    waves,
-)
+from gossiprec.testing.naive_interpreter import Naive, first_values, merged, trained
+from gossiprec.testing.plans import Plans, waves
+from gossiprec.testing.tapes import planner, protocol, record
 
 
 def lines(segment):

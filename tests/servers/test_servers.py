@@ -1,4 +1,4 @@
-"""What every registered server keeps to, and the arithmetic of each."""
+"""The arithmetic of each server; what all keep to is in tests/contracts."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from gossiprec.aggregators import Inbox
-from gossiprec.servers import SERVERS, Answers, Round
+from gossiprec.servers import Answers, Round
 from gossiprec.servers.choice import make_server
 from tests.layouts import layout_of
 
@@ -18,55 +18,15 @@ def answers(*clients):
     return Answers(np.array(clients, np.int64), Inbox(none, np.arange(len(clients)), np.ones(len(clients))))
 
 
-def played(server, rounds, start=None):
-    """Return the versions of some rounds, each of which is given what its answers were aggregated to, or None."""
-    version, versions = np.zeros(7, np.float32) if start is None else start, []
+def played(server, rounds):
+    """Return the versions of some rounds, each of which is given what its answers were aggregated to."""
+    version, versions = np.zeros(7, np.float32), []
     for number, target in enumerate(rounds):
-        who = answers() if target is None else answers(0, 2)
-        aggregated = version if target is None else np.full(7, target, np.float32)
-        downlink = server.round(version, aggregated, who, Round(1, number, 4, LAYOUT))
+        aggregated = np.full(7, target, np.float32)
+        downlink = server.round(version, aggregated, answers(0, 2), Round(1, number, 4, LAYOUT))
         version = downlink.versions[0]
         versions.append(downlink)
     return versions
-
-
-@pytest.fixture(params=list(SERVERS))
-def server(request):
-    """Return a function that makes a registered server anew."""
-    return lambda: make_server(request.param)
-
-
-def test_versions_are_as_many_and_as_wide_as_announced(server):
-    for downlink in played(server(), [None, 1.0, None, 2.0]):
-        assert downlink.versions.shape == (server().n_versions, 7)
-        assert downlink.versions.dtype == np.float32
-        assert np.isfinite(downlink.versions).all()
-        assert sum(extra.nbytes for extra in downlink.extras.values()) == server().extra_bytes
-
-
-def test_without_answers_nothing_moves(server):
-    one = server()
-    (before, after) = played(one, [1.0, None])
-    np.testing.assert_array_equal(after.versions[0], before.versions[0])
-
-
-def test_what_it_remembers_is_in_its_state(server):
-    whole, first, second = server(), server(), server()
-    expected = played(whole, [None, 1.0, 2.0, -1.0])
-    second_half_from = played(first, [None, 1.0])[-1].versions[0]
-    second.restore(first.state())
-
-    for found, due in zip(played(second, [2.0, -1.0], second_half_from), expected[2:], strict=True):
-        np.testing.assert_array_equal(found.versions, due.versions)
-
-
-def test_answers_that_agree_with_it_are_followed(server):
-    """Answers near the target pull the version there."""
-    one, version = server(), np.zeros(7, np.float32)
-    for number in range(400):
-        aggregated = version + 0.1 * (1.0 - version)
-        version = one.round(version, aggregated, answers(1), Round(1, number, 4, LAYOUT)).versions[0]
-    assert np.abs(version - 1.0).max() < 0.1
 
 
 def test_momentum_takes_a_share_of_the_last_step_again():

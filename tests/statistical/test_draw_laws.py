@@ -18,7 +18,7 @@ from gossiprec.sim.clock import WakeClock
 from gossiprec.sim.latency import Latency
 from gossiprec.sim.laws import Constant, Exponential
 from gossiprec.sim.network import Network
-from tests.properties.tapes import protocol, record
+from gossiprec.testing.tapes import protocol, record
 
 LEVEL = 0.001
 

@@ -1,0 +1,157 @@
+"""What every aggregation rule keeps to: one finite model among those received, whatever the order they came in."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+from unittest.mock import patch
+
+import numpy as np
+
+from gossiprec.aggregators import Aggregator, Inbox, base
+from gossiprec.arrays import F32
+from gossiprec.testing.claims import hold
+
+Make = Callable[[], Aggregator]
+
+
+@dataclass(frozen=True)
+class _World:
+    """A receiver's model, and what it has received."""
+
+    own: F32
+    inbox: Inbox
+
+    def aggregated(self, make: Make) -> F32:
+        """Return what a new rule makes of it; nothing of it may be changed."""
+        self.own.setflags(write=False)
+        self.inbox.rows.setflags(write=False)
+        return make().aggregate(self.own, self.inbox)
+
+    def __str__(self) -> str:
+        n, columns = self.inbox.rows.shape
+        return f"{n} models of {columns} numbers, the own one counting {self.inbox.own_weight:g}"
+
+
+def check_aggregator(aggregator: type[Aggregator], options: Mapping[str, Any] | None = None) -> None:
+    """Check an aggregation rule on small inboxes.
+
+    Parameters
+    ----------
+    aggregator : type of Aggregator
+        It need not be registered.
+    options : mapping, optional
+        As in a scenario.
+
+    Raises
+    ------
+    AssertionError
+        Lists every claim that does not hold.
+    """
+    chosen = aggregator.Options.model_validate(options or {})
+    claims = CLAIMS if aggregator.streaming else (*CLAIMS, *OF_INBOXES)
+    hold(f"the aggregator {aggregator.__name__}", lambda: aggregator(chosen), claims)
+
+
+def _world(seed: int, n: int, columns: int, own_weight: float = 0.0) -> _World:
+    draw = np.random.default_rng(seed)
+    own, models = draw.normal(size=columns), draw.normal(size=(n, columns))
+    inbox = Inbox(models.astype(np.float32), np.arange(n), draw.uniform(0.5, 9.0, n), own_weight)
+    return _World(own.astype(np.float32), inbox)
+
+
+def _worlds() -> Iterator[_World]:
+    for seed, n, columns, own_weight in itertools.product(range(3), range(1, 10), (1, 6), (0.0, 2.0)):
+        yield _world(seed, n, columns, own_weight)
+
+
+def weights_are_above_zero(make: Make) -> None:
+    """Give every user's models a finite weight above 0."""
+    found = make().weights(np.array([3, 1, 7]))
+    assert np.shape(found) == (3,), f"Found shape {np.shape(found)} for 3 users."
+    assert (np.isfinite(found) & (found > 0)).all(), f"Found {found}."
+
+
+def an_empty_inbox_leaves_the_own_model(make: Make) -> None:
+    """Leave the own model as it is where nothing was received."""
+    nothing = _world(0, 0, 3, own_weight=1.0)
+    found = nothing.aggregated(make)
+    assert np.array_equal(found, nothing.own), f"Found {found}, the own model is {nothing.own}."
+
+
+def one_finite_model_comes_out(make: Make) -> None:
+    """Return one finite model in float32, of the same length, and change nothing that was given."""
+    for world in _worlds():
+        found = world.aggregated(make)
+        assert found.shape == world.own.shape, f"Found shape {found.shape} of {world}."
+        assert found.dtype == np.float32, f"Found {found.dtype} of {world}."
+        assert np.isfinite(found).all(), f"Found {found} of {world}."
+
+
+def the_order_of_arrival_does_not_matter(make: Make) -> None:
+    """Return the same model whatever the order of arrival."""
+    for seed, world in enumerate(_worlds()):
+        order, inbox = np.random.default_rng(seed).permutation(len(world.inbox)), world.inbox
+        other = replace(world, inbox=replace(inbox, places=inbox.places[order], weights=inbox.weights[order]))
+        np.testing.assert_allclose(
+            other.aggregated(make), world.aggregated(make), rtol=1e-4, atol=1e-5, err_msg=str(world)
+        )
+
+
+def the_result_lies_among_the_models(make: Make) -> None:
+    """Return numbers between the least and the largest of the models', the own one's among them."""
+    for world in _worlds():
+        everyone, found = np.vstack([world.inbox.rows, world.own]), world.aggregated(make)
+        above = np.max([everyone.min(axis=0) - found, found - everyone.max(axis=0)])
+        assert above <= 1e-4, f"A number lies {above:.3g} beyond all of {world}."
+
+
+def blocks_of_columns_change_nothing(make: Make) -> None:
+    """Return the same model where the columns are looked at block by block."""
+    world = _world(1, 7, 50, own_weight=1.0)
+    whole = world.aggregated(make)
+    with patch.object(base, "BLOCK", 40):
+        np.testing.assert_allclose(world.aggregated(make), whole, rtol=1e-6)
+
+
+def halves_are_reduced_in_float32(make: Make) -> None:
+    """Reduce rows of float16 in float32."""
+    rows = np.arange(12, dtype=np.float16).reshape(4, 3)
+    found = make().aggregate(np.zeros(3, np.float32), Inbox(rows, np.arange(4), np.ones(4)))
+    assert found.dtype == np.float32, f"Found {found.dtype}."
+
+
+def what_it_remembers_is_in_its_state(make: Make) -> None:
+    """Go on from its state() after restore() as if it had not been interrupted."""
+    whole, first, second = make(), make(), make()
+    before, after = (_world(seed, 5, 4, own_weight=1.0) for seed in (1, 2))
+    for rule in (whole, first):
+        rule.aggregate(before.own, before.inbox)
+    second.restore(first.state())
+    one, other = (rule.aggregate(after.own, after.inbox) for rule in (whole, second))
+    np.testing.assert_array_equal(other, one)
+
+
+def one_model_in_seven_that_is_none_does_no_harm(make: Make) -> None:
+    """Take no harm of one model in seven that is none: NaN, infinite or huge."""
+    for evil in (np.nan, np.inf, -np.inf, 1e30):
+        world = _world(2, 7, 4, own_weight=1.0)
+        world.inbox.rows[3] = evil
+        found = world.aggregated(make)
+        assert (np.abs(found) < 10).all(), f"Found {found} where one is {evil}."
+
+
+CLAIMS = (
+    weights_are_above_zero,
+    an_empty_inbox_leaves_the_own_model,
+    one_finite_model_comes_out,
+    the_order_of_arrival_does_not_matter,
+    the_result_lies_among_the_models,
+    blocks_of_columns_change_nothing,
+    halves_are_reduced_in_float32,
+    what_it_remembers_is_in_its_state,
+)
+OF_INBOXES = (one_model_in_seven_that_is_none_does_no_harm,)
+"""Of rules that are more than weights."""

@@ -1,0 +1,133 @@
+"""What every measure of recommendations keeps to: shares, of the first k, in any order of the users."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from gossiprec.arrays import F64
+from gossiprec.measures import MEASURES, Measure
+from gossiprec.measures.base import NOTHING, NOWHERE, RelevantRanks, TargetRanks, TopItems
+from gossiprec.measures.metric import read_metric
+from gossiprec.testing.claims import hold
+from gossiprec.testing.worlds import known_as
+
+N_USERS, N_ITEMS = 9, 30
+LENGTHS = (1, 3, 20)
+
+
+@dataclass(frozen=True)
+class Case:
+    """A measure, and the name that a scenario asks for it by."""
+
+    measure: type[Measure]
+    name: str
+
+    def values(self, seen: Any, k: int) -> F64:
+        """Return what the measure makes of something that nobody may change."""
+        for part in vars(seen).values():
+            if isinstance(part, np.ndarray):
+                part.setflags(write=False)
+        return self.measure.of(seen, k)
+
+
+def check_measure(measure: type[Measure]) -> None:
+    """Check a measure on random lists.
+
+    Parameters
+    ----------
+    measure : type of Measure
+        It need not be registered; if it is, its name is checked, too.
+
+    Raises
+    ------
+    AssertionError
+        Lists every claim that does not hold.
+    """
+    with known_as(MEASURES, measure) as name:
+        hold(f"the measure {measure.__name__}", Case(measure, name), CLAIMS)
+
+
+def _ranks(seed: int) -> tuple[RelevantRanks, TargetRanks, TopItems]:
+    """Return an example of all that a measure can want."""
+    draw = np.random.default_rng(seed)
+    lists = np.argsort(draw.random((N_USERS, N_ITEMS)), axis=1).astype(np.int32)
+    ranks = np.sort(np.argsort(lists, axis=1)[:, :6].astype(np.int32), axis=1)
+    for row, size in zip(ranks, draw.integers(1, 7, N_USERS), strict=True):
+        row[size:] = NOWHERE
+    targets = np.argsort(lists, axis=1)[:, :4].astype(np.int32)
+    targets[draw.random(targets.shape) < 0.3] = NOTHING
+    return RelevantRanks(ranks), TargetRanks(targets), TopItems(lists[:, :20], N_ITEMS)
+
+
+def _wanted(case: Case, some: tuple[Any, ...]) -> Any:
+    (found,) = [part for part in some if type(part) is case.measure.wants]
+    return found
+
+
+def _mean(values: F64) -> float:
+    known = values[~np.isnan(values)]
+    return float(known.sum()) / max(len(known), 1)
+
+
+def it_wants_what_there_is(case: Case) -> None:
+    """Want RelevantRanks, TargetRanks or TopItems."""
+    kinds = (RelevantRanks, TargetRanks, TopItems)
+    assert case.measure.wants in kinds, f"It wants {case.measure.wants}."
+
+
+def values_are_shares(case: Case) -> None:
+    """Return float64 of one dimension: shares from 0 to 1, or NaN where there is nothing, but not everywhere."""
+    for seed in range(5):
+        for k in LENGTHS:
+            values = case.values(_wanted(case, _ranks(seed)), k)
+            assert values.dtype == np.float64, f"Found {values.dtype}."
+            assert values.ndim == 1, f"Found shape {values.shape}."
+            known = values[~np.isnan(values)]
+            assert len(known), f"All are NaN at k = {k}."
+            assert ((known >= 0) & (known <= 1)).all(), (
+                f"Found {known.min():g} to {known.max():g} at k = {k}."
+            )
+
+
+def the_order_of_users_does_not_matter(case: Case) -> None:
+    """Have the same mean whatever the order of the users."""
+    for seed in range(5):
+        seen = _wanted(case, _ranks(seed))
+        turned = {
+            key: np.roll(part, 1, axis=0) if key != "n_items" else part for key, part in vars(seen).items()
+        }
+        for k in LENGTHS:
+            one, other = (_mean(case.values(some, k)) for some in (seen, type(seen)(**turned)))
+            assert np.isclose(one, other, rtol=1e-6, atol=1e-12), (
+                f"Found {one:g}, and {other:g} in another order."
+            )
+
+
+def what_stands_lower_does_not_matter(case: Case) -> None:
+    """Look at the first k alone."""
+    relevant, targets, top = _ranks(1)
+    ranks, places = relevant.ranks, targets.ranks
+    lower = (
+        RelevantRanks(np.where((ranks < 3) | (ranks == NOWHERE), ranks, ranks + 1)),
+        TargetRanks(np.where(places < 3, places, places + 1)),
+        TopItems(top.items[:, :3], N_ITEMS),
+    )
+    one, other = (case.values(_wanted(case, some), 3) for some in (_ranks(1), lower))
+    assert np.array_equal(one, other, equal_nan=True), "What stands behind them changes values at k = 3."
+
+
+def a_scenario_can_ask_for_it(case: Case) -> None:
+    """Have a name by which a scenario can ask for it."""
+    assert read_metric(f"{case.name}@5").measure is case.measure, f"{case.name}@5 is another measure."
+
+
+CLAIMS = (
+    it_wants_what_there_is,
+    values_are_shares,
+    the_order_of_users_does_not_matter,
+    what_stands_lower_does_not_matter,
+    a_scenario_can_ask_for_it,
+)

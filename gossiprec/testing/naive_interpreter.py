@@ -1,0 +1,186 @@
+"""A naive interpreter of tapes: every event is carried out the moment it happens, on models of two numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+
+import numpy as np
+
+from gossiprec.arrays import F64
+from gossiprec.compute.plan.tables import APPRAISED
+from gossiprec.compute.plan.tape import Event, Op, Segment
+from gossiprec.protocols import Protocol
+
+NOTHING = np.full(2, np.nan)
+"""What a wake brings."""
+
+
+def first_values(n_nodes: int) -> F64:
+    """Return a model for each node: an own number, which no merge may touch, and a shared one."""
+    return np.array([[node + 0.25, 1 / (node + 3)] for node in range(n_nodes)])
+
+
+def trained(node: int, update: int, value: F64) -> F64:
+    """Return the model after local update number `update`."""
+    own, shared = value
+    return np.array([0.5 * own + node + update / 7, 0.75 * shared + 0.1 * own + 1 / (update + 3)])
+
+
+def merged(keep: float, value: F64, theirs: F64) -> F64:
+    """Return the model after merging a received one; a negative weight stands for one that the values decide."""
+    if keep < 0:
+        keep = abs(value[1]) / (abs(value[1]) + abs(theirs[1]))
+    if keep == 0:
+        return np.array([value[0], theirs[1]])
+    return np.array([value[0], keep * value[1] + (1 - keep) * theirs[1]])
+
+
+def reduced(value: F64, inbox: Sequence[tuple[F64, float]]) -> F64:
+    """Return the model after reducing an inbox of (model, weight): any rule that looks at all of it would do."""
+    if not inbox:
+        return value
+    worth = sorted((weight, shared) for (_, shared), weight in inbox)
+    return np.array([value[0], 0.5 * value[1] + 0.5 * max(shared for _, shared in worth) + worth[0][0] / 8])
+
+
+def encoded(node: int, push: int, value: F64, base: F64 | None) -> F64:
+    """Return what a rewriting node sends in place of its model."""
+    added: F64 = np.array([node + 0.5, push / 7 + (0.0 if base is None else base[1] / 3)])
+    return value + added
+
+
+class Naive:
+    """Carries out a tape event by event, each the moment it happens.
+
+    Attributes
+    ----------
+    values : list of ndarray
+        The nodes' models.
+    received : list of lists of (message, model)
+        What every node was delivered, in order; and the versions of its own that it mixed in.
+    seen : list of (pool, victim, message, model)
+        What the pools saw, in order.
+    """
+
+    def __init__(
+        self,
+        control: Protocol,
+        pools: Sequence[Collection[int]] = (),
+        weights: Sequence[int] | None = None,
+        inline: bool = False,
+        inboxes: Collection[int] = (),
+        rewriting: Collection[int] = (),
+    ) -> None:
+        self._behaviours = [control.behaviours[role] for role in control.roles]
+        positives = np.arange(1, control.n_users + 1) if weights is None else np.array(weights)
+        self._weights = control.merge_weights(positives)
+        self._pools, self._inline = pools, inline
+        self.values: list[F64] = list(first_values(control.n_nodes))
+        self.received: list[list[tuple[float, ...]]] = [[] for _ in self.values]
+        self.seen: list[tuple[float, ...]] = []
+        self.updates = [0] * control.n_nodes
+        # Pooled since the last push, with and without the factors.
+        self._mass = [(0.0, 0.0)] * control.n_nodes
+        self._held = list(self.values)
+        self._pushed = [-1] * control.n_nodes
+        # Received since the node's model was last read.
+        self._inboxes: dict[int, list[tuple[F64, float]]] = {node: [] for node in inboxes}
+        # The version before the last update, if after the last push.
+        self._bases: dict[int, F64 | None] = dict.fromkeys(rewriting)
+        self._pushes = dict.fromkeys(rewriting, 0)
+        self._sent: dict[int, tuple[int, F64, int]] = {}  # message: sender, model, push
+        self._known: set[tuple[int, int]] = set()
+
+    def play(self, segment: Segment) -> None:
+        """Carry out a stretch of tape."""
+        first = segment.first_message
+        factors = segment.factor if len(segment.factor) else np.ones(len(segment.kind))
+        for kind, node, message, count, factor in zip(
+            segment.kind, segment.node, segment.message, segment.count, factors, strict=True
+        ):
+            going = range(first, first + count)
+            first += count
+            if kind == Event.WAKE:
+                self._act(node, self._behaviours[node].on_wake, going)
+                if self._inline:
+                    for m in going:
+                        self._deliver(m, segment.receiver[m - segment.first_message], ())
+            elif kind == Event.RESET:
+                self._read(node)
+                if node in self._bases:
+                    self._bases[node] = None
+                self.values[node] = first_values(len(self.values))[node]
+            elif kind == Event.DELIVER:
+                self._deliver(message, node, going, factor)
+
+    def _deliver(self, message: int, node: int, going: Sequence[int], factor: float = 1.0) -> None:
+        sender, model, push = self._sent[message]
+        self.received[node].append((message, *model))
+        for pool, members in enumerate(self._pools):
+            if node in members and (pool, push) not in self._known:
+                self._known.add((pool, push))
+                self.seen.append((pool, sender, message, *model))
+        self._act(node, self._behaviours[node].on_receive, going, sender, model, factor)
+
+    def _act(
+        self,
+        node: int,
+        ops: Iterable[Op],
+        going: Sequence[int],
+        sender: int = -1,
+        model: F64 = NOTHING,
+        factor: float = 1.0,
+    ) -> None:
+        for op in ops:
+            if op in (Op.TRAIN, Op.PUSH, Op.MIX):
+                self._read(node)
+            if op == Op.TRAIN:
+                if node in self._bases:
+                    self._bases[node] = self.values[node]
+                self.values[node] = trained(node, self.updates[node], self.values[node])
+                self.updates[node] += 1
+            elif op == Op.PUSH:
+                self._mass[node], self._held[node] = (0.0, 0.0), self.values[node]
+                self._pushed[node] = going[0] if going else self._pushed[node]
+                if going:
+                    leaving = self._leaving(node)
+                    self._sent |= dict.fromkeys(going, (node, leaving, going[0]))
+            elif op == Op.MIX:
+                weighted, full = self._mass[node]
+                if weighted > 0:
+                    share = float(np.float32(self._behaviours[node].mixing * weighted / full))
+                    self.values[node] = merged(share, self.values[node], self._held[node])
+                    self.received[node].append((self._pushed[node], *self._held[node]))
+            elif node in self._inboxes:
+                self._collect(op, node, sender, model, factor)
+            else:
+                self.values[node] = merged(self._keep(op, node, sender, factor), self.values[node], model)
+
+    def _leaving(self, node: int) -> F64:
+        value = self.values[node]
+        if node in self._bases:
+            value = encoded(node, self._pushes[node], value, self._bases[node])
+            self._bases[node] = None
+            self._pushes[node] += 1
+        return value
+
+    def _collect(self, op: Op, node: int, sender: int, model: F64, factor: float) -> None:
+        if self._keep(op, node, sender, factor) < 1.0:
+            self._inboxes[node].append((model, factor * self._weights[sender]))
+
+    def _read(self, node: int) -> None:
+        if node in self._inboxes:
+            self.values[node] = reduced(self.values[node], self._inboxes[node])
+            self._inboxes[node] = []
+
+    def _keep(self, op: Op, node: int, sender: int, factor: float) -> float:
+        if op == Op.APPRAISE:
+            return APPRAISED
+        weighted, full = self._mass[node]
+        own = {Op.BLEND: self._weights[node], Op.ADOPT: 0.0, Op.POOL: weighted}[op]
+        theirs = factor * self._weights[sender]
+        if theirs == 0:
+            return 0.0 if op == Op.ADOPT else 1.0
+        if op == Op.POOL:
+            self._mass[node] = weighted + theirs, full + self._weights[sender]
+        return 0.0 if op == Op.ADOPT else float(np.float32(own / (own + theirs)))

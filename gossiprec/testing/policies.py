@@ -1,0 +1,122 @@
+"""What every policy keeps to: it touches its own nodes alone, and what leaves is as large as is said."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from gossiprec.arrays import I64
+from gossiprec.compute.train.local_update import TrainingSettings
+from gossiprec.compute.train.node_settings import NodeSettings
+from gossiprec.errors import ScenarioError
+from gossiprec.policies import POLICIES, Policy
+from gossiprec.testing import policy_messages
+from gossiprec.testing.claims import hold
+from gossiprec.testing.policy_messages import N_NODES, NODES, Case
+from gossiprec.testing.worlds import PROTOCOLS, carried_out, known_as, models_of, scenario
+
+
+def check_policy(
+    policy: type[Policy], options: Mapping[str, Any] | None = None, *, model: str = "gmf"
+) -> None:
+    """Ask a policy what it does to messages and training, and run it under each protocol that it accepts.
+
+    Parameters
+    ----------
+    policy : type of Policy
+        It need not be registered.
+    options : mapping, optional
+        As in a scenario, less ``name`` and ``nodes``.
+    model : str
+        The name of the model that is trained and sent.
+
+    Raises
+    ------
+    AssertionError
+        Lists every claim that does not hold.
+    """
+    with known_as(POLICIES, policy) as name:
+        run = scenario(model={"name": model})
+        hold(f"the policy {policy.__name__}", Case(name, policy, options or {}, run), CLAIMS)
+
+
+def _configured(case: Case, *, updates: int | None = 12) -> tuple[Policy, NodeSettings]:
+    """Return the policy, and what it has written into the settings of nodes that run so many local updates."""
+    policy, settings = case.made(), NodeSettings.none(N_NODES)
+    known: I64 | None = None if updates is None else np.full(N_NODES, updates)
+    policy.configure(settings, training=TrainingSettings(), updates=known)
+    return policy, settings
+
+
+def other_nodes_train_as_before(case: Case) -> None:
+    """Write into the settings of its own nodes alone, numbers from 0 on."""
+    _, settings = _configured(case)
+    others = np.setdiff1d(np.arange(N_NODES), NODES)
+    for name, plain in vars(NodeSettings.none(N_NODES)).items():
+        found = getattr(settings, name)
+        assert (found[others] == plain[others]).all(), f"{name} of other nodes is {found[others]}."
+        assert (found >= 0).all(), f"Found {name} {found}."
+
+
+def unknown_updates_are_taken_or_refused(case: Case) -> None:
+    """Do without the number of local updates, which can depend on values, or refuse by a ScenarioError."""
+    try:
+        _configured(case, updates=None)
+    except ScenarioError:
+        return
+
+
+def spent_privacy_grows(case: Case) -> None:
+    """Account for the privacy of its own nodes, if for any, and never less after more updates and pushes."""
+    policy, _ = _configured(case)
+    spent = [policy.spent(*[np.full(N_NODES, count)] * 2) for count in (0, 6, 12)]
+    known = [entry for entry in spent if entry is not None]
+    assert len(known) in (0, len(spent)), "It accounts for privacy at some times alone."
+    for entry in known:
+        assert entry.nodes.tolist() == NODES, f"Found nodes {entry.nodes.tolist()}."
+        assert np.shape(entry.epsilon) == np.shape(entry.noise_multiplier) == (len(NODES),), (
+            "Found another shape."
+        )
+    for before, after in pairwise(known):
+        assert (after.epsilon >= before.epsilon).all(), f"Found {before.epsilon}, later {after.epsilon}."
+    assert not known or (known[0].epsilon >= 0).all(), f"Found {known[0].epsilon}."
+
+
+def inboxes_are_apart(case: Case) -> None:
+    """Make a rule of its own for each receiver, if its nodes have inboxes."""
+    rule = case.made().inbox()
+    if rule is not None:
+        assert rule.make() is not rule.make(), "Two receivers share one object."
+        assert rule.buffer is None or rule.buffer >= 1, f"Found buffer {rule.buffer}."
+
+
+def it_runs_alike_with_any_threads(case: Case) -> None:
+    """Be accepted under some protocol, and run there to the same numbers however many threads work."""
+    refused = []
+    for protocol in PROTOCOLS.values():
+        run = {
+            **case.run,
+            "protocol": protocol,
+            "policies": [{"name": case.name, "nodes": NODES, **case.options}],
+        }
+        try:
+            one, other = (models_of(carried_out(run, threads=n, wave_size=2 + n)[0]) for n in (1, 2))
+        except ScenarioError as error:
+            refused.append(f"{protocol['name']}: {error}")
+        else:
+            assert np.isfinite(one).all(), f"With {protocol['name']} models are no numbers."
+            assert one.tobytes() == other.tobytes(), f"With {protocol['name']} threads change models."
+    assert len(refused) < len(PROTOCOLS), "\n".join(["All refuse it:", *refused])
+
+
+CLAIMS = (
+    *policy_messages.CLAIMS,
+    other_nodes_train_as_before,
+    unknown_updates_are_taken_or_refused,
+    spent_privacy_grows,
+    inboxes_are_apart,
+    it_runs_alike_with_any_threads,
+)

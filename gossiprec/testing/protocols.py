@@ -1,0 +1,200 @@
+"""What every protocol keeps to: behaviours that can be planned, runs that end, and the same run from the same seed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from gossiprec.compute.plan.tape import Behaviour, Event, Op, Segment
+from gossiprec.protocols import Protocol
+from gossiprec.testing.claims import hold
+from gossiprec.testing.naive_interpreter import Naive
+from gossiprec.testing.plans import Plans
+from gossiprec.testing.tapes import planner, protocol, record
+
+N_USERS = 6
+NETWORKS: Mapping[str, Mapping[str, Any]] = {
+    "an instant network": {},
+    "a slow network": {"latency": 0.3},
+    "a lossy network": {"law": "exponential", "latency": 0.5, "loss": 0.3},
+}
+MERGING = {Op.BLEND, Op.ADOPT, Op.POOL, Op.APPRAISE}
+
+
+@dataclass(frozen=True)
+class Case:
+    """A protocol with its options, and the tapes of a few runs."""
+
+    kind: type[Protocol]
+    options: Mapping[str, Any]
+    tapes: dict[str, tuple[list[Segment], bool]] = field(default_factory=dict)
+
+    def made(self, seed: int = 1) -> Protocol:
+        """Return the protocol anew."""
+        return protocol(self.kind, N_USERS, seed, **self.options)
+
+    def recorded(self, network: str) -> tuple[list[Segment], bool]:
+        """Return a run's tape, cut at each unit of time, and whether deliveries are implied."""
+        if network not in self.tapes:
+            self.tapes[network] = record(self.made(), **NETWORKS[network], every=1)
+        return self.tapes[network]
+
+
+def check_protocol(kind: type[Protocol], options: Mapping[str, Any] | None = None) -> None:
+    """Run a protocol among six users on three networks, and carry out what it plans.
+
+    Parameters
+    ----------
+    kind : type of Protocol
+        It need not be registered.
+    options : mapping, optional
+        As in a scenario; those that make a run short.
+
+    Raises
+    ------
+    AssertionError
+        Lists every claim that does not hold.
+    """
+    hold(f"the protocol {kind.__name__}", Case(kind, options or {}), CLAIMS)
+
+
+def options_can_be_left_out(case: Case) -> None:
+    """Have options that can all be left out, and be written and read again."""
+    options = case.kind.Options()
+    assert case.kind.Options.model_validate(options.model_dump()) == options, f"Found {options}."
+
+
+def roles_have_behaviours(case: Case) -> None:
+    """Give every node a role, and every role a behaviour."""
+    made = case.made()
+    assert made.roles.shape == (made.n_nodes,), (
+        f"Found roles of shape {made.roles.shape}, nodes are {made.n_nodes}."
+    )
+    roles, known = set(made.roles.tolist()), len(made.behaviours)
+    assert roles == set(range(known)), f"Found roles {sorted(roles)} for {known} behaviours."
+    assert all(isinstance(behaviour, Behaviour) for behaviour in made.behaviours), "Found what is none."
+
+
+def deliveries_merge_and_pushes_send(case: Case) -> None:
+    """Merge on a receive alone, once, and send by a push: on each wake of those that wake, and with an answer."""
+    made, answering = case.made(), _answering(case)
+    for node, role in enumerate(made.roles):
+        on_wake, on_receive = made.behaviours[role].on_wake, made.behaviours[role].on_receive
+        assert not MERGING & set(on_wake), f"Node {node} merges on its wake, which brings nothing."
+        merges = [op for op in on_receive if op in MERGING]
+        assert len(merges) <= 1, f"Node {node} merges what it receives {len(merges)} times."
+        pushes = Op.PUSH in on_wake or node not in made.clock.node_ids
+        assert pushes, f"Node {node} wakes, but Op.PUSH is not in its on_wake."
+        assert Op.PUSH in on_receive or node not in answering, (
+            f"Node {node} answers, but Op.PUSH is not in its on_receive."
+        )
+
+
+def answering_is_announced(case: Case) -> None:
+    """Say by `replies` whether a delivery can make a node send."""
+    says, answering = case.made().replies, _answering(case)
+    assert says == bool(answering), f"It says {says}, and nodes {sorted(answering)} do."
+
+
+def _answering(case: Case) -> set[int]:
+    """Return the nodes that a delivery makes send; one that steers knows no messages but those that it has sent."""
+    made = case.made()
+    if not made.steers:
+        return {node for node in range(made.n_nodes) if made.on_receive(node, 0, 0.0)}
+    segments, _ = case.recorded("a slow network")
+    return {int(n) for s in segments for n in s.node[(s.kind == Event.DELIVER) & (s.count > 0)]}
+
+
+def weights_are_those_of_all_nodes(case: Case) -> None:
+    """Give each node's models a weight in float64, those of users above 0."""
+    weights, n_nodes = case.made().merge_weights(np.arange(1, N_USERS + 1)), case.made().n_nodes
+    assert weights.shape == (n_nodes,), f"Found shape {weights.shape} for {n_nodes} nodes."
+    assert weights.dtype == np.float64, f"Found {weights.dtype}."
+    assert (weights[:N_USERS] > 0).all(), f"Found {weights[:N_USERS]}."
+
+
+def it_runs_to_its_end(case: Case) -> None:
+    """Wake as often as it says, send something, and lose or deliver each message."""
+    for network in NETWORKS:
+        made, (segments, inline) = case.made(), case.recorded(network)
+        wakes = np.concatenate([s.node[s.kind == Event.WAKE] for s in segments])
+        found = np.bincount(wakes, minlength=made.n_nodes)[list(made.clock.node_ids)].tolist()
+        assert found == [made.wakes] * len(found), f"On {network} nodes woke {found} times, not {made.wakes}."
+        sent = sum(len(s.receiver) for s in segments)
+        ended = sum(int((s.kind != Event.WAKE).sum()) for s in segments)
+        assert sent > 0, f"On {network} nothing was sent."
+        assert ended == (0 if inline else sent), f"On {network} {ended} of {sent} messages came to an end."
+
+
+def receivers_are_others(case: Case) -> None:
+    """Send to other nodes that there are, to each of them once at a time."""
+    n_nodes = case.made().n_nodes
+    for network in NETWORKS:
+        for segment in case.recorded(network)[0]:
+            inside = (segment.receiver >= 0) & (segment.receiver < n_nodes)
+            assert inside.all(), f"Found receiver {segment.receiver[~inside][0]} of {n_nodes} nodes."
+            selfish = segment.sender[segment.sender == segment.receiver]
+            assert not len(selfish), f"Node {selfish[0]} sends to itself."
+            event = np.repeat(np.arange(len(segment.kind)), segment.count)
+            different = len(np.unique(np.stack([event, segment.receiver]), axis=1).T)
+            assert different == len(event), "A node sends twice to the same one at once."
+
+
+def the_tape_follows_from_the_seed(case: Case) -> None:
+    """Be played alike with the same seed, and otherwise with another if chance decides when nodes wake."""
+    chance = case.made(1).clock.intervals(0, 1)[0] != case.made(2).clock.intervals(0, 1)[0]
+    for network, about in NETWORKS.items():
+        one, again, other = (_columns(record(case.made(seed), **about)[0]) for seed in (1, 1, 2))
+        assert one == again, f"On {network} two plays of the same seed differ."
+        differs = one != other or not (chance.any() or "law" in about)
+        assert differs, f"On {network} another seed changes nothing."
+
+
+def _columns(segments: list[Segment]) -> list[list[float]]:
+    (all_of_it,) = segments
+    names = ("kind", "node", "message", "count", "receiver", "time")
+    return [getattr(all_of_it, name).tolist() for name in names]
+
+
+def plans_do_what_the_tape_says(case: Case) -> None:
+    """Be carried out in waves of tasks with the result of one event after the other."""
+    for network in NETWORKS:
+        for segments, inline in (case.recorded(network), record(case.made(), **NETWORKS[network])):
+            for found, expected in _played(case.made(), segments, inline):
+                np.testing.assert_array_equal(found, expected, err_msg=f"On {network} models differ")
+
+
+def _played(made: Protocol, segments: list[Segment], inline: bool) -> Iterator[tuple[Any, Any]]:
+    plans, naive = Plans(made.n_nodes), Naive(made, inline=inline)
+    planning = planner(made, inline=inline)
+    for segment in segments:
+        plans.run(planning.plan(segment), planning.capacity)
+        naive.play(segment)
+        yield plans.rows[planning.current], naive.values
+
+
+def the_fraction_met_is_a_share_that_grows(case: Case) -> None:
+    """Foretell, if anything, a fraction met that begins at 0, grows, and stays below 1."""
+    foretold = [case.made().predicted_fraction_met(rounds) for rounds in (0, 1, 10, 1000)]
+    known = [share for share in foretold if share is not None]
+    if known:
+        assert known == sorted(known), f"Found {known}."
+        assert known[0] == 0, f"Found {known[0]:g} before the first round."
+        assert known[-1] <= 1, f"Found {known[-1]:g}."
+
+
+CLAIMS: tuple[Callable[[Case], None], ...] = (
+    options_can_be_left_out,
+    roles_have_behaviours,
+    deliveries_merge_and_pushes_send,
+    answering_is_announced,
+    weights_are_those_of_all_nodes,
+    it_runs_to_its_end,
+    receivers_are_others,
+    the_tape_follows_from_the_seed,
+    plans_do_what_the_tape_says,
+    the_fraction_met_is_a_share_that_grows,
+)

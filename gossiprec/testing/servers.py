@@ -1,0 +1,116 @@
+"""What every server keeps to: it pushes what it announces, moves by its answers alone, and forgets nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+import numpy as np
+
+from gossiprec.aggregators import Inbox
+from gossiprec.arrays import F32
+from gossiprec.models import Block, Layout, Role
+from gossiprec.servers import Answers, Downlink, Round, Server
+from gossiprec.testing.claims import hold
+
+Make = Callable[[], Server]
+
+N_CLIENTS, SEED = 4, 1
+BLOCKS = (
+    Block("users", Role.USER, (2,)),
+    Block("items", Role.ITEM, (2,)),
+    Block("weights", Role.SHARED, (1,)),
+)
+LAYOUT = Layout(BLOCKS, n_items=3, n_users=1)
+WIDTH = LAYOUT.merged.stop - LAYOUT.merged.start
+"""Columns of a version."""
+
+
+def check_server(server: type[Server], options: Mapping[str, Any] | None = None) -> None:
+    """Let a server play some rounds.
+
+    Parameters
+    ----------
+    server : type of Server
+        It need not be registered.
+    options : mapping, optional
+        As in a scenario.
+
+    Raises
+    ------
+    AssertionError
+        Lists every claim that does not hold.
+    """
+    chosen = server.Options.model_validate(options or {})
+    hold(f"the server {server.__name__}", lambda: server(chosen), CLAIMS)
+
+
+def _asked(server: Server, published: F32, number: int, aggregated: F32 | None) -> Downlink:
+    """Return what the server makes of a round: of the answers of two clients, or of none."""
+    clients = np.array([] if aggregated is None else [0, 2], np.int64)
+    rows = np.tile(published if aggregated is None else aggregated, (len(clients), 1))
+    answers = Answers(clients, Inbox(rows, np.arange(len(clients)), np.ones(len(clients))))
+    made_of_them = published.copy() if aggregated is None else aggregated
+    return server.round(published.copy(), made_of_them, answers, Round(SEED, number, N_CLIENTS, LAYOUT))
+
+
+def _played(
+    server: Server, targets: Iterable[float | None], first: int = 0, start: F32 | None = None
+) -> list[Downlink]:
+    """Play some rounds, each with what its answers are aggregated to (None: there are none)."""
+    published, pushed = np.zeros(WIDTH, np.float32) if start is None else start, []
+    for number, target in enumerate(targets, first):
+        aggregated = None if target is None else np.full(WIDTH, target, np.float32)
+        pushed.append(_asked(server, published, number, aggregated))
+        published = pushed[-1].versions[0]
+    return pushed
+
+
+def it_pushes_what_it_announces(make: Make) -> None:
+    """Push n_versions finite versions in float32 and extras of extra_bytes, and choose among the versions."""
+    due = (make().n_versions, WIDTH)
+    for number, downlink in enumerate(_played(make(), [None, 1.0, None, 2.0])):
+        versions, chosen = downlink.versions, downlink.version_of
+        assert versions.shape == due, f"Found versions of shape {versions.shape} for {due} in round {number}."
+        assert versions.dtype == np.float32, f"Found versions in {versions.dtype}."
+        assert np.isfinite(versions).all(), f"Found {versions} in round {number}."
+        size = sum(extra.nbytes for extra in downlink.extras.values())
+        assert size == make().extra_bytes, f"Found extras of {size} bytes for {make().extra_bytes}."
+        if chosen is not None:
+            assert np.shape(chosen) == (N_CLIENTS,), f"Found version_of in shape {np.shape(chosen)}."
+            assert np.isin(chosen, np.arange(due[0])).all(), (
+                f"Found version_of {chosen} for {due[0]} versions."
+            )
+
+
+def without_answers_nothing_moves(make: Make) -> None:
+    """Leave the first version as it is in a round without answers."""
+    before, after = _played(make(), [1.0, None])
+    np.testing.assert_array_equal(after.versions[0], before.versions[0])
+
+
+def what_it_remembers_is_in_its_state(make: Make) -> None:
+    """Go on from its state() after restore() as if it had not been interrupted."""
+    whole, first, second = make(), make(), make()
+    expected = _played(whole, [None, 1.0, 2.0, -1.0])
+    published = _played(first, [None, 1.0])[-1].versions[0]
+    second.restore(first.state())
+    for found, due in zip(_played(second, [2.0, -1.0], 2, published), expected[2:], strict=True):
+        np.testing.assert_array_equal(found.versions, due.versions)
+
+
+def answers_that_agree_are_followed(make: Make) -> None:
+    """Come near what the answers of 400 rounds draw it to."""
+    server, version = make(), np.zeros(WIDTH, np.float32)
+    for number in range(400):
+        version = _asked(server, version, number, version + np.float32(0.1) * (1 - version)).versions[0]
+    off = np.abs(version - 1).max()
+    assert off < 0.1, f"It is {off:.3g} off."
+
+
+CLAIMS = (
+    it_pushes_what_it_announces,
+    without_answers_nothing_moves,
+    what_it_remembers_is_in_its_state,
+    answers_that_agree_are_followed,
+)

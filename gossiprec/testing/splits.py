@@ -1,0 +1,139 @@
+"""What every split rule keeps to: each item of a user in one part, whatever the order of the rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from itertools import chain
+from typing import Any
+
+import numpy as np
+
+from gossiprec.data.base import Dataset, SplitRule
+from gossiprec.data.loading import checked
+from gossiprec.data.partition import first_meetings, partition
+from gossiprec.data.split import Interactions, Split
+from gossiprec.errors import DataError
+from gossiprec.options import Options
+from gossiprec.testing.claims import hold
+
+Divide = Callable[[Interactions], Split]
+
+N_ITEMS, SEED = 30, 3
+PARTS = ("train", "validation", "test")
+
+
+class _Toy(Dataset):
+    """Data with a split of its own."""
+
+    def __init__(self, options: Options) -> None:
+        pass
+
+    def load(self, seed: int) -> Interactions:
+        return _drawn(seed, least=12, dated=True)
+
+    def published_split(self, interactions: Interactions) -> Split:
+        pairs = first_meetings(interactions)
+        one = np.ones(pairs.n_users, np.int64)
+        return partition(pairs, np.zeros(len(pairs.users)), n_test=one, n_validation=one)
+
+
+def check_split(rule: type[SplitRule], options: Mapping[str, Any] | None = None) -> None:
+    """Divide small random data by a split rule.
+
+    Parameters
+    ----------
+    rule : type of SplitRule
+        It need not be registered.
+    options : mapping, optional
+        As in a scenario. They must leave something of 12 different items of each user.
+
+    Raises
+    ------
+    AssertionError
+        Lists every claim that does not hold.
+    """
+    chosen = rule.Options.model_validate(options or {})
+    data = _Toy(_Toy.Options())
+    hold(f"the split {rule.__name__}", lambda some: rule(chosen)(some, data, SEED), CLAIMS)
+
+
+def check_parts(split: Split, data: Interactions) -> None:
+    """Check that the parts are sets of items, that no item of a user is in two of them, and what training needs."""
+    found, due = (split.n_users, split.n_items), (data.n_users, data.n_items)
+    assert found == due, f"Found {found} users and items, the data have {due}."
+    for user in range(data.n_users):
+        own = [getattr(split, part)[user].tolist() for part in PARTS]
+        assert all(items == sorted(set(items)) for items in own), f"Found {own}, must ascend."
+        together, known = [*chain(*own)], set(data.items[data.users == user].tolist())
+        assert len(together) == len(set(together)), f"An item of user {user} is in two parts: {own}."
+        assert set(together) <= known, f"User {user} has got items {set(together) - known}."
+    checked(split)
+
+
+def _drawn(seed: int, *, least: int, dated: bool) -> Interactions:
+    """Return five users with some items each, some pairs repeated, in any order."""
+    draw = np.random.default_rng(seed)
+    pairs: list[tuple[int, int]] = []
+    for user in range(5):
+        own = draw.choice(N_ITEMS, int(draw.integers(least, 21)), replace=False).tolist()
+        pairs += [(user, item) for item in own + draw.choice(own, 3).tolist()]
+    users, items = np.array(pairs, np.int64)[draw.permutation(len(pairs))].T
+    times = draw.integers(-1, 6, len(pairs)) if dated else None
+    return Interactions("tiny", users, items, 5, N_ITEMS, times=times)
+
+
+def _worlds(least: int = 12) -> Iterator[Interactions]:
+    for seed in range(20):
+        yield _drawn(seed, least=least, dated=seed % 2 == 0)
+
+
+def each_item_lands_in_one_part(divide: Divide) -> None:
+    """Put each item of a user into exactly one part, some into training, and some of somebody's into test."""
+    for data in _worlds():
+        split = divide(data)
+        check_parts(split, data)
+        n_placed, n_known = (
+            sum(len(getattr(split, p).values) for p in PARTS),
+            len(first_meetings(data).users),
+        )
+        assert n_placed == n_known, f"{n_known - n_placed} of {n_known} items are in no part."
+        assert len(split.test.values), "Nobody has a test item."
+
+
+def the_order_of_rows_does_not_matter(divide: Divide) -> None:
+    """Divide alike whatever the order of the rows."""
+    for data in _worlds():
+        order = np.lexsort((data.items, data.users))
+        times = None if data.times is None else data.times[order]
+        other = divide(replace(data, users=data.users[order], items=data.items[order], times=times))
+        assert _bytes(divide(data)) == _bytes(other), "Sorted rows are divided otherwise."
+
+
+def a_split_follows_from_the_seed(divide: Divide) -> None:
+    """Divide alike with the same seed."""
+    data = next(_worlds())
+    assert _bytes(divide(data)) == _bytes(divide(data)), "Two calls divided the same data in two ways."
+
+
+def too_few_items_are_refused(divide: Divide) -> None:
+    """Refuse users with too few items by a DataError, or divide what they have."""
+    for data in _worlds(least=1):
+        try:
+            split = divide(data)
+        except DataError:
+            continue
+        check_parts(split, data)
+
+
+def _bytes(split: Split) -> list[bytes]:
+    parts = [getattr(split, part) for part in PARTS]
+    return [array.tobytes() for part in parts for array in (part.offsets, part.values)]
+
+
+CLAIMS = (
+    each_item_lands_in_one_part,
+    the_order_of_rows_does_not_matter,
+    a_split_follows_from_the_seed,
+    too_few_items_are_refused,
+)

@@ -1,0 +1,94 @@
+"""Tapes of small runs, and a planner of them: any protocol, any network, no models."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import Any, Literal
+
+import numpy as np
+
+from gossiprec.compute.plan.planner import Planner
+from gossiprec.compute.plan.tape import Segment, Tape
+from gossiprec.compute.train.node_settings import NO_LIMIT
+from gossiprec.protocols import PROTOCOLS, Protocol
+from gossiprec.sim.engine import Engine
+from gossiprec.sim.latency import Latency
+from gossiprec.sim.laws import Constant, Exponential
+from gossiprec.sim.network import Network
+from gossiprec.sim.transport import Transport
+
+
+def protocol(kind: str | type[Protocol], n_users: int, seed: int = 1, **options: Any) -> Protocol:
+    """Return a protocol: one that is registered, or of any class."""
+    made = PROTOCOLS[kind] if isinstance(kind, str) else kind
+    return made(made.Options.model_validate(options), n_users=n_users, seed=seed)
+
+
+def record(
+    control: Protocol,
+    *,
+    law: str = "constant",
+    latency: float = 0.0,
+    loss: float = 0.0,
+    every: float = 1e9,
+    inline: bool | None = None,
+    mode: Literal["inline", "stretch", "step"] | None = None,
+) -> tuple[list[Segment], bool]:
+    """Run a protocol to its end; return its tape, cut every so often, and whether deliveries are implied."""
+    times = Constant(latency) if law == "constant" else Exponential(latency)
+    n, seed = control.n_nodes, control.seed
+    network = Network(n, latency=Latency(times, n_nodes=n, seed=seed), loss=loss, seed=seed)
+    if inline is None:
+        inline = network.instant and not control.replies
+    tape, segments = Tape(), list[Segment]()
+    engine = Engine(
+        control=control,
+        clock=control.clock,
+        transport=Transport(network, control.availability),
+        recorder=tape,
+        wakes=control.wakes,
+        availability=control.availability,
+        mode=mode or ("inline" if inline else "step" if control.replies else "stretch"),
+        steering=control if control.steers else None,
+    )
+    while not engine.finished:
+        engine.run_until(float(np.nextafter((len(segments) + 1) * every, np.inf)))
+        segments.append(tape.cut())
+    return segments, inline
+
+
+def planner(
+    control: Protocol,
+    *,
+    inline: bool,
+    spare_rows: int = 100,
+    pools: Sequence[Collection[int]] = (),
+    weights: Sequence[int] | None = None,
+    expected_messages: int = 0,
+    keeps_first: bool = False,
+    inboxes: Collection[int] = (),
+    rewriting: Collection[int] = (),
+) -> Planner:
+    """Return a planner for a protocol; by default the nodes' weights are 1, 2, 3, ..."""
+    has_inbox = np.zeros(control.n_nodes, bool)
+    has_inbox[list(inboxes)] = True
+    rewrites = np.zeros(control.n_nodes, bool)
+    rewrites[list(rewriting)] = True
+    pools_of = np.zeros((control.n_nodes, len(pools)), bool)
+    for number, members in enumerate(pools):
+        pools_of[list(members), number] = True
+    positives = np.arange(1, control.n_users + 1) if weights is None else np.array(weights)
+    return Planner(
+        roles=control.roles,
+        behaviours=control.behaviours,
+        weights=control.merge_weights(positives),
+        most_updates=np.full(control.n_nodes, NO_LIMIT),
+        cost=np.arange(control.n_nodes, dtype=float) % 3,
+        pools_of=pools_of,
+        inline=inline,
+        spare_rows=spare_rows,
+        expected_messages=expected_messages,
+        keeps_first=keeps_first,
+        inboxes=has_inbox,
+        rewrites=rewrites,
+    )

@@ -1,0 +1,115 @@
+"""What every registered aggregator keeps to; and that the contract catches those that do not."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from gossiprec.aggregators import AGGREGATORS, Aggregator
+from gossiprec.options import Options
+from gossiprec.testing import check_aggregator
+from tests.contracts.broken import told
+
+
+@pytest.mark.parametrize("name", list(AGGREGATORS))
+def test_an_aggregator_keeps_its_contract(name):
+    check_aggregator(AGGREGATORS[name])
+
+
+Median = AGGREGATORS["median"]
+
+
+class LastOptions(Options):
+    count: int = 3
+
+
+class MeanOfInboxes(Aggregator):
+    """The mean of the last inboxes' medians, and of the own model."""
+
+    Options = LastOptions
+
+    def __init__(self, options):
+        super().__init__(options)
+        self.last = []
+
+    def reduce(self, own, inbox):
+        self.last = [*self.last, Median(None).reduce(own, inbox)][-self.options.count :]
+        return np.mean([self.last[-1], *self.last], axis=0)
+
+    def state(self):
+        return {"last": self.last}
+
+    def restore(self, state):
+        self.last = state["last"]
+
+
+class Forgets(MeanOfInboxes):
+    def state(self):
+        return {"last": []}
+
+
+class Weightless(Median):
+    def weights(self, n_positives):
+        return n_positives - 1.0
+
+
+class ForgetsTheOwnModel(Median):
+    def aggregate(self, own, inbox):
+        return super().aggregate(own, inbox) if len(inbox) else np.zeros_like(own)
+
+
+class Halves(Median):
+    def reduce(self, own, inbox):
+        return super().reduce(own, inbox).astype(np.float16)
+
+
+class WritesIntoTheOwnModel(Median):
+    def reduce(self, own, inbox):
+        own[:] = super().reduce(own, inbox)
+        return own
+
+
+class TakesTheFirst(Median):
+    def reduce(self, own, inbox):
+        return inbox.rows[inbox.places[0]].astype(np.float32)
+
+
+class Adds(Median):
+    def reduce(self, own, inbox):
+        return inbox.rows[inbox.places].sum(axis=0, dtype=np.float32)
+
+
+class MixesColumns(Median):
+    def reduce(self, own, inbox):
+        out = np.empty_like(own)
+        for columns, models in inbox.models(own):
+            out[columns] = np.clip(models.mean(), models.min(axis=0), models.max(axis=0))
+        return out
+
+
+class Trusts(Median):
+    def reduce(self, own, inbox):
+        return AGGREGATORS["mean"](None).reduce(own, inbox)
+
+
+BROKEN = {
+    Weightless: r"Give every user's models a finite weight above 0. Found \[2. 0. 6.\]",
+    ForgetsTheOwnModel: "Leave the own model as it is where nothing was received",
+    Halves: "Return one finite model in float32.* Found float16 of 1 models of 1 numbers, the own one counting 0",
+    WritesIntoTheOwnModel: "change nothing that was given. ValueError: .*read-only",
+    TakesTheFirst: "the same model whatever the order of arrival",
+    Adds: "between the least and the largest of the models'.* beyond all of",
+    MixesColumns: "the same model where the columns are looked at block by block",
+    Forgets: r"Go on from its state\(\) after restore\(\)",
+    Trusts: "Take no harm of one model in seven that is none: .* where one is nan",
+}
+
+
+def test_a_rule_may_remember():
+    check_aggregator(MeanOfInboxes, {"count": 2})
+
+
+@pytest.mark.parametrize("aggregator", BROKEN, ids=lambda aggregator: aggregator.__name__)
+def test_an_aggregator_that_breaks_the_contract_is_told_which_claim(aggregator):
+    with told(aggregator, BROKEN[aggregator], kind="aggregator"):
+        check_aggregator(aggregator)

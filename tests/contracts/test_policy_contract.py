@@ -1,0 +1,154 @@
+"""What every registered policy keeps to; and that the contract catches those that do not."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from gossiprec.aggregators import AGGREGATORS, InboxRule
+from gossiprec.compute.messages import Transform
+from gossiprec.errors import ScenarioError
+from gossiprec.models import Role
+from gossiprec.options import NoOptions
+from gossiprec.policies import POLICIES, Policy, Privacy
+from gossiprec.testing import check_policy
+from tests.contracts.broken import told
+
+UPDATES = {"scale": 0.1, "of": "update", "norm": "l2", "noise": "gaussian"}
+OPTIONS = {
+    "share-less": [{"tau": 0.5}],
+    "ldp": [{"scale": 0.1}, UPDATES],
+    "dp-sgd": [{"epsilon": 10}, {"epsilon": "inf"}, {"epsilon": 10, "noise_multiplier": 5.0}],
+    "robust-merge": [{"rule": "median", "buffer": 3}],
+}
+"""Options with which a policy is checked; one that is not here is checked with its defaults."""
+CASES = [(name, options) for name in POLICIES for options in OPTIONS.get(name, [{}])]
+
+
+@pytest.mark.parametrize(("name", "options"), CASES)
+def test_a_policy_keeps_its_contract(name, options):
+    check_policy(POLICIES[name], options)
+
+
+@pytest.mark.parametrize("name", list(POLICIES))
+def test_a_policy_keeps_its_contract_with_a_model_of_moves(name):
+    check_policy(POLICIES[name], OPTIONS.get(name, [{}])[0], model="prme-g")
+
+
+class Doubling(Transform):
+    """Sends two times the shared weights, and says so in four bytes."""
+
+    rewrites = True
+    extra_bytes = 4
+
+    def encode(self, payload, base, push):
+        return replace(payload, shared=2 * payload.shared)
+
+
+class Doubles(Policy):
+    """Sends two times the shared weights."""
+
+    Options = NoOptions
+    how = Doubling
+
+    def transform(self):
+        return self.how()
+
+
+def sends(name, encode, **more):
+    """Return a policy whose transform is broken."""
+    how = type("How", (Doubling,), {"encode": encode, **more})
+    return type(name, (Doubles,), {"how": how})
+
+
+def with_items(change):
+    return lambda self, payload, base, push: replace(payload, items=change(payload.items, push))
+
+
+drawn = np.random.default_rng().normal
+HidesItems = sends("HidesItems", Doubling.encode, hides=frozenset({Role.ITEM}))
+DropsItems = sends("DropsItems", with_items(lambda items, push: items[1:]))
+SendsDoubles = sends("SendsDoubles", with_items(lambda items, push: items.astype(np.float64)))
+SendsNaN = sends("SendsNaN", with_items(lambda items, push: items * np.nan))
+SaysTooLittle = sends("SaysTooLittle", Doubling.encode, extra_bytes=-4)
+DrawsAnew = sends("DrawsAnew", with_items(lambda items, push: items + np.float32(drawn())))
+
+
+class Counting(Doubling):
+    def __init__(self):
+        self.n_pushes = 0
+
+    def encode(self, payload, base, push):
+        self.n_pushes += 1
+        return replace(payload, shared=payload.shared * np.float32(self.n_pushes))
+
+
+class Remembers(Doubles):
+    how = Counting
+
+
+class BringsTheUserBack(Doubles):
+    class how(Doubling):  # noqa: N801
+        def encode(self, payload, base, push):
+            return replace(payload, users=np.zeros((1, 8), np.float32))
+
+
+class TouchesAll(Doubles):
+    def configure(self, node_settings, *, training, updates):
+        node_settings.clip_norm[:] = 1.0
+
+
+class NeedsUpdates(Doubles):
+    def configure(self, node_settings, *, training, updates):
+        node_settings.most_updates[self.nodes] = updates[self.nodes]
+
+
+class GetsPrivacyBack(Doubles):
+    def spent(self, updates, pushes):
+        return Privacy(self.nodes, 1.0 / (1 + updates[self.nodes]), np.ones(3), 0.0)
+
+
+class AccountsForAll(Doubles):
+    def spent(self, updates, pushes):
+        return Privacy(np.arange(8), 1.0 * updates, np.ones(8), 0.0)
+
+
+class SharesItsRule(Doubles):
+    def inbox(self):
+        rule = AGGREGATORS["median"](None)
+        return InboxRule("median", lambda: rule, None, 8)
+
+
+class RefusesAll(Doubles):
+    def check(self, model, layout):
+        raise ScenarioError("not today")
+
+
+BROKEN = {
+    HidesItems: "Hide nothing but the user's row. It hides the item blocks",
+    DropsItems: r"finite numbers in float32, in the same shapes. Found shapes \[\(1, 8\), \(29, 8\), \(9,\)\]",
+    BringsTheUserBack: r"in the same shapes. Found .* must be \[\(30, 8\), \(9,\)\]",
+    SendsDoubles: "finite numbers in float32.* Found float32, float64",
+    SendsNaN: "Found numbers that are not finite",
+    SaysTooLittle: "Have messages as large as the numbers that leave.* Found extra_bytes -4",
+    DrawsAnew: "Rewrite a node's push alike each time.* Push 0 of node 0",
+    Remembers: "Rewrite a node's push alike each time, whatever else has been rewritten before",
+    TouchesAll: "the settings of its own nodes alone.* clip_norm of other nodes",
+    NeedsUpdates: "Do without the number of local updates.* TypeError",
+    GetsPrivacyBack: "never less after more updates and pushes. Found .*, later",
+    AccountsForAll: r"Account for the privacy of its own nodes.* Found nodes \[0, 1, 2, 3, 4, 5, 6, 7\]",
+    SharesItsRule: "Make a rule of its own for each receiver.* Two receivers share one object",
+    RefusesAll: "Be accepted under some protocol.* All refuse it:\nrand-gossip: not today",
+}
+
+
+def test_a_policy_need_not_be_registered():
+    check_policy(Doubles)
+
+
+@pytest.mark.parametrize("policy", BROKEN, ids=lambda policy: policy.__name__)
+def test_a_policy_that_breaks_the_contract_is_told_which_claim(policy):
+    with told(policy, BROKEN[policy], kind="policy"):
+        check_policy(policy)
