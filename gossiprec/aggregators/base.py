@@ -3,18 +3,46 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
-from gossiprec.arrays import F32, F64, I64
+from gossiprec.arrays import F32, F64, I32, I64
 from gossiprec.options import NoOptions, Options
 
 BLOCK = 2**22
 """Numbers of an inbox that are looked at together: 16 MiB."""
+
+
+@dataclass(frozen=True)
+class Change:
+    """What a client has made of the version that it was sent: trained value less sent value.
+
+    Attributes
+    ----------
+    items : ndarray of int32, shape (n_touched,)
+        The items that it touched, ascending.
+    rows : ndarray of float32, shape (n_touched, item_width)
+    shared : ndarray of float32, shape (n_shared,)
+    """
+
+    items: I32
+    rows: F32
+    shared: F32
+
+
+class Rows(Protocol):
+    """Models side by side: an array of shape (n_rows, n_columns), or what can be read like one."""
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Rows and columns."""
+
+    def __getitem__(self, at: tuple[npt.NDArray[np.integer], slice], /) -> npt.NDArray[np.floating]:
+        """Return some columns of some rows."""
 
 
 @dataclass(frozen=True)
@@ -23,7 +51,7 @@ class Inbox:
 
     Attributes
     ----------
-    rows : ndarray of float32 or float16, shape (n_rows, n_columns)
+    rows : Rows of float32 or float16, shape (n_rows, n_columns)
         Where versions lie.
     places : ndarray of int, shape (n_received,)
         The rows of those that were received.
@@ -31,12 +59,15 @@ class Inbox:
         What each counts, above 0: by the rule's own :meth:`Aggregator.weights` or the protocol's, and staleness.
     own_weight : float
         What the receiver's own model counts; 0: it is none of those to choose among (a coordinator's).
+    changes : sequence of Change or None
+        What was received, where nodes send updates; None: they send versions.
     """
 
-    rows: npt.NDArray[np.floating]
+    rows: Rows
     places: npt.NDArray[np.integer]
     weights: F64
     own_weight: float = 0.0
+    changes: Sequence[Change] | None = None
 
     def __len__(self) -> int:
         return len(self.places)
@@ -74,10 +105,13 @@ class Aggregator(ABC):
     streaming : bool
         The rule is no more than the weights: models are blended one by one as they arrive, and nobody waits. Any other
         rule wants an inbox: what is received is kept until the receiver's model is next read.
+    of_changes : bool
+        The rule reads :attr:`Inbox.changes`: it is for nodes that send updates.
     """
 
     Options: ClassVar[type[Options]] = NoOptions
     streaming: ClassVar[bool] = False
+    of_changes: ClassVar[bool] = False
 
     def __init__(self, options: Any) -> None:
         self.options = options

@@ -153,7 +153,7 @@ class CoalitionObservers:
                 self._momenta[~self._scored_on_sight], self._met, end,
             )  # fmt: skip
             return
-        for p, v, r, key in zip(pool, victim, row, keys, strict=True):
+        for s, (p, v, r) in enumerate(zip(pool, victim, row, strict=True)):
             seen = slice(begin if hides[v] else 0, end)
             met = self._met[p, v]
             for b, momentum in enumerate(self._momenta if met else np.zeros_like(self._momenta)):
@@ -161,7 +161,7 @@ class CoalitionObservers:
                 held[seen] *= momentum
                 held[seen] += (np.float32(1.0) - momentum) * rows[r, seen]
                 self._memory[b, p, v] = (
-                    to_half(held[None], key[None])[0] if self._memory.dtype == np.float16 else held
+                    to_half(held[None], keys[s : s + 1])[0] if self._memory.dtype == np.float16 else held
                 )
             self._met[p, v] = True
 

@@ -12,7 +12,7 @@ from gossiprec.aggregators.base import Aggregator, Inbox
 from gossiprec.arrays import F32, I64
 from gossiprec.compute.plan.program import Program
 from gossiprec.compute.serving import Serving
-from gossiprec.compute.store.arena import Arena
+from gossiprec.compute.store.base import Store
 from gossiprec.compute.store.keys import merge_keys
 from gossiprec.errors import ScenarioError
 from gossiprec.servers.base import Answers
@@ -52,15 +52,15 @@ class Reducing:
     ----------
     receivers : mapping of int to Receiver
         By node.
-    arena : Arena
+    store : Store
     seed : int
     """
 
-    def __init__(self, receivers: Mapping[int, Receiver], arena: Arena, seed: int) -> None:
+    def __init__(self, receivers: Mapping[int, Receiver], store: Store, seed: int) -> None:
         self._receivers = receivers
-        self._arena = arena
+        self._store = store
         self._seed = seed
-        self._has_inbox = np.zeros(arena.n_nodes, np.bool_)
+        self._has_inbox = np.zeros(store.n_nodes, np.bool_)
         self._has_inbox[list(receivers)] = True
 
     @property
@@ -89,22 +89,20 @@ class Reducing:
         receiver, target = self._receivers[int(program.node[task])], program.target[only]
         if not len(entries) and receiver.serving is None:
             return
-        row = self._arena.load(program.source[only])
+        store = self._store
+        row = store.load(program.source[only])
         if receiver.buffer is not None:
             collected = collected[-receiver.buffer :]
-        merged = self._arena.layout.merged
-        inbox = Inbox(
-            self._arena.rows[:, merged],
-            program.merge_row[collected],
-            program.merge_weight[collected],
-            receiver.own_weight,
+        merged = store.layout.merged
+        inbox = store.inbox(
+            program.merge_row[collected], program.merge_weight[collected], receiver.own_weight
         )
         found = _checked(receiver, row[0, merged].copy(), inbox)
         if receiver.serving is not None:
             clients = program.merge_sender[collected].astype(np.int64)
             found = receiver.serving.serve(row[0], found, Answers(clients, inbox))
         row[0, merged] = found
-        self._arena.store(target, row, merge_keys(program, only, self._seed) if self._arena.is_half else None)
+        store.store(target, row, merge_keys(program, only, self._seed) if store.is_half else None)
         program.source[task] = target[0]
         done = entries[(keep < 0) | (keep == 1)]
         program.merge_row[done], program.merge_keep[done] = target[0], 1.0

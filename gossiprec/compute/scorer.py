@@ -36,7 +36,7 @@ class Scorer:
         work = executor.work
         self.model, self.layout, self.training = work.model, work.layout, work.training
         self.storage = work.arena.rows.dtype.name
-        self._kind, self._device = type(executor), executor.device
+        self._kind, self._device = executor.kind, executor.device
         nobody = work.feed.only(np.zeros(0, np.int64))
         self._work = replace(
             work, feed=nobody, arena=self._arena(work), node_settings=NodeSettings.none(1), candidates=None
@@ -90,7 +90,8 @@ class Scorer:
         arena.rows[0, : layout.size] = start[: layout.size]
         executor = self._kind(replace(self._work, layout=layout, feed=feed, arena=arena, seed=seed), "cpu")
         for update in range(updates):
-            executor.run(Program.one_update(update), np.zeros(1, np.int64))
+            program = Program.updates(np.zeros(1, np.int32), np.array([update], np.int32))
+            executor.run(program, np.zeros(1, np.int64))
         trained: F32 = arena.rows[0]
         return trained
 

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gossiprec.arrays import F32, I64
-from gossiprec.compute.store.arena import Arena
+from gossiprec.compute.store.base import Store
 from gossiprec.errors import ScenarioError
 from gossiprec.numerics.rounding import ENCODED
 from gossiprec.rng import philox_words
@@ -24,7 +24,7 @@ class Serving:
     server : Server
     coordinator : int
         Its node id; clients are the nodes before it.
-    arena : Arena
+    store : Store
     seed : int
 
     Attributes
@@ -37,10 +37,10 @@ class Serving:
         What the clients are sent besides.
     """
 
-    def __init__(self, server: Server, coordinator: int, arena: Arena, seed: int) -> None:
+    def __init__(self, server: Server, coordinator: int, store: Store, seed: int) -> None:
         self._server = server
         self._coordinator = coordinator
-        self._arena = arena
+        self._store = store
         self._seed = seed
         self._rows: I64 = np.zeros(0, np.int64)
         self.rounds = 0
@@ -71,15 +71,15 @@ class Serving:
         ScenarioError
             If the server gives something else than it has announced.
         """
-        arena, merged = self._arena, self._arena.layout.merged
-        round_ = Round(self._seed, self.rounds, self._coordinator, arena.layout)
+        store, merged = self._store, self._store.layout.merged
+        round_ = Round(self._seed, self.rounds, self._coordinator, store.layout)
         downlink = self._server.round(row[merged].copy(), aggregated, answers, round_)
         self._check(downlink, aggregated)
         for k in range(1, self.n_versions):
             version = row.copy()
             version[merged] = downlink.versions[k]
             keys = philox_words(self._seed, k, self.rounds, np.array([self._coordinator]), ENCODED)[:, 0]
-            arena.store(self._rows[k : k + 1], version[None], keys if arena.is_half else None)
+            store.store(self._rows[k : k + 1], version[None], keys if store.is_half else None)
         if downlink.version_of is None:
             self.version_of = np.zeros(self._coordinator, np.int64)
         else:

@@ -104,13 +104,10 @@ class WaveRunner:
     def _sight(self, plan: Plan, seen: range, part: int) -> None:
         share = self._threads.share(len(seen), part)
         if share:
-            for watcher in self._watchers:
-                watcher.sight(
-                    self._executor.work.arena.rows,
-                    plan.sightings,
-                    seen.start + share.start,
-                    seen.start + share.stop,
-                )
+            first, last = seen.start + share.start, seen.start + share.stop
+            for shown in self._executor.store.shown(plan.sightings, first, last):
+                for watcher in self._watchers:
+                    watcher.sight(*shown)
 
     def _in_parallel(self, job: Callable[[int], None]) -> None:
         begin = time.perf_counter()

@@ -34,7 +34,7 @@ class Feed(ABC):
         Bit ``item % 8`` of byte ``item // 8`` says that the item is a positive.
     """
 
-    item_columns: ClassVar[tuple[str, ...]]
+    item_columns: tuple[str, ...]
     """Columns of a sample that hold items; -1 is none."""
 
     context_columns: ClassVar[tuple[str, ...]] = ()

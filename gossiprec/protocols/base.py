@@ -108,6 +108,11 @@ class Protocol(ABC):
         return False
 
     @property
+    def sends_updates(self) -> bool:
+        """Whether users' nodes hold no model but their own part, and answer a version with an update."""
+        return False
+
+    @property
     def view_size(self) -> int | None:
         """Peers of a view, where a wake sends to the whole of it: the log then holds views."""
         return None

@@ -106,14 +106,19 @@ class FedAvg(Protocol):
         """As the scenario says."""
         return self.options.user_table == "averaged"
 
+    @property
+    def sends_updates(self) -> bool:
+        """As the scenario says."""
+        return self.options.client_model == "none"
+
     def merge_weights(self, n_positives: I64) -> F64:
         """Return what the rule says; the coordinator has no data."""
         return np.append(make_rule(self.options.merge).weights(n_positives), 0.0)
 
     def inbox(self) -> InboxRule | None:
-        """Return the rule, if it is more than weights, or if a server is to be handed the answers."""
+        """Return the rule, if it is more than weights, or if answers are updates or a server is to be handed them."""
         rule, expected = self.options.merge, self._n_asked
-        if make_rule(rule).streaming and self.options.server is None:
+        if make_rule(rule).streaming and self.options.server is None and not self.sends_updates:
             return None
         return InboxRule(name_of(rule), lambda: make_rule(rule), None, expected)
 

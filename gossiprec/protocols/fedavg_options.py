@@ -6,7 +6,8 @@ from typing import Annotated, Literal, TypeAlias
 
 from pydantic import Field, model_validator
 
-from gossiprec.aggregators.rule import Rule
+from gossiprec.aggregators.rule import Rule, make_rule
+from gossiprec.named import name_of
 from gossiprec.options import LARGEST, Options
 from gossiprec.servers.choice import ServerChoice
 
@@ -165,6 +166,11 @@ class FedAvgOptions(Options):
         default="own",
         description="own: a client keeps its user's row; averaged: all rows travel and are averaged (published code)",
     )
+    client_model: Literal["own", "none"] = Field(
+        default="own",
+        description="own: a client keeps a whole model; none: its user's row and private weights only, and it answers "
+        "with an update, the rows that it touched",
+    )
     merge: Rule = Field(
         default="samples",
         description="what is made of answers: samples or mean (weight of a client: its positives, or 1), or another "
@@ -189,6 +195,7 @@ class FedAvgOptions(Options):
                 "found server and aggregation.mixing, but what the old version keeps is for the server to say; leave "
                 "mixing out"
             )
+        self._check_updates()
         if isinstance(self.aggregation, Buffered):
             if self.round is not None:
                 raise ValueError(
@@ -201,3 +208,22 @@ class FedAvgOptions(Options):
                     "many clients work; leave participation out"
                 )
         return self
+
+    def _check_updates(self) -> None:
+        if self.client_model == "own":
+            if make_rule(self.merge).of_changes:
+                raise ValueError(
+                    f"found merge {name_of(self.merge)!r}, which is made of updates, but clients send whole models; "
+                    "set client_model to none, or take another rule"
+                )
+            return
+        if self.user_table == "averaged":
+            raise ValueError(
+                "found client_model none and user_table averaged, but a client without a model has its own user's row "
+                "alone; set user_table to own"
+            )
+        if self.aggregation.mixing is not None:
+            raise ValueError(
+                "found client_model none and aggregation.mixing, but updates are added to the version as it is; leave "
+                "mixing out"
+            )

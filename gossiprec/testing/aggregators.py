@@ -11,6 +11,7 @@ from unittest.mock import patch
 import numpy as np
 
 from gossiprec.aggregators import Aggregator, Inbox, base
+from gossiprec.aggregators.base import Change
 from gossiprec.arrays import F32
 from gossiprec.testing.claims import hold
 
@@ -22,16 +23,30 @@ class _World:
     """A receiver's model, and what it has received."""
 
     own: F32
+    models: F32
     inbox: Inbox
 
     def aggregated(self, make: Make) -> F32:
         """Return what a new rule makes of it; nothing of it may be changed."""
+        return self.aggregated_by(make())
+
+    def aggregated_by(self, rule: Aggregator) -> F32:
+        """Return what a rule makes of it."""
         self.own.setflags(write=False)
-        self.inbox.rows.setflags(write=False)
-        return make().aggregate(self.own, self.inbox)
+        self.models.setflags(write=False)
+        return rule.aggregate(self.own, self._as_changes() if rule.of_changes else self.inbox)
+
+    def _as_changes(self) -> Inbox:
+        """Return the inbox of updates by which the models would come: every other item, and one shared weight."""
+        n_items, changes = len(self.own) - 1, []
+        for place in self.inbox.places:
+            change = (self.models[place] - self.own).astype(np.float32)
+            items = np.arange(place % 2, n_items, 2, dtype=np.int32)
+            changes.append(Change(items, change[items, None], change[n_items:]))
+        return replace(self.inbox, changes=changes)
 
     def __str__(self) -> str:
-        n, columns = self.inbox.rows.shape
+        n, columns = self.models.shape
         return f"{n} models of {columns} numbers, the own one counting {self.inbox.own_weight:g}"
 
 
@@ -51,15 +66,17 @@ def check_aggregator(aggregator: type[Aggregator], options: Mapping[str, Any] | 
         Lists every claim that does not hold.
     """
     chosen = aggregator.Options.model_validate(options or {})
-    claims = CLAIMS if aggregator.streaming else (*CLAIMS, *OF_INBOXES)
+    of_models = OF_MODELS if aggregator.streaming else (*OF_MODELS, *OF_INBOXES)
+    claims = (*CLAIMS, *(OF_CHANGES if aggregator.of_changes else of_models))
     hold(f"the aggregator {aggregator.__name__}", lambda: aggregator(chosen), claims)
 
 
 def _world(seed: int, n: int, columns: int, own_weight: float = 0.0) -> _World:
     draw = np.random.default_rng(seed)
     own, models = draw.normal(size=columns), draw.normal(size=(n, columns))
-    inbox = Inbox(models.astype(np.float32), np.arange(n), draw.uniform(0.5, 9.0, n), own_weight)
-    return _World(own.astype(np.float32), inbox)
+    received = models.astype(np.float32)
+    inbox = Inbox(received, np.arange(n), draw.uniform(0.5, 9.0, n), own_weight)
+    return _World(own.astype(np.float32), received, inbox)
 
 
 def _worlds() -> Iterator[_World]:
@@ -103,9 +120,16 @@ def the_order_of_arrival_does_not_matter(make: Make) -> None:
 def the_result_lies_among_the_models(make: Make) -> None:
     """Return numbers between the least and the largest of the models', the own one's among them."""
     for world in _worlds():
-        everyone, found = np.vstack([world.inbox.rows, world.own]), world.aggregated(make)
+        everyone, found = np.vstack([world.models, world.own]), world.aggregated(make)
         above = np.max([everyone.min(axis=0) - found, found - everyone.max(axis=0)])
         assert above <= 1e-4, f"A number lies {above:.3g} beyond all of {world}."
+
+
+def no_change_changes_nothing(make: Make) -> None:
+    """Return the own model where nobody has changed anything."""
+    world = _world(3, 4, 6)
+    same = replace(world, models=np.tile(world.own, (4, 1)))
+    assert np.array_equal(same.aggregated(make), world.own), f"Found {same.aggregated(make)}."
 
 
 def blocks_of_columns_change_nothing(make: Make) -> None:
@@ -119,7 +143,8 @@ def blocks_of_columns_change_nothing(make: Make) -> None:
 def halves_are_reduced_in_float32(make: Make) -> None:
     """Reduce rows of float16 in float32."""
     rows = np.arange(12, dtype=np.float16).reshape(4, 3)
-    found = make().aggregate(np.zeros(3, np.float32), Inbox(rows, np.arange(4), np.ones(4)))
+    world = _World(np.zeros(3, np.float32), rows, Inbox(rows, np.arange(4), np.ones(4)))  # type: ignore[arg-type]
+    found = world.aggregated(make)
     assert found.dtype == np.float32, f"Found {found.dtype}."
 
 
@@ -128,9 +153,9 @@ def what_it_remembers_is_in_its_state(make: Make) -> None:
     whole, first, second = make(), make(), make()
     before, after = (_world(seed, 5, 4, own_weight=1.0) for seed in (1, 2))
     for rule in (whole, first):
-        rule.aggregate(before.own, before.inbox)
+        before.aggregated_by(rule)
     second.restore(first.state())
-    one, other = (rule.aggregate(after.own, after.inbox) for rule in (whole, second))
+    one, other = (after.aggregated_by(rule) for rule in (whole, second))
     np.testing.assert_array_equal(other, one)
 
 
@@ -138,7 +163,7 @@ def one_model_in_seven_that_is_none_does_no_harm(make: Make) -> None:
     """Take no harm of one model in seven that is none: NaN, infinite or huge."""
     for evil in (np.nan, np.inf, -np.inf, 1e30):
         world = _world(2, 7, 4, own_weight=1.0)
-        world.inbox.rows[3] = evil
+        world.models[3] = evil
         found = world.aggregated(make)
         assert (np.abs(found) < 10).all(), f"Found {found} where one is {evil}."
 
@@ -148,10 +173,12 @@ CLAIMS = (
     an_empty_inbox_leaves_the_own_model,
     one_finite_model_comes_out,
     the_order_of_arrival_does_not_matter,
-    the_result_lies_among_the_models,
     blocks_of_columns_change_nothing,
     halves_are_reduced_in_float32,
     what_it_remembers_is_in_its_state,
 )
+OF_MODELS = (the_result_lies_among_the_models,)
+OF_CHANGES = (no_change_changes_nothing,)
+"""Of rules that add changes to the own model: these may add up."""
 OF_INBOXES = (one_model_in_seven_that_is_none_does_no_harm,)
 """Of rules that are more than weights."""

@@ -247,7 +247,9 @@ def trained_alone(world, items, executor, seed):
     feed = PointwiseFeed(Ragged(np.array([0, len(items)]), items), N_ITEMS)
     alone = replace(work, feed=feed, arena=arena, seed=seed, node_settings=NodeSettings.none(1))
     for update in range(PAPER_EPOCHS):
-        make_executor(executor, alone).run(Program.one_update(update), np.zeros(1, np.int64))
+        make_executor(executor, alone).run(
+            Program.updates(np.zeros(1, np.int32), np.array([update], np.int32)), np.zeros(1, np.int64)
+        )
     return arena.rows[0]
 
 

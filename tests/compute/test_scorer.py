@@ -76,7 +76,9 @@ def test_it_trains_as_a_node_with_these_data_would_and_touches_nobody(name, mode
     assert work.arena.rows.tobytes() == before.tobytes()
     assert not work.arena.steps.any()
     for update in range(2):
-        executor.run(Program.one_update(update), np.zeros(1, np.int64))
+        executor.run(
+            Program.updates(np.zeros(1, np.int32), np.array([update], np.int32)), np.zeros(1, np.int64)
+        )
     assert found.tobytes() == work.arena.rows[0].tobytes() != before[0].tobytes()
 
 

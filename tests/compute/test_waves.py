@@ -18,7 +18,9 @@ class FakeExecutor:
     parallel = True
 
     def __init__(self):
-        self.work = SimpleNamespace(arena=SimpleNamespace(rows=np.zeros((1, 1), np.float32)))
+        rows = np.zeros((1, 1), np.float32)
+        self.work = SimpleNamespace(arena=SimpleNamespace(rows=rows))
+        self.store = SimpleNamespace(shown=lambda *sightings: [(rows, *sightings)])
         self.calls = []
 
     def run(self, program, tasks):

@@ -12,6 +12,7 @@ import numpy as np
 from gossiprec.arrays import F32, I32, I64
 from gossiprec.compute.plan.program import Program
 from gossiprec.compute.store.arena import Arena
+from gossiprec.compute.store.base import Store
 from gossiprec.compute.train.local_update import TrainingSettings
 from gossiprec.compute.train.node_settings import NodeSettings
 from gossiprec.compute.train.performance_merge import performance, weight_kept
@@ -61,6 +62,21 @@ class Executor(ABC):
         cls, model: Model, training: TrainingSettings, storage: str, node_settings: NodeSettings
     ) -> str | None:
         """Return what keeps the executor from running this model so trained, stored and treated, or None."""
+        return None
+
+    @property
+    def kind(self) -> type[Executor]:
+        """What trains and scores single models, for whoever wants another of its kind."""
+        return type(self)
+
+    @property
+    def store(self) -> Store:
+        """What owns the models: the arena, unless nodes hold none."""
+        return self.work.arena
+
+    @property
+    def update_bytes(self) -> dict[tuple[int, int], int] | None:
+        """Size of each update that was trained, by (node, number of the update); None where nodes send versions."""
         return None
 
     def warm_up(self) -> None:  # noqa: B027 (most executors have nothing to warm up)

@@ -166,7 +166,7 @@ class BatchedExecutor(Executor):
         rows = arena.load(stack.target)
         parameters = self._put(rows[:, :size])
         moments = [self._put(m[stack.node, :size]) for m in (arena.first, arena.second) if has_moments]
-        steps = self._put(arena.steps[stack.node].astype(np.float32))
+        counts = self._step_counts(stack.node)
         user = self._put(self.work.layout.user_index(stack.node)[:, None])
         columns = {name: self._put(part) for name, part in stack.columns.items()}
         gradient = torch.empty_like(parameters)
@@ -185,25 +185,38 @@ class BatchedExecutor(Executor):
                 self._make_private(gradient[some], stack.node[some], k, batch["weights"])
             if stack.kind != Kind.PLAIN:
                 self._draw_back(gradient[some], parameters[some], start[some], stack, some, batch)
-            self._descend(parameters[:n], gradient[:n], [m[:n] for m in moments], steps[:n])
+            self._descend(parameters[:n], gradient[:n], [m[:n] for m in moments], counts)
         rows[:, :size] = parameters.cpu().numpy()
         arena.store(stack.target, rows, stack.keys)
         for stored, trained in zip((arena.first, arena.second), moments, strict=False):
             stored[stack.node, :size] = trained.cpu().numpy()
         arena.steps[stack.node] += stack.n_steps
 
-    def _descend(self, parameters: Tensor, gradient: Tensor, moments: list[Tensor], steps: Tensor) -> None:
+    def _step_counts(self, nodes: I64) -> list[tuple[slice, Tensor]]:
+        """Return the steps that have been taken, of each node, by the columns that they belong to."""
+        layout, taken = self.work.layout, self.work.arena.steps[nodes].astype(np.float32)
+        if not self.work.arena.anew:
+            return [(slice(0, layout.size), self._put(taken))]
+        both = [(layout.users, taken), (layout.merged, 0 * taken), (layout.private, taken.copy())]
+        return [(columns, self._put(steps)) for columns, steps in both if columns.stop > columns.start]
+
+    def _descend(
+        self, parameters: Tensor, gradient: Tensor, moments: list[Tensor], counts: list[tuple[slice, Tensor]]
+    ) -> None:
         """Take one optimizer step; fused Adam sees each row as a tensor with a step count of its own."""
         training = self.work.training
         if training.optimizer == "sgd":
             parameters.sub_(gradient * training.learning_rate)
             return
-        first, second = moments
-        adam(
-            list(parameters.unbind()), list(gradient.unbind()), list(first.unbind()), list(second.unbind()),
-            [], list(steps.unbind()), lr=training.learning_rate, beta1=training.beta1, beta2=training.beta2,
-            eps=training.epsilon, weight_decay=0.0, amsgrad=False, maximize=False, fused=True,
-        )  # fmt: skip
+        for columns, steps in counts:
+            own, slopes, first, second = (
+                list(part[:, columns].unbind()) for part in (parameters, gradient, *moments)
+            )
+            adam(
+                own, slopes, first, second, [], list(steps[: len(own)].unbind()), lr=training.learning_rate,
+                beta1=training.beta1, beta2=training.beta2, eps=training.epsilon, weight_decay=0.0, amsgrad=False,
+                maximize=False, fused=True,
+            )  # fmt: skip
 
     def _clipped_sum(self, tables: Tensors, batch: Tensors, clip: Tensor) -> Tensors:
         """Return the sum of one node's clipped sample gradients; padding has weight 0."""

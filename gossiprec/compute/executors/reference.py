@@ -16,7 +16,7 @@ from gossiprec.compute.plan.program import Program
 from gossiprec.compute.store.keys import merge_keys, update_keys
 from gossiprec.compute.train.local_update import local_batches
 from gossiprec.compute.train.noise import noise_row
-from gossiprec.models.base.blocks import Layout
+from gossiprec.models.base.blocks import Layout, Role
 
 
 @EXECUTORS.register("reference")
@@ -170,7 +170,8 @@ class _Learner:
             tables_of(layout, torch.from_numpy(moments[self._node]))
             for moments in (arena.first, arena.second)
         )
+        own = {"users", *(block.name for block in layout.of(Role.PRIVATE))}
         for name, parameter in self._tables.items():
-            step = torch.tensor(float(arena.steps[self._node]))
+            step = torch.tensor(0.0 if arena.anew and name not in own else float(arena.steps[self._node]))
             adam.state[parameter] = {"step": step, "exp_avg": first[name], "exp_avg_sq": second[name]}
         return adam

@@ -176,6 +176,13 @@ class Planner:
         """Arena rows whose versions are still needed, ascending."""
         return np.flatnonzero(self._rows[:, tables.NEEDED] > 0)
 
+    @property
+    def idle_rows(self) -> I64:
+        """Nodes' present rows that no message on its way and no inbox needs."""
+        current = self.current
+        idle: I64 = current[self._rows[current, tables.NEEDED] == 1]
+        return idle
+
     def warm_up(self) -> None:
         """Plan an empty tape: compiles the loop if it is to be compiled."""
         self.plan(Tape().cut())

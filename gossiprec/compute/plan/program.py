@@ -67,11 +67,11 @@ class Program:
         object.__setattr__(self, "refused", np.zeros(len(self.node), np.bool_))
 
     @classmethod
-    def one_update(cls, update: int) -> Program:
-        """Return the program in which node 0 trains once, in place."""
-        node, none = np.zeros(1, np.int32), np.zeros(0, np.int32)
-        numbers = np.array([update], np.int32)
-        return cls(node, node, node, numbers, np.zeros(2, np.int64), none, np.zeros(0, np.float32), none)
+    def updates(cls, nodes: I32, updates: I32) -> Program:
+        """Return the program in which some nodes train once, in place: node k in row k."""
+        row, none = np.arange(len(nodes), dtype=np.int32), np.zeros(0, np.int32)
+        offsets = np.zeros(len(nodes) + 1, np.int64)
+        return cls(nodes, row, row, updates, offsets, none, np.zeros(0, np.float32), none)
 
     @classmethod
     def empty(cls) -> Program:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import mmap
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 
-from gossiprec.arrays import F32, I64, U32
+from gossiprec.aggregators.base import Inbox
+from gossiprec.arrays import F32, F64, I64, U32
+from gossiprec.compute.plan.planner import Sightings
+from gossiprec.compute.store.base import Handles, Readable, Store
 from gossiprec.errors import ResourceError
 from gossiprec.eventlog.checkpoints import Live
 from gossiprec.models.base.blocks import Layout
@@ -25,7 +27,7 @@ _NO_RESERVE = {"linux": 0x4000, "darwin": 0x40}.get(
 )  # MAP_NORESERVE, which Python does not name
 
 
-class Arena:
+class Arena(Store):
     """Rows of parameters, and the optimizer state that belongs to the nodes.
 
     Parameters
@@ -39,6 +41,8 @@ class Arena:
         Whether nodes have Adam moments.
     storage : str
         ``float32`` or ``float16``: what rows are kept in. Arithmetic is float32 in any case.
+    anew : bool
+        Items and shared weights are new to a node at each local update: their moments and steps begin at zero.
 
     Attributes
     ----------
@@ -50,9 +54,17 @@ class Arena:
     """
 
     def __init__(
-        self, layout: Layout, *, n_nodes: int, capacity: int, moments: bool, storage: Storage = "float32"
+        self,
+        layout: Layout,
+        *,
+        n_nodes: int,
+        capacity: int,
+        moments: bool,
+        storage: Storage = "float32",
+        anew: bool = False,
     ) -> None:
         self.layout = layout
+        self.anew = anew
         self.n_nodes = n_nodes
         self._kind = np.dtype(storage)
         self._reserved = self._reserve(capacity)
@@ -67,13 +79,30 @@ class Arena:
         """Whether rows are kept in float16."""
         return self._kind == np.float16
 
-    def load(self, rows: npt.NDArray[np.integer]) -> F32:
-        """Return copies of `rows` in float32, shape (n_rows, row_size)."""
-        return np.asarray(self.rows[rows], np.float32)
+    def load(self, handles: Handles) -> F32:
+        """Return copies of rows in float32, shape (n, row_size)."""
+        return np.asarray(self.rows[handles], np.float32)
 
-    def store(self, rows: npt.NDArray[np.integer], values: F32, keys: U32 | None) -> None:
-        """Write `values`, shape (n_rows, row_size), to `rows`; float16 rounds by `keys`, one for each row."""
-        self.rows[rows] = values if keys is None else to_half(values, keys)
+    def store(self, handles: Handles, values: F32, keys: U32 | None) -> None:
+        """Write `values`, shape (n, row_size), to rows; float16 rounds by `keys`, one for each row."""
+        self.rows[handles] = values if keys is None else to_half(values, keys)
+
+    def inbox(self, handles: Handles, weights: F64, own_weight: float) -> Inbox:
+        """Return received versions as an aggregation rule reads them: the columns that receivers merge."""
+        return Inbox(self.rows[:, self.layout.merged], handles, weights, own_weight)
+
+    def shown(self, sightings: Sightings, first: int, last: int) -> Iterator[tuple[F32, Sightings, int, int]]:
+        """Yield all rows: a handle is the number of its row."""
+        yield self.rows, sightings, first, last
+
+    def models(self, current: I64, nodes: I64) -> F32:
+        """Return copies of the nodes' rows."""
+        found: F32 = self.rows[current[nodes]]
+        return found
+
+    def readable(self, current: I64, users: I64) -> Readable:
+        """Return the users' rows where they lie."""
+        return Readable(self.layout, self.rows, current[users], self.layout.user_index(users))
 
     def grow(self, capacity: int) -> None:
         """Make room for `capacity` rows; rows are copied only once all that is reserved is used."""

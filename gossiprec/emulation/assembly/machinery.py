@@ -15,6 +15,7 @@ from gossiprec.compute.store.arena import Arena
 from gossiprec.compute.train.local_update import TrainingSettings
 from gossiprec.compute.train.node_settings import Kind, NodeSettings
 from gossiprec.data.split import Split
+from gossiprec.emulation.assembly.clients import make_client_executor
 from gossiprec.emulation.run.schedule import Schedule
 from gossiprec.feeds import Feed
 from gossiprec.models import Layout, Model
@@ -66,6 +67,10 @@ def make_executor(
 ) -> Executor:
     """Make the arena with every node's first version, and the executor that works on it."""
     n_users, storage = len(feed.positives), scenario.executor.storage
+    if protocol.sends_updates:
+        return make_client_executor(
+            scenario, protocol.n_nodes, model, feed, layout, training, node_settings, epochs
+        )
     arena = Arena(
         layout,
         n_nodes=protocol.n_nodes,

@@ -17,6 +17,7 @@ from gossiprec.compute.scorer import Scorer
 from gossiprec.compute.thread_pool import ThreadPool
 from gossiprec.compute.train.local_update import TrainingSettings
 from gossiprec.compute.train.node_settings import NodeSettings
+from gossiprec.emulation.assembly.clients import keep_own_parts
 from gossiprec.emulation.assembly.conditions import Load
 from gossiprec.errors import ScenarioError
 from gossiprec.feeds import Feed
@@ -148,6 +149,8 @@ def make_outgoing(
         extras = Transform()
         extras.extra_bytes = server.extra_bytes
         outgoing.add("protocol.server", extras, np.array([protocol.n_users]))
+    if protocol.sends_updates:
+        keep_own_parts(scenario, protocol, outgoing, layout, server)
     return outgoing
 
 

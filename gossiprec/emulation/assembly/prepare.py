@@ -24,6 +24,7 @@ from gossiprec.compute.waves import WaveRunner
 from gossiprec.data import load_split
 from gossiprec.data.split import Split
 from gossiprec.emulation.assembly.availability import make_availability
+from gossiprec.emulation.assembly.clients import needed_by_clients
 from gossiprec.emulation.assembly.conditions import Load, make_conditions
 from gossiprec.emulation.assembly.machinery import (
     make_executor,
@@ -46,6 +47,7 @@ from gossiprec.emulation.run.metering import Metered
 from gossiprec.emulation.run.progress import Progress, Silent, Stopwatch
 from gossiprec.emulation.run.schedule import Foreseen, Schedule, Unforeseen
 from gossiprec.emulation.run.tape_runner import TapeRunner
+from gossiprec.errors import ScenarioError
 from gossiprec.feeds import Feed
 from gossiprec.models import MODELS, Layout, Model, Role
 from gossiprec.overlay.profiles import Profiles
@@ -251,12 +253,11 @@ class _Present:
     planner: Planner
 
     def __init__(self, executor: Executor) -> None:
-        self._arena = executor.work.arena
+        self._store = executor.store
 
     def models(self, nodes: I64) -> F32:
         """Return copies of the present models of some nodes."""
-        found: F32 = self._arena.rows[self.planner.current[nodes]]
-        return found
+        return self._store.models(self.planner.current, nodes)
 
 
 def _protocol(scenario: Scenario, split: Split) -> Protocol:
@@ -303,6 +304,10 @@ def _computing(scenario: Scenario, cast: _Cast, schedule: Schedule) -> tuple[_Ne
 
 def _needs(scenario: Scenario, cast: _Cast) -> _Needs:
     n_nodes = cast.protocol.n_nodes
+    if cast.protocol.sends_updates:
+        return _Needs(
+            needed_by_clients(cast.layout, cast.training, cast.feed, cast.waiting), n_nodes, cast.waiting, 0
+        )
     row_bytes = cast.layout.row_size * np.dtype(scenario.executor.storage).itemsize
     spare = spare_rows(n_nodes, row_bytes)
     needed = needed_bytes(cast.layout, row_bytes, cast.training, n_nodes, spare)
@@ -323,6 +328,10 @@ def _metered(
         scenario, cast.protocol, executor, threads, outgoing=cast.outgoing, meetings=schedule.meetings,
         own_models=present.models,
     )  # fmt: skip
+    if cast.protocol.sends_updates and any(len(attack.nodes) for attack in attacks):
+        raise ScenarioError(
+            "observers: clients without a model have nothing to observe; observe as the coordinator"
+        )
     meters: list[Metered] = []
     first_pool, hides = 0, cast.outgoing.hides(Role.USER)
     for attack in attacks:
@@ -335,21 +344,22 @@ def _planning(
     scenario: Scenario, cast: _Cast, schedule: Schedule, executor: Executor, meters: list[Metered], needs: _Needs
 ) -> tuple[Planner, Reducing, Serving | None]:  # fmt: skip
     """Return the planner, with room in the arena for its plans, and what computes between a receipt and a push."""
-    protocol, arena, resets = cast.protocol, executor.work.arena, scenario.churn.model == "reset"
+    protocol, store, resets = cast.protocol, executor.store, scenario.churn.model == "reset"
     pools = [pool for meter in meters for pool in meter.attack.pools]
     planner = make_planner(
         protocol, cast.split, executor.work, pools, schedule, needs.spare + needs.waiting + needs.rewritten,
         keeps_first=resets, inboxes=cast.receivers, rewrites=cast.outgoing.rewrites,
     )  # fmt: skip
-    arena.grow(planner.capacity)
+    store.grow(planner.capacity)
     if resets:
-        arena.rows[protocol.n_nodes : 2 * protocol.n_nodes] = arena.rows[: protocol.n_nodes]
+        rows = executor.work.arena.rows
+        rows[protocol.n_nodes : 2 * protocol.n_nodes] = rows[: protocol.n_nodes]
     receivers, serving = cast.receivers, None
     if cast.server is not None:
-        serving = Serving(cast.server, protocol.n_users, arena, scenario.seed)
+        serving = Serving(cast.server, protocol.n_users, store, scenario.seed)
         hub = replace(receivers[protocol.n_users], serving=serving)
         receivers = {**receivers, protocol.n_users: hub}
-    return planner, Reducing(receivers, arena, scenario.seed), serving
+    return planner, Reducing(receivers, store, scenario.seed), serving
 
 
 def load_data(scenario: Scenario) -> Split:

@@ -13,6 +13,7 @@ import numpy as np
 from gossiprec.arrays import F64, I32, I64, U8, Bools
 from gossiprec.compute.plan.tape import Behaviour, Event, Segment
 from gossiprec.emulation.assembly.conditions import training_events
+from gossiprec.emulation.run.message_sizes import MessageSizes
 from gossiprec.eventlog import EventWriter
 from gossiprec.eventlog.schema import DROP_CAUSES, MISS_CAUSES, NO_PEER
 from gossiprec.sim.availability import Availability
@@ -73,7 +74,7 @@ def _sessions(availability: Availability) -> tuple[F64, I32, U8]:
     )
 
 
-_STATE = ("updates_left", "view", "sender", "sent_at")
+_STATE = ("updates_left", "view", "sender", "sent_at", "sent_bytes")
 _STATE_LISTS = ("unfinished", "sessions")
 """What changes in the course of a run."""
 
@@ -90,8 +91,7 @@ class Recording:
         Training samples of one local update.
     epochs : int
         Local epochs of one.
-    message_bytes : ndarray of int64, shape (n_nodes,)
-        Size of what each node sends.
+    sizes : MessageSizes
     most_updates : ndarray of int64, shape (n_nodes,)
         Local updates after which a node trains no more.
     view_size : int or None
@@ -110,7 +110,7 @@ class Recording:
         roles: I64,
         samples: I64,
         epochs: int,
-        message_bytes: I64,
+        sizes: MessageSizes,
         most_updates: I64,
         view_size: int | None,
         inline: bool,
@@ -120,13 +120,14 @@ class Recording:
         self._roles = roles
         self._samples = samples
         self._epochs = epochs
-        self._message_bytes = message_bytes
+        self._sizes = sizes
         self._updates_left = most_updates.copy()
         self._inline = inline
         self._trains = training_events(behaviours)
         self._view = None if view_size is None else np.full((len(roles), view_size), -1, np.int32)
         self._sender = np.zeros(0, np.int32)
         self._sent_at = np.zeros(0, np.float64)
+        self._sent_bytes = np.zeros(0, np.int32)
         self._unfinished = np.zeros(0), np.zeros(0, np.int32)  # updates that end after the last stretch
         self._sessions = _sessions(availability)
         self.traffic = Traffic()
@@ -135,7 +136,7 @@ class Recording:
         """Return what links the next stretch of tape to those before, for a checkpoint."""
         told = {name: getattr(self, f"_{name}") for name in _STATE}
         pairs = {name: list(getattr(self, f"_{name}")) for name in _STATE_LISTS}
-        return {**told, **pairs, "traffic": self.traffic.state()}
+        return {**told, **pairs, "traffic": self.traffic.state(), "sizes": self._sizes.state()}
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Take over what :meth:`state` gave."""
@@ -144,6 +145,7 @@ class Recording:
         for name in _STATE_LISTS:
             setattr(self, f"_{name}", tuple(state[name]))
         self.traffic = Traffic.restored(state["traffic"])
+        self._sizes.restore(state["sizes"])
 
     def write(self, segment: Segment, refused: I64, *, until: float, last: bool) -> None:
         """Append a stretch of tape, perhaps the last; after the messages `refused` the receiver did not train."""
@@ -156,7 +158,7 @@ class Recording:
         )
         if self._view is not None:
             self._write_views(segment)
-        sent_at = segment.sent_at
+        sent_at, size = segment.sent_at, self._sizes.of(segment)
         if self._inline:
             time, receiver, sender, ready = sent_at, segment.receiver, segment.sender, sent_at
             queued = np.zeros(len(sender))
@@ -164,13 +166,13 @@ class Recording:
         else:
             self._sender = np.concatenate([self._sender, segment.sender])
             self._sent_at = np.concatenate([self._sent_at, sent_at])
+            self._sent_bytes = np.concatenate([self._sent_bytes, size])
             arrived = segment.kind == Event.DELIVER
             message = segment.message[arrived]
             time, receiver, sender = segment.time[arrived], segment.node[arrived], self._sender[message]
             ready, queued = segment.ready[arrived], segment.queued[arrived]
-            sent_at = self._sent_at[message]
+            sent_at, size = self._sent_at[message], self._sent_bytes[message]
             self._write_drops(segment)
-        size = self._message_bytes[sender].astype(np.int32)
         self._log.append(
             "message",
             {

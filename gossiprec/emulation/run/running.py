@@ -16,6 +16,7 @@ from gossiprec.attacks.findings import Finding
 from gossiprec.emulation.assembly.memory import peak_rss_mib
 from gossiprec.emulation.assembly.prepare import Prepared
 from gossiprec.emulation.run.checkpointing import Checkpoints
+from gossiprec.emulation.run.message_sizes import MessageSizes
 from gossiprec.emulation.run.metering import seconds_by_label
 from gossiprec.emulation.run.progress import Progress, Status, Stopwatch
 from gossiprec.emulation.run.recording import Recording
@@ -125,7 +126,7 @@ class Running:
             roles=prepared.protocol.roles,
             samples=load.samples,
             epochs=work.training.local_epochs,
-            message_bytes=load.message_bytes,
+            sizes=MessageSizes(load.message_bytes, prepared.executor.update_bytes),
             most_updates=node_settings.most_updates,
             view_size=prepared.protocol.view_size,
             inline=prepared.schedule.inline,
@@ -143,7 +144,7 @@ class Running:
         prepared = self._prepared
         return {
             **{name: part.state() for name, part in self._parts().items()},
-            "arena": prepared.executor.work.arena.state(prepared.planner.needed_rows),
+            "arena": prepared.executor.store.state(prepared.planner.needed_rows),
             "attacks": [attack.state(now) for attack in prepared.attacks],
             "done": self._done,
             "reached": self._reached,
@@ -155,9 +156,9 @@ class Running:
         """Take over what :meth:`state` gave."""
         for name, part in self._parts().items():
             part.restore(state[name])
-        work = self._prepared.executor.work
-        work.arena.grow(self._prepared.planner.capacity)
-        work.arena.restore(state["arena"])
+        store = self._prepared.executor.store
+        store.grow(self._prepared.planner.capacity)
+        store.restore(state["arena"])
         for attack, kept in zip(self._prepared.attacks, state["attacks"], strict=True):
             attack.restore(kept)
         self._done, self._reached = state["done"], state["reached"]

@@ -96,9 +96,10 @@ class TapeRunner:
         """Plan a stretch of tape and compute it."""
         with self._watch("plan"):
             plan = self._planner.plan(segment)
-            self._executor.work.arena.grow(self._planner.capacity)
+            self._executor.store.grow(self._planner.capacity)
         with self._watch("compute"):
             self._runner.run(plan)
+            self._executor.store.forget(self._planner)
         return plan
 
     def _carry_by_rounds(self, segment: Segment, serving: Serving) -> None:
@@ -108,7 +109,7 @@ class TapeRunner:
             wakes = len(piece.kind) == 1 and piece.kind[0] == Event.WAKE and piece.node[0] == coordinator
             if wakes:
                 plan, rows = self._planner.serve(coordinator, serving.n_versions)
-                self._executor.work.arena.grow(self._planner.capacity)
+                self._executor.store.grow(self._planner.capacity)
                 serving.write_to(rows)
                 with self._watch("compute"):
                     self._runner.run(plan)

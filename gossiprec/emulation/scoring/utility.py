@@ -88,10 +88,9 @@ class Utility:
         return found
 
     def _scores(self, current: I64, users: I64, offsets: I64, items: I32, contexts: Columns) -> F32:
-        work = self._executor.work
-        rows = work.arena.rows
+        models = self._executor.store.readable(current, users)
         return self._executor.scores(
-            work.layout, rows, current[users], work.layout.user_index(users), offsets, items, contexts
+            models.layout, models.rows, models.row, models.user, offsets, items, contexts
         )
 
     def _sampled_ranks(self, current: I64) -> I32:

@@ -113,13 +113,19 @@ class Model(ABC):
         Item tables and shared weights are common to all nodes; each user's row is a draw of its own.
         """
         common = layout.initial_common(generator(seed, "initial-common")).astype(rows.dtype)
-        users = np.stack([layout.initial_user(generator(seed, "initial-user", n)) for n in range(len(rows))])
+        users, private = self.initial_own(layout, len(rows), seed)
         for node, row in enumerate(rows):
             row[layout.items.start : layout.shared.stop] = common
             row[layout.users] = users[node] if layout.n_users == 1 else users[: layout.n_users].ravel()
-            if layout.of(Role.PRIVATE):
-                private = layout.initial_private(generator(seed, "initial-private", node))
-                row[layout.private] = private
+            row[layout.private] = private[node]
+
+    def initial_own(self, layout: Layout, n_nodes: int, seed: int) -> tuple[F32, F32]:
+        """Return what each node begins with of its own: user rows and private weights, (n_nodes, ...) each."""
+        users = np.stack([layout.initial_user(generator(seed, "initial-user", n)) for n in range(n_nodes)])
+        if not layout.of(Role.PRIVATE):
+            return users, np.zeros((n_nodes, 0), np.float32)
+        private = [layout.initial_private(generator(seed, "initial-private", n)) for n in range(n_nodes)]
+        return users, np.stack(private)
 
     def initial_rows(self, layout: Layout, n_nodes: int, seed: int) -> F32:
         """Return every node's first version, shape (n_nodes, row_size)."""

@@ -1,0 +1,144 @@
+"""Clients without a model of their own: they train the rows that they touch of the version that they were sent."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import replace
+
+import numpy as np
+
+from gossiprec.arrays import F32, I32, I64
+from gossiprec.compute.executors.base import Executor
+from gossiprec.compute.plan.program import Program
+from gossiprec.compute.store.arena import Arena
+from gossiprec.compute.store.updates import Update, UpdateStore
+from gossiprec.feeds.touched import Touched, TouchedFeed
+from gossiprec.models.base.blocks import Layout
+
+NARROWEST = 16
+"""Rows for which the smallest models have room; each larger size is half as large again."""
+AT_ONCE = 2**24
+"""Numbers of small models that are trained together."""
+
+
+class ClientExecutor(Executor):
+    """Trains small models ``[user | touched items | shared | private]`` with another executor.
+
+    How much room a small model has follows from its own samples alone, so that bytes do not depend on who trains beside
+    whom. A user's row and private weights keep their Adam moments; those of items and shared weights are new each time.
+
+    Parameters
+    ----------
+    inner : Executor
+        Reference or batched: its kind and settings are taken over. What it works on holds no nodes' models.
+    store : UpdateStore
+    """
+
+    def __init__(self, inner: Executor, store: UpdateStore) -> None:
+        super().__init__(inner.work, inner.device)
+        self.inner = inner
+        self.name = inner.name  # type: ignore[misc]
+        self._bytes: dict[tuple[int, int], int] = {}
+        self._updates = store
+
+    @property
+    def kind(self) -> type[Executor]:
+        """That of the other executor."""
+        return self.inner.kind
+
+    @property
+    def store(self) -> UpdateStore:
+        """What owns versions and updates."""
+        return self._updates
+
+    @property
+    def update_bytes(self) -> dict[tuple[int, int], int]:
+        """Sizes of the updates that were trained."""
+        return self._bytes
+
+    def run(self, program: Program, tasks: I64) -> None:
+        """Run `tasks` of one wave: all adopt what they were sent; then those train that do."""
+        self._adopt(program, tasks)
+        alike: dict[int, list[tuple[int, Touched]]] = defaultdict(list)
+        work = self.work
+        for task in tasks[program.update[tasks] >= 0].tolist():
+            touched = Touched.of(
+                work.feed, int(program.node[task]), update=int(program.update[task]),
+                negatives=work.training.negatives, seed=work.seed,
+            )  # fmt: skip
+            alike[_room(len(touched.items), work.layout.n_items)].append((task, touched))
+        for room, lessons in sorted(alike.items()):
+            small = replace(work.layout, n_items=room)
+            size = max(1, AT_ONCE // small.row_size)
+            for low in range(0, len(lessons), size):
+                self._train(small, program, lessons[low : low + size])
+
+    def scores(
+        self,
+        layout: Layout,
+        rows: F32,
+        row: I64,
+        user: I64,
+        offsets: I64,
+        items: I32,
+        contexts: Mapping[str, I32] | None = None,
+        constants: Mapping[str, F32] | None = None,
+    ) -> F32:
+        """Return predicted scores (see the base class)."""
+        return self.inner.scores(layout, rows, row, user, offsets, items, contexts, constants)
+
+    def _adopt(self, program: Program, tasks: I64) -> None:
+        """Let each task's target be the version that it adopts last, or its source."""
+        for task in tasks.tolist():
+            entries = slice(program.merge_offsets[task], program.merge_offsets[task + 1])
+            adopted = program.merge_row[entries][program.merge_keep[entries] == 0]
+            from_ = int(adopted[-1]) if len(adopted) else int(program.source[task])
+            self._updates.keep(int(program.target[task]), self._updates.version(from_))
+
+    def _train(self, small: Layout, program: Program, lessons: list[tuple[int, Touched]]) -> None:
+        """Train the small models of some tasks, and keep what becomes of them as updates."""
+        store, work = self._updates, self.work
+        tasks = np.array([task for task, _ in lessons])
+        nodes, targets = program.node[tasks], program.target[tasks].tolist()
+        arena = Arena(
+            small, n_nodes=store.n_nodes, capacity=len(tasks), moments=len(store.first) > 0, anew=True
+        )
+        arena.steps = store.steps
+        own, n_shared = store.own_columns(small), small.n_shared
+        arena.rows[:, own] = store.own[nodes]
+        for row, target, (_, touched) in zip(arena.rows, targets, lessons, strict=True):
+            version = store.version(target)
+            tables = version[: len(version) - n_shared].reshape(work.layout.n_items, -1)
+            row[small.items].reshape(small.n_items, -1)[: len(touched.items)] = tables[touched.items]
+            row[small.shared] = version[len(version) - n_shared :]
+        for moments, kept in self._moments(arena):
+            moments[np.ix_(nodes, own)] = kept[nodes]
+        of_node = {int(program.node[task]): touched for task, touched in lessons}
+        feed = TouchedFeed(work.feed, of_node, small.n_items)
+        small_work = replace(work, layout=small, feed=feed, arena=arena)
+        trainer = self.kind(small_work, self.device)
+        trainer.run(Program.updates(nodes, program.update[tasks]), np.arange(len(tasks)))
+        trainer.work = (
+            work  # torch's transforms refer to the trainer and it to them: let the small models go now
+        )
+        store.own[nodes] = arena.rows[:, own]
+        for moments, kept in self._moments(arena):
+            kept[nodes] = moments[np.ix_(nodes, own)]
+        for row, target, (task, touched) in zip(arena.rows, targets, lessons, strict=True):
+            rows = row[small.items].reshape(small.n_items, -1)[: len(touched.items)].copy()
+            update = Update(store.version(target), touched.items, rows, row[small.shared].copy())
+            store.keep(target, update)
+            self._bytes[int(program.node[task]), int(program.update[task])] = update.size_bytes
+
+    def _moments(self, arena: Arena) -> list[tuple[F32, F32]]:
+        store = self._updates
+        return [(arena.first, store.first), (arena.second, store.second)] if len(store.first) else []
+
+
+def _room(n_touched: int, n_items: int) -> int:
+    """Return for how many rows a small model has room that touches so many."""
+    room = NARROWEST
+    while room < n_touched:
+        room += room // 2
+    return min(room, n_items)

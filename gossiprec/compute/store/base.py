@@ -1,0 +1,91 @@
+"""What owns versions and updates: both are payloads behind integer handles, which the planner deals in."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from gossiprec.aggregators.base import Inbox
+from gossiprec.arrays import F32, F64, I64, U32
+from gossiprec.compute.plan.planner import Planner, Sightings
+from gossiprec.models.base.blocks import Layout
+
+Handles = npt.NDArray[np.integer]
+
+
+@dataclass(frozen=True)
+class Readable:
+    """Models of some users as an executor scores them: user k uses ``rows[row[k]]`` and its user row ``user[k]``."""
+
+    layout: Layout
+    rows: F32
+    row: I64
+    user: I64
+
+
+class Store(ABC):
+    """Owns what nodes train, send and receive.
+
+    A *version* is a whole model; an *update* is what a node has made of a version, and no more than it has touched.
+
+    Attributes
+    ----------
+    layout : Layout
+        Of a version.
+    n_nodes : int
+        The first `n_nodes` handles are the nodes' first models.
+    """
+
+    layout: Layout
+    n_nodes: int
+
+    @property
+    @abstractmethod
+    def is_half(self) -> bool:
+        """Whether versions are kept in float16."""
+
+    @abstractmethod
+    def load(self, handles: Handles) -> F32:
+        """Return whole models, in float32, shape (n, row_size)."""
+
+    @abstractmethod
+    def store(self, handles: Handles, values: F32, keys: U32 | None) -> None:
+        """Keep whole models, shape (n, row_size), under these handles; float16 rounds by `keys`, one for each."""
+
+    @abstractmethod
+    def inbox(self, handles: Handles, weights: F64, own_weight: float) -> Inbox:
+        """Return what was received, as an aggregation rule reads it."""
+
+    @abstractmethod
+    def shown(self, sightings: Sightings, first: int, last: int) -> Iterator[tuple[F32, Sightings, int, int]]:
+        """Yield sightings first .. last - 1 with the rows that they are about, base and update together.
+
+        With rows of models come sightings, whose `row` says where in them, and which of these are meant.
+        """
+
+    @abstractmethod
+    def models(self, current: I64, nodes: I64) -> F32:
+        """Return copies of the present models of some nodes; `current` are the present handles of all nodes."""
+
+    @abstractmethod
+    def readable(self, current: I64, users: I64) -> Readable:
+        """Return the present models of some users for scoring."""
+
+    def forget(self, planner: Planner) -> None:  # noqa: B027 (where handles are rows there is nothing to do)
+        """Let go of what nobody needs once all is carried out that was planned."""
+
+    def grow(self, capacity: int) -> None:  # noqa: B027
+        """Make room for `capacity` handles."""
+
+    @abstractmethod
+    def state(self, needed: I64) -> dict[str, Any]:
+        """Return what is under the handles `needed` (ascending), and the optimizer state, for a checkpoint."""
+
+    @abstractmethod
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Take over what :meth:`state` gave."""

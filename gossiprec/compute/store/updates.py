@@ -1,0 +1,245 @@
+"""The store of clients that hold no model of their own: versions by reference, updates as the rows they touch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from gossiprec.aggregators.base import Change, Inbox
+from gossiprec.arrays import F32, F64, I32, I64, U32
+from gossiprec.compute.plan.planner import Planner, Sightings
+from gossiprec.compute.store.base import Handles, Readable, Store
+from gossiprec.models.base import Layout, Model, Role
+from gossiprec.ragged import Ragged
+
+SHOWN = 2**24
+"""Numbers of whole models that are put together at once, for observers."""
+
+
+@dataclass(frozen=True, eq=False)
+class Update:
+    """What a client has made of a version.
+
+    Attributes
+    ----------
+    base : ndarray of float32, shape (n_columns,)
+        The version, ``[items | shared]``; one array for all who were sent it. Not to be changed.
+    items : ndarray of int32, shape (n_touched,)
+        The items touched, ascending.
+    rows : ndarray of float32, shape (n_touched, item_width)
+        Their rows after training.
+    shared : ndarray of float32, shape (n_shared,)
+    """
+
+    base: F32
+    items: I32
+    rows: F32
+    shared: F32
+
+    @property
+    def whole(self) -> F32:
+        """The model, ``[items | shared]``."""
+        out = self.base.copy()
+        self._tables(out)[self.items] = self.rows
+        out[len(out) - len(self.shared) :] = self.shared
+        return out
+
+    @property
+    def change(self) -> Change:
+        """Trained values less those of the version."""
+        shared = self.base[len(self.base) - len(self.shared) :]
+        return Change(self.items, self.rows - self._tables(self.base)[self.items], self.shared - shared)
+
+    @property
+    def size_bytes(self) -> int:
+        """Size as it is sent: the touched rows with the numbers of their items, and the shared weights."""
+        return self.items.nbytes + self.rows.nbytes + self.shared.nbytes
+
+    def _tables(self, model: F32) -> F32:
+        return model[: len(model) - len(self.shared)].reshape(-1, self.rows.shape[1])
+
+
+Payload: TypeAlias = "F32 | Update"
+"""A version, ``[items | shared]``, or an update."""
+
+
+class _Models:
+    """Received models as rows to be read (:class:`gossiprec.aggregators.base.Rows`), some columns at a time."""
+
+    def __init__(self, payloads: list[Payload], n_columns: int) -> None:
+        self._payloads = payloads
+        self.shape = (len(payloads), n_columns)
+
+    def __getitem__(self, at: tuple[Handles, slice]) -> F32:
+        places, columns = at
+        return np.stack([_whole(self._payloads[place])[columns] for place in places.tolist()])
+
+
+class UpdateStore(Store):
+    """Versions and updates by handle; of each node only its user's row and private weights, with their moments.
+
+    Nothing here has the size of clients times items. A version lives as long as a handle or an update refers to it.
+
+    Parameters
+    ----------
+    model : Model
+    layout : Layout
+    n_nodes : int
+        Clients, then the coordinator.
+    seed : int
+    moments : bool
+        Whether nodes have Adam moments.
+
+    Attributes
+    ----------
+    own : ndarray of float32, shape (n_clients, user_width + n_private)
+        Each client's user row and private weights.
+    first, second : ndarray of float32, shape (n_clients, user_width + n_private) or (0, ...)
+        Adam's moments of these.
+    steps : ndarray of int64, shape (n_nodes,)
+        Optimizer steps taken.
+    """
+
+    def __init__(self, model: Model, layout: Layout, *, n_nodes: int, seed: int, moments: bool) -> None:
+        self.layout, self.n_nodes = layout, n_nodes
+        self.own: F32 = np.concatenate(model.initial_own(layout, n_nodes - 1, seed), axis=1)
+        self.first, self.second = (np.zeros_like(self.own[: moments * n_nodes]) for _ in range(2))
+        self.steps = np.zeros(n_nodes, np.int64)
+        common = model.initial_rows(layout, 1, seed)[0, layout.merged].copy()
+        self._held: dict[int, Payload] = dict.fromkeys(range(n_nodes), common)
+
+    @property
+    def is_half(self) -> bool:
+        """Never."""
+        return False
+
+    def version(self, handle: int) -> F32:
+        """Return the version, ``[items | shared]``, under a handle, or the one that the update there was made from."""
+        held = self._held[handle]
+        return held.base if isinstance(held, Update) else held
+
+    def keep(self, handle: int, payload: Payload) -> None:
+        """Keep a payload under a handle."""
+        self._held[handle] = payload
+
+    def load(self, handles: Handles) -> F32:
+        """Return whole models; users' rows and private weights, which never leave, are zero."""
+        rows = np.zeros((len(handles), self.layout.row_size), np.float32)
+        for row, handle in zip(rows, handles.tolist(), strict=True):
+            row[self.layout.merged] = _whole(self._held[handle])
+        return rows
+
+    def store(self, handles: Handles, values: F32, keys: U32 | None) -> None:
+        """Keep versions."""
+        for handle, row in zip(handles.tolist(), values, strict=True):
+            self._held[handle] = row[self.layout.merged].copy()
+
+    def inbox(self, handles: Handles, weights: F64, own_weight: float) -> Inbox:
+        """Return updates, both as changes and as the models that they make of their versions."""
+        held = [self._held[handle] for handle in handles.tolist()]
+        updates = [each for each in held if isinstance(each, Update)]
+        assert len(updates) == len(held), "clients answer with updates"
+        models = _Models(held, self._n_columns)
+        return Inbox(models, np.arange(len(held)), weights, own_weight, [update.change for update in updates])
+
+    def shown(self, sightings: Sightings, first: int, last: int) -> Iterator[tuple[F32, Sightings, int, int]]:
+        """Yield a few whole models at a time."""
+        size = max(1, SHOWN // self.layout.row_size)
+        for low in range(first, last, size):
+            some = slice(low, min(low + size, last))
+            place = np.arange(some.stop - low, dtype=np.int32)
+            pool, victim, message = (getattr(sightings, name)[some] for name in ("pool", "victim", "message"))
+            yield self.load(sightings.row[some]), Sightings(pool, victim, place, message), 0, len(place)
+
+    def models(self, current: I64, nodes: I64) -> F32:
+        """Return each node's own part with the coordinator's present version."""
+        rows = self.load(current[np.full(len(nodes), self.n_nodes - 1)])
+        clients = nodes < self.n_nodes - 1
+        rows[np.ix_(clients, self.own_columns(self.layout))] = self.own[nodes[clients]]
+        return rows
+
+    def readable(self, current: I64, users: I64) -> Readable:
+        """Return one row, with the user rows of all that are asked for and the coordinator's present version.
+
+        Where nodes have private weights, each has a row.
+        """
+        if self.layout.of(Role.PRIVATE):
+            return Readable(
+                self.layout,
+                self.models(current, users),
+                np.arange(len(users)),
+                np.zeros(len(users), np.int64),
+            )
+        layout = replace(self.layout, n_users=len(users))
+        row = np.zeros((1, layout.row_size), np.float32)
+        row[0, layout.users] = self.own[users].ravel()
+        row[0, layout.items.start : layout.shared.stop] = self.version(int(current[-1]))
+        return Readable(layout, row, np.zeros(len(users), np.int64), np.arange(len(users)))
+
+    def forget(self, planner: Planner) -> None:
+        """Drop what nobody needs, and updates that have reached all receivers.
+
+        Their clients have no model until they are sent the next: the coordinator's present version stands for it.
+        """
+        self._held = {handle: self._held[handle] for handle in planner.needed_rows.tolist()}
+        present = self.version(int(planner.current[-1]))
+        self._held |= dict.fromkeys(planner.idle_rows.tolist(), present)
+
+    @staticmethod
+    def own_columns(layout: Layout) -> I64:
+        """Return the columns of a row that a client keeps, in the order of :attr:`own`."""
+        user, private = layout.users, layout.private
+        return np.concatenate([np.arange(user.start, user.stop), np.arange(private.start, private.stop)])
+
+    @property
+    def _n_columns(self) -> int:
+        return self.layout.n_items * self.layout.item_width + self.layout.n_shared
+
+    def state(self, needed: I64) -> dict[str, Any]:
+        """Return payloads, each version once, and what clients hold, for a checkpoint."""
+        held = [self._held[handle] for handle in needed.tolist()]
+        numbers: dict[int, int] = {}
+        bases = [self.version(handle) for handle in needed.tolist()]
+        version = np.array([numbers.setdefault(id(base), len(numbers)) for base in bases], np.int64)
+        first = np.unique(version, return_index=True)[1]
+        updates = [each for each in held if isinstance(each, Update)]
+        return {
+            "needed": needed,
+            "version": version,
+            "versions": np.array([bases[at] for at in first], np.float32).reshape(-1, self._n_columns),
+            "is_update": np.array([isinstance(each, Update) for each in held], np.bool_),
+            "touched": np.array([len(update.items) for update in updates], np.int64),
+            "items": np.concatenate([np.zeros(0, np.int32), *(update.items for update in updates)]),
+            "rows": np.concatenate(
+                [np.zeros((0, self.layout.item_width), np.float32), *(update.rows for update in updates)]
+            ),
+            "shared": np.array([update.shared for update in updates], np.float32).reshape(
+                len(updates), self.layout.n_shared
+            ),
+            **{name: getattr(self, name) for name in ("own", "first", "second", "steps")},
+        }
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Take over what :meth:`state` gave."""
+        versions = list(state["versions"])
+        self._held = {}
+        items = Ragged.from_sizes(state["touched"], state["items"])
+        rows, number = Ragged(items.offsets, state["rows"]), 0
+        for handle, at, is_update in zip(
+            state["needed"].tolist(), state["version"].tolist(), state["is_update"].tolist(), strict=True
+        ):
+            self._held[handle] = versions[at]
+            if is_update:
+                self._held[handle] = Update(
+                    versions[at], items[number], rows[number], state["shared"][number]
+                )
+                number += 1
+        for name in ("own", "first", "second", "steps"):
+            getattr(self, name)[...] = state[name]
+
+
+def _whole(payload: Payload) -> F32:
+    return payload.whole if isinstance(payload, Update) else payload

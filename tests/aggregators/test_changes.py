@@ -1,0 +1,55 @@
+"""Rules on changes, by hand: two items of two numbers and one shared weight."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from gossiprec.aggregators import Inbox
+from gossiprec.aggregators.base import Change
+from gossiprec.aggregators.rule import make_rule
+from gossiprec.compute.store.updates import Update
+
+BASE = np.float32([1, 2, 3, 4, 5])
+FIRST = Update(BASE, np.int32([0, 1]), np.float32([[2, 2], [3, 6]]), np.float32([8]))
+SECOND = Update(BASE, np.int32([1]), np.float32([[3, 0]]), np.float32([5]))
+OWN = np.float32([10, 20, 30, 40, 50])
+
+
+def aggregated(rule, updates, weights):
+    changes = [update.change for update in updates]
+    models = np.stack([update.whole for update in updates])
+    return make_rule(rule).aggregate(
+        OWN, Inbox(models, np.arange(len(updates)), np.array(weights), 0.0, changes)
+    )
+
+
+def test_an_update_is_its_version_with_the_touched_rows_replaced():
+    assert SECOND.whole.tolist() == [1, 2, 3, 0, 5]
+    change: Change = FIRST.change
+    assert (change.rows.tolist(), change.shared.tolist()) == ([[1, 0], [0, 2]], [3])
+    assert BASE.tolist() == [1, 2, 3, 4, 5]
+    assert SECOND.size_bytes == 4 * (1 + 2 + 1)
+
+
+@pytest.mark.parametrize(
+    ("rule", "expected"),
+    [
+        # item 0: the first alone; item 1: (3 [0, 2] + 1 [0, -4]) / 4; shared: 3 * 3 / 4
+        ("touched-mean", [11, 20, 30, 40.5, 52.25]),
+        ("sum", [11, 20, 30, 38, 53]),
+    ],
+)
+def test_changes_are_added_to_the_own_model(rule, expected):
+    assert aggregated(rule, [FIRST, SECOND], [3.0, 1.0]).tolist() == expected
+
+
+def test_an_item_that_nobody_touched_stays_as_it_is():
+    assert aggregated("touched-mean", [SECOND], [7.0]).tolist() == [10, 20, 30, 36, 50]
+
+
+def test_a_model_without_shared_weights_has_none_to_change():
+    update = Update(np.float32([1, 2]), np.int32([1]), np.float32([[5]]), np.float32([]))
+
+    assert update.change.shared.tolist() == []
+    assert update.whole.tolist() == [1, 5]

@@ -1,0 +1,225 @@
+"""Clients that hold no model of their own: the same federation as with whole models, at the size of what is touched."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from gossiprec.compute.executors import clients
+from gossiprec.emulation import prepare, resume, simulate
+from gossiprec.errors import ScenarioError
+from gossiprec.feeds.touched import Touched
+from gossiprec.scenario import load_scenario
+from tests.emulation.ended_early import ended_early, often, outcome
+from tests.emulation.tiny_runs import carried_out, final_models, tiny
+
+SHARE_LESS = [{"name": "share-less", "tau": 0.0}]
+SGD = {"optimizer": "sgd", "learning_rate": 0.5, "batch_size": 16}
+NETWORK = {
+    "latency": {"law": "exponential", "mean": 0.6},
+    "loss": 0.05,
+    "duplication": 0.3,
+    "compute": {"time": {"law": "exponential", "mean": 0.3}, "per": "node"},
+}
+MODELS = {
+    "gmf": {"name": "gmf", "dim": 8, "init_std": 0.1},
+    "mf": {"name": "mf", "dim": 4, "init_std": 0.1, "loss": "bpr"},
+    "ncf": {"name": "ncf", "dim": 4, "hidden": [6, 3], "init_std": 0.1},
+}
+
+
+def star(client_model="none", merge="samples", rounds=4, **more):
+    options = {
+        "name": "fedavg",
+        "rounds": rounds,
+        "participation": 0.75,
+        "client_model": client_model,
+        "merge": merge,
+    }
+    return tiny(
+        **{
+            "training": SGD,
+            "executor": {"name": "batched"},
+            **more,
+            "protocol": options | more.get("protocol", {}),
+        }
+    )
+
+
+def version(prepared):
+    """Return the coordinator's present version: its items and shared weights."""
+    store = prepared.executor.store
+    return store.load(prepared.planner.current[-1:])[0, store.layout.merged]
+
+
+@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize("merge", ["median", {"name": "krum", "byzantine": 2}])
+def test_updates_make_the_versions_that_whole_models_make(model, merge):
+    whole = carried_out(star("own", merge, model=MODELS[model], policies=SHARE_LESS))
+    sparse = carried_out(star("none", merge, model=MODELS[model]))
+
+    np.testing.assert_allclose(version(sparse), version(whole), rtol=0, atol=2e-6)
+    users = final_models(whole)[:-1, whole.executor.store.layout.users]
+    np.testing.assert_allclose(sparse.executor.store.own, users, rtol=0, atol=2e-6)
+    assert np.abs(version(sparse)).max() > 0.1
+
+
+@pytest.mark.parametrize("merge", ["samples", "mean"])
+def test_a_mean_of_updates_is_that_of_whole_models(merge):
+    whole = carried_out(star("own", merge, policies=SHARE_LESS))  # answers are blended as they come
+    sparse = carried_out(star("none", merge, rounds=5))  # those to the fourth round make the fifth
+
+    np.testing.assert_allclose(version(sparse), version(whole), rtol=0, atol=2e-6)
+
+
+def test_the_coordinator_finds_the_same_communities(tmp_path):
+    whole = simulate(star("own", policies=SHARE_LESS), out=tmp_path / "whole")
+    sparse = simulate(star("none"), out=tmp_path / "sparse")
+
+    assert {name: column.tolist() for name, column in sparse.attacks.items()} == {
+        name: column.tolist() for name, column in whole.attacks.items()
+    }
+    assert max(whole.attacks["aac"]) > 0
+
+
+@pytest.mark.parametrize("optimizer", ["sgd", "adam"])
+def test_executors_agree(optimizer):
+    training = {"optimizer": optimizer, "learning_rate": 0.05, "batch_size": 8, "local_epochs": 2}
+    runs = [
+        carried_out(star(training=training, executor={"name": name})) for name in ("reference", "batched")
+    ]
+
+    np.testing.assert_allclose(version(runs[0]), version(runs[1]), rtol=0, atol=1e-5)
+    for name in ("own", "first", "second"):
+        found = [getattr(run.executor.store, name) for run in runs]
+        assert len(found[0]) == (12 if name == "own" or optimizer == "adam" else 0)
+        np.testing.assert_allclose(*found, rtol=0, atol=1e-5)
+
+
+@pytest.mark.parametrize("executor", ["reference", "batched"])
+def test_a_client_keeps_the_moments_of_its_user_alone(executor):
+    training = {"optimizer": "adam", "learning_rate": 0.05, "batch_size": "full", "local_epochs": 2}
+    scenario = star(training=training, executor={"name": executor}, protocol={"participation": 1.0})
+    prepared = prepare(load_scenario({**scenario, "evaluate": {"every": 1, "metrics": ["hr@5"]}}))
+    store, work = prepared.executor.store, prepared.executor.work
+    user = torch.nn.Parameter(torch.from_numpy(store.own[3].copy()))
+    of_user = torch.optim.Adam([user], lr=0.05)
+    for update, _ in enumerate(prepared.schedule.play(prepared.tape_runner().carry_out)):
+        parts = np.split(version(prepared), [40 * 8, 40 * 8 + 8])  # what the round was begun with
+        items, weight, bias = (torch.nn.Parameter(torch.from_numpy(part.copy())) for part in parts)
+        of_version = torch.optim.Adam([items, weight, bias], lr=0.05)
+        samples = work.feed.samples(3, update=update, negatives=4, seed=5)
+        batch = {
+            "items": torch.from_numpy(samples["items"]).long(),
+            "labels": torch.from_numpy(samples["labels"]),
+        }
+        batch |= {"user": torch.tensor([0]), "weights": torch.ones(len(samples["items"]))}
+        for _ in range(2):
+            of_user.zero_grad(), of_version.zero_grad()
+            p = {"users": user[None], "items": items.view(40, 8), "weight": weight, "bias": bias}
+            torch.autograd.backward(work.model.loss(p, batch))
+            of_user.step(), of_version.step()
+
+        answer = store._held[int(prepared.planner.current[3])]
+        np.testing.assert_allclose(store.own[3], user.detach(), rtol=0, atol=1e-5)
+        np.testing.assert_allclose(answer.rows, items.detach().view(40, 8)[answer.items], rtol=0, atol=1e-5)
+        np.testing.assert_allclose(answer.shared[:8], weight.detach(), rtol=0, atol=1e-5)
+    assert update == 3
+
+
+def test_an_answer_is_as_large_as_what_the_client_has_touched(tmp_path):
+    run = simulate(star(network=NETWORK, rounds=6), out=tmp_path / "run")
+    feed = prepare(load_scenario(star())).executor.work.feed
+    message = run.events("message")
+    dropped = run.events("drop")
+    down = message["size_bytes"][message["sender"] == 12]
+    assert set(down.tolist()) == {4 * (40 * 8 + 9)}  # all items and shared weights, nobody's row
+
+    for node in range(12):
+        n_updates = int((run.events("update")["node"] == node).sum())
+        due = {
+            4 * (9 * len(Touched.of(feed, node, update=k, negatives=4, seed=5).items) + 9)
+            for k in range(n_updates)
+        }
+        sent = set(message["size_bytes"][message["sender"] == node].tolist())
+        assert sent <= due
+        if not (dropped["sender"] == node).any():
+            assert sent == due
+    assert len(np.unique(message["size_bytes"])) > 5
+
+
+def test_bytes_do_not_depend_on_who_trains_beside_whom(tmp_path, monkeypatch):
+    scenario = star(network=NETWORK, training={**SGD, "optimizer": "adam", "learning_rate": 0.01})
+    runs = [simulate(scenario, out=tmp_path / "together")]
+    monkeypatch.setattr(clients, "AT_ONCE", 1)
+    alone = {**scenario, "executor": {"name": "batched", "wave_size": 1}}
+    runs.append(simulate(alone, out=tmp_path / "alone"))
+
+    assert outcome(runs[0].path) == outcome(runs[1].path)
+
+
+def test_nothing_is_kept_of_updates_that_have_arrived():
+    prepared = prepare(load_scenario(star(rounds=8)))
+    store = prepared.executor.store
+    for _ in prepared.schedule.play(prepared.tape_runner().carry_out):
+        held = list(store._held.values())
+        updates = [each for each in held if not isinstance(each, np.ndarray)]
+        versions = {id(each.base) for each in updates} | {
+            id(each) for each in held if isinstance(each, np.ndarray)
+        }
+        assert len(updates) == 9  # those of the present round wait for the next
+        assert len(versions) == 1
+
+
+@pytest.mark.parametrize("merge", ["touched-mean", "sum", "median"])
+def test_a_run_goes_on_where_it_was(merge, tmp_path):
+    training = {"optimizer": "adam", "learning_rate": 0.02, "batch_size": 16}
+    scenario = often(**star(merge=merge, rounds=8, network=NETWORK, training=training))
+    whole = simulate(scenario, out=tmp_path / "whole")
+    broken = ended_early(tmp_path / "broken", scenario, 3)
+    done = resume(broken.path)
+
+    assert outcome(done.path) == outcome(whole.path)
+
+
+def test_all_are_measured_with_the_version_that_the_coordinator_has(tmp_path):
+    prepared = carried_out(star())
+    store, current = prepared.executor.store, prepared.planner.current
+    users = np.array([7, 2])
+    rows = store.models(current, users)
+    found = store.readable(current, users)
+
+    table = found.rows[0, found.layout.users].reshape(2, -1)[found.user]
+    assert table.tolist() == rows[:, store.layout.users].tolist() == store.own[users].tolist()
+    assert found.rows[0, found.layout.items].tolist() == rows[0, store.layout.items].tolist()
+    assert rows[:, store.layout.merged].tolist() == [version(prepared).tolist()] * 2
+
+
+REFUSED = {
+    "dp-sgd": (
+        {"policies": [{"name": "dp-sgd", "epsilon": 4.0}]},
+        "dp-sgd adds noise to every item",
+    ),
+    "ldp": ({"policies": [{"name": "ldp", "scale": 0.1}]}, "ldp rewrites whole models"),
+    "fused": ({"executor": {"name": "fused"}}, "'fused' trains whole models"),
+    "half": ({"executor": {"name": "batched", "storage": "float16"}}, "found 'float16', must be float32"),
+    "reset": ({"churn": {"model": "reset"}}, "a client has no model to lose"),
+    "bandwidth": ({"network": {"bandwidth": {"up": 1e4}}}, "before it is known how large updates are"),
+    "averaged": ({"protocol": {"user_table": "averaged"}}, "its own user's row alone"),
+    "whole models": (
+        {"protocol": {"client_model": "own", "merge": "sum"}},
+        "made of updates, but clients send whole",
+    ),
+    "mixing": (
+        {"protocol": {"aggregation": {"name": "synchronous", "mixing": 0.5}}},
+        "updates are added to the version as it is",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_what_does_not_go_with_updates_is_refused(case):
+    changes, why = REFUSED[case]
+    with pytest.raises(ScenarioError, match=why):
+        prepare(load_scenario(star(**changes)))
