@@ -12,9 +12,18 @@ from gossiprec.arrays import F32, I64, Bools
 from gossiprec.attacks.base import World
 from gossiprec.attacks.fictive import FictiveUsers
 from gossiprec.attacks.observations import Meetings, Observations, Seen
-from gossiprec.attacks.relevance import RELEVANCE, entropy, rule_codes, rule_named
 from gossiprec.attacks.targets import TargetItems
 from gossiprec.models.base.kernels import Asked, Victims, flat
+from gossiprec.numerics.relevance import (
+    CLOSENESS,
+    MEAN_SCORE,
+    MEMBERS,
+    NDCG,
+    STANDARDIZED,
+    entropy,
+    rule_codes,
+    rule_named,
+)
 from gossiprec.numerics.rounding import to_half
 from gossiprec.rng import philox_words, purpose_id
 
@@ -244,18 +253,18 @@ class CoalitionObservers:
         """Judge the scores of all items, compiled, whatever the model."""
         from gossiprec.attacks import ranking_kernels
 
-        kept = (targets.offsets, targets.items, targets.n_targets)
-        if self._rules[0] not in RELEVANCE:
-            ranking_kernels.rank_by_members(scores, victims, *kept, self._codes[1], latest)
+        kept, (codes, thresholds) = (targets.offsets, targets.items, targets.n_targets), self._codes
+        if codes[0] == MEMBERS:
+            ranking_kernels.rank_by_members(scores, victims, *kept, thresholds, latest)
             return
-        for r, rule in enumerate(self._rules):
-            if rule == "ndcg":
-                ranking_kernels.rank_by_gain(scores, victims, *kept, *targets.by_item, latest[r])
+        for code, found in zip(codes.tolist(), latest, strict=True):
+            if code == NDCG:
+                ranking_kernels.rank_by_gain(scores, victims, *kept, *targets.by_item, found)
+            elif code in (MEAN_SCORE, CLOSENESS, STANDARDIZED):
+                how = (code == STANDARDIZED, code == MEAN_SCORE)
+                ranking_kernels.rank_by_mean(scores, victims, *kept, *how, found)
             else:
-                certain = rule == "mean_score" and self._probabilities
-                ranking_kernels.rank_by_mean(
-                    scores, victims, *kept, rule == "standardized", certain, latest[r]
-                )
+                ranking_kernels.rank_by_rule(scores, victims, *kept, code, found)
 
     def _rank_apart(self, p: int, b: int, victims: I64) -> None:
         """Score some victims anew one by one for every adversary, as each of them sees them."""

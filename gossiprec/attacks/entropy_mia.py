@@ -27,8 +27,8 @@ from gossiprec.attacks import ATTACKS
 from gossiprec.attacks.base import Guesses, World
 from gossiprec.attacks.findings import RATES
 from gossiprec.attacks.naming import exact, listed
-from gossiprec.attacks.relevance import MEMBERS, entropy
 from gossiprec.attacks.scoring import ObserverOptions, ScoringAttack
+from gossiprec.numerics.relevance import MIA, entropy
 
 Threshold = Annotated[float, Field(gt=0, le=1e6)]
 Thresholds = Annotated[tuple[Threshold, ...], Field(min_length=1)]
@@ -59,7 +59,7 @@ class EntropyMIA(ScoringAttack):
     @staticmethod
     def rules_of(options: EntropyMIAOptions) -> list[str]:
         """Return one rule for each threshold."""
-        return [f"{MEMBERS}{rho:g}" for rho in listed(options.threshold)]
+        return [f"{MIA}{rho:g}" for rho in listed(options.threshold)]
 
     def guesses(self) -> Iterator[Guesses]:
         """Yield what pools take for members; single adversaries keep too little of a model to tell at a report."""

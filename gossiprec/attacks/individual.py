@@ -13,11 +13,11 @@ from gossiprec.arrays import F32, I64
 from gossiprec.attacks.base import World
 from gossiprec.attacks.fictive import FictiveUsers
 from gossiprec.attacks.observations import Meetings, Observations, Tasks
-from gossiprec.attacks.relevance import rule_codes, rule_named
 from gossiprec.attacks.targets import TargetItems
 from gossiprec.compute.plan.program import Program
 from gossiprec.eventlog.checkpoints import Live
 from gossiprec.models.base.kernels import NO_CONTEXT, flat
+from gossiprec.numerics.relevance import rule_codes, rule_named
 
 
 class IndividualObservers:

@@ -9,13 +9,13 @@ from pydantic import ValidationError
 from gossiprec.attacks.cda import CDA, CDAOptions
 from gossiprec.attacks.entropy_mia import EntropyMIA, EntropyMIAOptions
 from gossiprec.attacks.fictive import PAPER_EPOCHS, FictiveUsers
-from gossiprec.attacks.relevance import RELEVANCE, rule_named
 from gossiprec.attacks.targets import TargetItems
 from gossiprec.compute.plan.program import Program
 from gossiprec.compute.store.arena import Arena
 from gossiprec.compute.train.node_settings import NodeSettings
 from gossiprec.feeds import PointwiseFeed
 from gossiprec.models.base.kernels import FIT_NEGATIVES, FIT_RATE, FIT_STEPS
+from gossiprec.numerics.relevance import RELEVANCE, rule_named
 from gossiprec.ragged import Ragged
 from gossiprec.rng import generator
 from tests.attacks.glimpses import (

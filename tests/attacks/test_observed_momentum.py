@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gossiprec.attacks.cda import CDA, CDAOptions
-from gossiprec.attacks.relevance import RELEVANCE
 from gossiprec.attacks.targets import TargetItems
+from gossiprec.numerics.relevance import RELEVANCE
 from tests.attacks.glimpses import (
     N_USERS,
     Receptions,

@@ -63,7 +63,7 @@ class Asked:
     weights : ndarray of float32
         See :meth:`Kernels.query_weights`.
     rules : ndarray of int64; thresholds : ndarray of float32
-        Codes (:func:`gossiprec.attacks.relevance.rule_code`).
+        Codes (:func:`gossiprec.numerics.relevance.rule_code`).
     """
 
     offsets: I64

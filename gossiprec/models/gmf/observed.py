@@ -18,11 +18,9 @@ from numpy import float32
 from gossiprec.measures.ranking import CUTOFF
 from gossiprec.models.base.kernels import FIT_NEGATIVES, FIT_RATE, FIT_STEPS
 from gossiprec.numerics.jit import NO_DENORMALS, inline, kernel, outline, swap_float_mode
-from gossiprec.numerics.relevance import FLAT, GAINS, entropy, relevance_of
+from gossiprec.numerics.relevance import MEMBERS, NDCG, STANDARDIZED
+from gossiprec.numerics.relevance_kernels import FLAT, GAINS, entropy, relevance_of
 from gossiprec.numerics.sampling import sample_negatives
-
-STANDARDIZED, NDCG, MEMBERS = 2, 1, 3
-"""Codes of rules (:func:`gossiprec.attacks.relevance.rule_code`)."""
 
 
 @inline

@@ -20,7 +20,7 @@ from gossiprec.models.base.kernels import FIT_NEGATIVES, FIT_RATE, FIT_STEPS
 from gossiprec.models.prme_g.kernels import gap_squared, place_weights
 from gossiprec.numerics.half import widen, widen_row
 from gossiprec.numerics.jit import NO_DENORMALS, inline, kernel, outline, swap_float_mode
-from gossiprec.numerics.relevance import relevance_of
+from gossiprec.numerics.relevance_kernels import relevance_of
 from gossiprec.numerics.sampling import sample_negatives
 
 
