@@ -21,9 +21,8 @@ from gossiprec.named import name_of
 from gossiprec.options import LARGEST
 from gossiprec.overlay import SAMPLINGS
 from gossiprec.overlay.base import Setting, Views
-from gossiprec.overlay.exchange import ExchangeOptions
+from gossiprec.overlay.exchange import ExchangeOptions, ExchangeView
 from gossiprec.overlay.static import StaticViewOptions, graph_views
-from gossiprec.overlay.view_options import ExchangeView
 from gossiprec.overlay.views import RandomViews
 from gossiprec.protocols import PROTOCOLS
 from gossiprec.protocols.gossip import CountedRefresh, Gossip, GossipOptions, ViewOptions, refresh_of
