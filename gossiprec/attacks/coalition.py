@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,6 +13,7 @@ from gossiprec.attacks.base import World
 from gossiprec.attacks.fictive import FictiveUsers
 from gossiprec.attacks.observations import Meetings, Observations, Seen
 from gossiprec.attacks.targets import TargetItems
+from gossiprec.eventlog.checkpoints import Stateful
 from gossiprec.models.base.kernels import Asked, Victims, flat
 from gossiprec.numerics.relevance import (
     CLOSENESS,
@@ -30,11 +31,9 @@ from gossiprec.rng import philox_words, purpose_id
 ROUNDING = purpose_id("rounding-momentum")
 CHUNK = 256
 """Victims scored at a time."""
-_STATE = ("memory", "met", "changed", "seen_at", "latest", "shared_of")
-"""What changes in the course of a run."""
 
 
-class CoalitionObservers:
+class CoalitionObservers(Stateful):
     """Momentum models of several pools, and the rankings made of them.
 
     Parameters
@@ -58,6 +57,8 @@ class CoalitionObservers:
     scored when they are seen, and none is kept. Kept ones are stored as the run stores its own: in float16 rounded at
     random.
     """
+
+    changing = ("memory", "met", "changed", "seen_at", "latest", "shared_of")
 
     def __init__(
         self,
@@ -118,15 +119,6 @@ class CoalitionObservers:
             self._rank(0, b, nobody)
             self._rank_apart(0, b, nobody)
         self.fictive[0].warm_up(rows)
-
-    def state(self) -> dict[str, Any]:
-        """Return momentum models and scores, for a checkpoint."""
-        return {name: getattr(self, f"_{name}") for name in _STATE}
-
-    def restore(self, state: Mapping[str, Any]) -> None:
-        """Take over what :meth:`state` gave."""
-        for name in _STATE:
-            setattr(self, f"_{name}", state[name])
 
     @property
     def state_bytes(self) -> int:
@@ -238,7 +230,7 @@ class CoalitionObservers:
             self._rank_scores(scores, victims, targets, latest)
         else:
             for a in range(len(targets.adversaries)):
-                own, references = targets[a]
+                own, references = targets.parts(a)
                 for r, rule in enumerate(self._rules):
                     score = rule_named(rule, probabilities=self._probabilities)
                     latest[r, a, victims] = score(scores[:, own], scores[:, references])
@@ -303,8 +295,7 @@ class CoalitionObservers:
         if len(self._shared_of[p]):
             columns = np.arange(layout.size)[layout.shared]
             models[np.flatnonzero(hides)[:, None], columns] = self._shared_of[p][a]
-        asked = slice(targets.offsets[a], targets.offsets[a + 1])
-        kept = targets.items[asked]
+        asked, kept = slice(targets.offsets[a], targets.offsets[a + 1]), targets[a]
         return self._scorer.scores(
             layout, models, place, layout.user_index(victims),
             np.arange(len(victims) + 1, dtype=np.int64) * len(kept), np.tile(kept, len(victims)),
@@ -316,5 +307,4 @@ class CoalitionObservers:
         kernels, targets = self._scorer.kernels, self.targets[p]
         if kernels is None:
             return entropy(self.scores_apart(p, b, a, victims)).astype(np.float32)
-        kept = targets.items[targets.offsets[a] : targets.offsets[a + 1]]
-        return kernels.entropies(self._victims(self._memory[b, p], victims, p, victims), a, kept)
+        return kernels.entropies(self._victims(self._memory[b, p], victims, p, victims), a, targets[a])

@@ -44,7 +44,7 @@ def naive_scores(world, seen, adversaries, beta, rule):
     targets = TargetItems.of(world.feed, adversaries, n_references=8, seed=world.seed)
     expected = np.full((len(adversaries), N_USERS), np.nan, np.float32)
     for a, adversary in enumerate(adversaries):
-        own, references = targets[a]
+        own, references = targets.parts(a)
         for victim in set(range(N_USERS)) - {int(adversary)}:
             versions = seen(adversary, victim)
             if len(versions):
