@@ -14,7 +14,7 @@ from typing import Annotated, Any, ClassVar, TypeAlias
 import numpy as np
 from pydantic import Field, model_validator
 
-from gossiprec.member_options import OneOf
+from gossiprec.named import OneOf
 from gossiprec.options import Options
 from gossiprec.overlay import SAMPLINGS
 from gossiprec.overlay.base import Setting, Views
