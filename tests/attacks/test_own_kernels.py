@@ -99,8 +99,8 @@ class ToyKernels(Kernels):
     def run(self, program, tasks, update):
         make_executor("reference", self.work).run(program, tasks)
 
-    def scores(self, layout, rows, row, user, offsets, items, contexts, constants):
-        return make_executor("reference", self.work).scores(layout, rows, row, user, offsets, items)
+    def scores(self, query):
+        return make_executor("reference", self.work).score(query)
 
     def rank(self, victims, asked, latest):
         layout, near = self.work.layout, type(self.work.model).near
