@@ -16,16 +16,15 @@ from pydantic import Discriminator, Field, Tag, field_validator, model_validator
 
 from gossiprec.aggregators.rule import Rule, make_rule
 from gossiprec.arrays import F64, I64
-from gossiprec.compute.plan.tape import Behaviour, Op
+from gossiprec.compute.plan.tape import Op
 from gossiprec.named import name_of
 from gossiprec.options import LARGEST
 from gossiprec.overlay import SAMPLINGS
 from gossiprec.overlay.base import Setting, Views
 from gossiprec.overlay.exchange import ExchangeOptions, ExchangeView
 from gossiprec.overlay.static import StaticViewOptions, graph_views
-from gossiprec.overlay.views import RandomViews
 from gossiprec.protocols import PROTOCOLS
-from gossiprec.protocols.gossip import CountedRefresh, Gossip, GossipOptions, ViewOptions, refresh_of
+from gossiprec.protocols.gossip import CountedRefresh, Gossip, GossipOptions, ViewOptions
 
 
 def _kind_of_view(raw: Any) -> str:
@@ -79,13 +78,7 @@ class RandGossip(Gossip):
 
     Options = RandGossipOptions
     options: RandGossipOptions
-
-    @property
-    def behaviours(self) -> Sequence[Behaviour]:
-        """One role."""
-        if self.options.train_on == "wake":
-            return [Behaviour(on_wake=(Op.TRAIN, Op.PUSH), on_receive=(Op.BLEND,))]
-        return [Behaviour(on_wake=(Op.PUSH,), on_receive=(Op.BLEND, Op.TRAIN))]
+    merging = Op.BLEND
 
     @functools.cached_property
     def _views(self) -> Views:
@@ -95,15 +88,7 @@ class RandGossip(Gossip):
             return graph_views(view.graph, setting, key="protocol.view.graph")
         if isinstance(view, ExchangeOptions):
             return SAMPLINGS[view.sampling](view, setting)
-        refresh = refresh_of(view.refresh, self.clock, self.seed)
-        return RandomViews(
-            self.n_users,
-            size=view.size,
-            fanout=self.options.fanout,
-            refresh=refresh,
-            seed=self.seed,
-            availability=self.availability if view.heal else None,
-        )
+        return self.random_views(view, self.options.fanout)
 
     @property
     def view_size(self) -> int | None:
