@@ -106,6 +106,9 @@ class CoalitionObservers(Stateful):
         self._changed = np.zeros(shape[1:], np.bool_)
         self._seen_at = np.full(shape[1:], -np.inf)
 
+    def announce(self, meetings: Meetings) -> None:
+        """Pools see what comes when it comes."""
+
     def warm_up(self) -> None:
         """See and rank nobody once, with the loops that are compiled."""
         none = np.zeros(0, np.int32)
