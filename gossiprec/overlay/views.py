@@ -153,9 +153,8 @@ class RandomViews(Views):
         receivers = chosen(peers, wakes, self._nodes, fanout=self._fanout, seed=self._seed)
         if self._availability is None:
             return receivers
-        words = words_of(
-            CANDIDATES, drawn, self._nodes, seed=self._seed, purpose=HEAL
-        )  # the same while a view lasts
+        # the same while a view lasts
+        words = words_of(CANDIDATES, drawn, self._nodes, seed=self._seed, purpose=HEAL)
         others = (words.astype(np.uint64) * np.uint64(len(self._nodes) - 1) >> np.uint64(32)).astype(np.int64)
         others += others >= self._nodes[:, None, None]
         return np.concatenate([receivers, peers, others], axis=-1)

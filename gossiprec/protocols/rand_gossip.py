@@ -116,17 +116,15 @@ class RandGossip(Gossip):
         view, wake = self.options.view, self.options.wake
         if not isinstance(view, ViewOptions):
             return None
-        unsent = (
-            1.0 - self.options.fanout / view.size
-        )  # probability that a wake leaves out a peer of the view
+        # probability that a wake leaves out a peer of the view
+        unsent = 1.0 - self.options.fanout / view.size
         if isinstance(view.refresh, CountedRefresh):
             fresh = 1.0 / view.refresh.every
             never_sent = unsent**view.refresh.every
         else:
             ratio = wake.mean / view.refresh.mean
             fresh = ratio / (1.0 + ratio) if wake.law == "exponential" else -math.expm1(-ratio)
-            never_sent = (
-                fresh * unsent / (1.0 - (1.0 - fresh) * unsent)
-            )  # it lasts a geometric number of wakes
+            # it lasts a geometric number of wakes
+            never_sent = fresh * unsent / (1.0 - (1.0 - fresh) * unsent)
         peers, views = view.size * (1.0 - never_sent), rounds * fresh
         return 1.0 - math.exp(-peers * views / (self.n_users - 1))

@@ -220,9 +220,8 @@ class BatchedExecutor(Executor):
         for place in np.flatnonzero(scale).tolist():
             noise = noise_row(work.layout, work.seed, int(nodes[place]), int(taken[place]))
             gradient[place] += self._put(scale[place] * noise)
-        gradient /= weights.sum(1, keepdim=True).clamp(
-            min=1.0
-        )  # a node kept for company may have no batch left
+        # a node kept for company may have no batch left
+        gradient /= weights.sum(1, keepdim=True).clamp(min=1.0)
 
     def _draw_back(
         self, gradient: Tensor, now: Tensor, start: Tensor, stack: _Stack, some: slice, batch: Tensors

@@ -56,9 +56,8 @@ class MembershipRecord:
         truth = self._is_member[guesses.victims]
         times = np.broadcast_to(asked, truth.shape).copy()
         asks = np.isin(guesses.victims, guesses.adversaries)
-        times[asks] -= truth[
-            asks
-        ]  # a victim that is an adversary asks about its own items, but not at itself
+        # a victim that is an adversary asks about its own items, but not at itself
+        times[asks] -= truth[asks]
         members, pairs = times[truth].sum(), times.sum()
         counts = np.zeros((len(guesses.thresholds), 4))
         for t, rho in enumerate(guesses.thresholds):
