@@ -1,21 +1,110 @@
-"""A registered thing as an option of something else: its name, or its name and options."""
+"""Options that name registered things: by the name alone, or with the options of the thing beside it."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any, get_args, get_origin
 
 from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler, ValidationError
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, core_schema
 
-from gossiprec.errors import ScenarioError, suggestion
-from gossiprec.member_options import Naming
+from gossiprec.errors import PluginError, ScenarioError, suggestion
+from gossiprec.options import NoOptions, Options
 from gossiprec.registry import Registry
 
 
+def options_class(registry: Registry[Any], name: str) -> type[Options]:
+    """Return the option set of a registered thing; a thing that declares none takes no options.
+
+    Raises
+    ------
+    ScenarioError
+        If no such thing is registered; the message names the near ones.
+    PluginError
+        If it is of a plug-in that cannot be used.
+    """
+    found = getattr(registry[name], "Options", NoOptions)
+    if not (isinstance(found, type) and issubclass(found, Options)):
+        raise PluginError(
+            f"the {registry.kind} {name!r} has Options that are {found!r}; must be a class derived from "
+            "gossiprec.options.Options"
+        )
+    return found
+
+
 @dataclass(frozen=True, eq=False)
-class Named(Naming):
+class OneOf:
+    """Says of an annotated option set that it names a registered thing, and holds that thing's options beside the name.
+
+    Written ``view: Annotated[ExchangeOptions, OneOf(SAMPLINGS, "sampling")]``. Values are validated as the options of
+    the thing they name, whose file or plug-in is imported only then; the JSON Schema knows all of them.
+
+    Parameters
+    ----------
+    registry : Registry
+    key : str
+        Under which the name stands.
+    options : callable
+        Returns the option set of a name, in place of :func:`options_class`.
+    """
+
+    registry: Registry[Any]
+    key: str = "name"
+    options: Callable[[str], type[Options]] | None = None
+
+    def name_in(self, value: Any, annotated: Any) -> str | None:
+        """Return the name in a value, if it is one of what is annotated."""
+        return getattr(value, self.key) if isinstance(value, annotated) else None
+
+    def options_of(self, name: str) -> type[Options]:
+        """Return the option set of the thing of this name.
+
+        Raises
+        ------
+        ScenarioError
+            As of :func:`options_class`.
+        """
+        return options_class(self.registry, name) if self.options is None else self.options(name)
+
+    def meant_by(self, raw: Any) -> type[Options] | None:
+        """Return the option set that plain data name; None if they name none that there is."""
+        name = raw.get(self.key) if isinstance(raw, dict) else None
+        try:
+            return self.options_of(name) if isinstance(name, str) else None
+        except ScenarioError:
+            return None
+
+    def __get_pydantic_core_schema__(self, base: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        return core_schema.no_info_plain_validator_function(self._valid)
+
+    def __get_pydantic_json_schema__(
+        self, schema: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> JsonSchemaValue:
+        known = [self.options_of(name) for name, _ in self.registry.members()]
+        return {"oneOf": [handler(options.__pydantic_core_schema__) for options in known]}
+
+    def _valid(self, raw: Any) -> Any:
+        if isinstance(raw, Options):
+            return raw
+        if not isinstance(raw, dict):
+            raise ValueError(f"found {raw!r}, must be a mapping of keys")
+        name = raw.get(self.key)
+        if not isinstance(name, str):
+            what = (
+                f"found {self.key} {name!r}, must be" if self.key in raw else f"must have a key {self.key},"
+            )
+            raise ValueError(f"{what} one of {', '.join(self.registry)}")
+        try:
+            options = self.options_of(name)
+        except ScenarioError as error:
+            raise ValueError(str(error)) from error
+        return options.model_validate(raw)
+
+
+@dataclass(frozen=True, eq=False)
+class Named(OneOf):
     """Says of an option that it is the name of a registered thing, or ``{name: ..., options}``.
 
     Written ``Annotated[str | dict[str, Any], Named(AGGREGATORS)]``; the value stays as it is written.
@@ -25,8 +114,11 @@ class Named(Naming):
         """Return the name."""
         return name_of(value) if isinstance(value, str | dict) else None
 
-    def __get_pydantic_core_schema__(self, annotated: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
-        return core_schema.no_info_after_validator_function(self._checked, handler(annotated))
+    def meant_by(self, raw: Any) -> None:
+        """Return None: what is written is no option set."""
+
+    def __get_pydantic_core_schema__(self, base: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        return core_schema.no_info_after_validator_function(self._valid, handler(base))
 
     def __get_pydantic_json_schema__(
         self, schema: CoreSchema, handler: GetJsonSchemaHandler
@@ -34,13 +126,12 @@ class Named(Naming):
         name = {"enum": [*self.registry]}
         return {"anyOf": [name, {"type": "object", "properties": {"name": name}, "required": ["name"]}]}
 
-    def _checked(self, told: Any) -> Any:
-        """Return what was written, if there is a thing of that name that takes these options."""
+    def _valid(self, raw: Any) -> Any:
         try:
-            make_named(self.registry, told)
+            make_named(self.registry, raw)
         except ScenarioError as error:
             raise ValueError(str(error)) from error
-        return told
+        return raw
 
 
 def make_named(registry: Registry[Any], told: Any) -> Any:
@@ -83,3 +174,26 @@ def _said(name: str, made: Any, entry: Any) -> str:
     if entry["type"] == "extra_forbidden":
         return f"{name} has no option {key!r}{suggestion(key, known)} (allowed: {', '.join(known) or 'none'})"
     return f"{name}: {key}: found {entry['input']!r}, {entry['msg'][:1].lower()}{entry['msg'][1:]}"
+
+
+def named_in(options: Options) -> Iterator[tuple[Registry[Any], str]]:
+    """Yield the registered things that options name, at any depth, each with its registry."""
+    for key, info in type(options).model_fields.items():
+        value = getattr(options, key)
+        inner = value if isinstance(value, tuple) else (value,)
+        for annotated, naming in _namings(info.rebuild_annotation()):
+            names = [naming.name_in(item, annotated) for item in inner]
+            yield from ((naming.registry, name) for name in names if name is not None)
+        for item in inner:
+            if isinstance(item, Options):
+                yield from named_in(item)
+
+
+def _namings(annotation: Any) -> Iterator[tuple[Any, OneOf]]:
+    """Yield what an annotation says to name a registered thing, with the type that it says it of."""
+    inner = get_args(annotation)
+    if get_origin(annotation) is Annotated:
+        yield from ((inner[0], extra) for extra in inner[1:] if isinstance(extra, OneOf))
+        inner = inner[:1]
+    for part in inner:
+        yield from _namings(part)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol
 
@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gossiprec.arrays import F32, F64, I32, I64
+from gossiprec.eventlog.checkpoints import Stateful
 from gossiprec.options import NoOptions, Options
 
 BLOCK = 2**22
@@ -92,8 +93,10 @@ class Inbox:
         return np.concatenate([own, self.weights])
 
 
-class Aggregator(ABC):
+class Aggregator(Stateful, ABC):
     """A rule by which a receiver aggregates; one object serves one receiver.
+
+    What it remembers of earlier inboxes is named in :attr:`changing`.
 
     Parameters
     ----------
@@ -140,13 +143,6 @@ class Aggregator(ABC):
         -------
         ndarray of float32, shape (n_columns,)
         """
-
-    def state(self) -> dict[str, Any]:
-        """Return what the rule remembers of earlier inboxes, for a checkpoint: plain values and arrays."""
-        return {}
-
-    def restore(self, state: Mapping[str, Any]) -> None:  # noqa: B027 (most rules remember nothing)
-        """Take over what :meth:`state` gave."""
 
 
 @dataclass(frozen=True)

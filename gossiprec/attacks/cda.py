@@ -17,7 +17,7 @@ are averaged by momentum; a branch of the code kept the first user row. Colluder
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import Field
 
@@ -25,9 +25,13 @@ from gossiprec.attacks import ATTACKS
 from gossiprec.attacks.base import World
 from gossiprec.attacks.naming import listed
 from gossiprec.attacks.scoring import ObserverOptions, ScoringAttack
+from gossiprec.numerics.relevance import RELEVANCE
 from gossiprec.options import LARGEST
 
-Rule = Literal["mean_score", "ndcg", "standardized"]
+if TYPE_CHECKING:
+    Rule = str
+else:
+    Rule = Literal[tuple(RELEVANCE)]
 Rules = Annotated[tuple[Rule, ...], Field(min_length=1)]
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,20 +12,28 @@ from gossiprec.arrays import F32, I64, Bools
 from gossiprec.attacks.base import World
 from gossiprec.attacks.fictive import FictiveUsers
 from gossiprec.attacks.observations import Meetings, Observations, Seen
-from gossiprec.attacks.relevance import RELEVANCE, entropy, rule_codes, rule_named
 from gossiprec.attacks.targets import TargetItems
+from gossiprec.eventlog.checkpoints import Stateful
 from gossiprec.models.base.kernels import Asked, Victims, flat
+from gossiprec.numerics.relevance import (
+    CLOSENESS,
+    MEAN_SCORE,
+    MEMBERS,
+    NDCG,
+    STANDARDIZED,
+    entropy,
+    rule_codes,
+    rule_named,
+)
 from gossiprec.numerics.rounding import to_half
 from gossiprec.rng import philox_words, purpose_id
 
 ROUNDING = purpose_id("rounding-momentum")
 CHUNK = 256
 """Victims scored at a time."""
-_STATE = ("memory", "met", "changed", "seen_at", "latest", "shared_of")
-"""What changes in the course of a run."""
 
 
-class CoalitionObservers:
+class CoalitionObservers(Stateful):
     """Momentum models of several pools, and the rankings made of them.
 
     Parameters
@@ -49,6 +57,8 @@ class CoalitionObservers:
     scored when they are seen, and none is kept. Kept ones are stored as the run stores its own: in float16 rounded at
     random.
     """
+
+    changing = ("memory", "met", "changed", "seen_at", "latest", "shared_of")
 
     def __init__(
         self,
@@ -96,6 +106,9 @@ class CoalitionObservers:
         self._changed = np.zeros(shape[1:], np.bool_)
         self._seen_at = np.full(shape[1:], -np.inf)
 
+    def announce(self, meetings: Meetings) -> None:
+        """Pools see what comes when it comes."""
+
     def warm_up(self) -> None:
         """See and rank nobody once, with the loops that are compiled."""
         none = np.zeros(0, np.int32)
@@ -109,15 +122,6 @@ class CoalitionObservers:
             self._rank(0, b, nobody)
             self._rank_apart(0, b, nobody)
         self.fictive[0].warm_up(rows)
-
-    def state(self) -> dict[str, Any]:
-        """Return momentum models and scores, for a checkpoint."""
-        return {name: getattr(self, f"_{name}") for name in _STATE}
-
-    def restore(self, state: Mapping[str, Any]) -> None:
-        """Take over what :meth:`state` gave."""
-        for name in _STATE:
-            setattr(self, f"_{name}", state[name])
 
     @property
     def state_bytes(self) -> int:
@@ -231,7 +235,7 @@ class CoalitionObservers:
             self._rank_scores(scores, victims, targets, latest)
         else:
             for a in range(len(targets.adversaries)):
-                own, references = targets[a]
+                own, references = targets.parts(a)
                 for r, rule in enumerate(self._rules):
                     score = rule_named(rule, probabilities=self._probabilities)
                     latest[r, a, victims] = score(scores[:, own], scores[:, references])
@@ -246,18 +250,18 @@ class CoalitionObservers:
         """Judge the scores of all items, compiled, whatever the model."""
         from gossiprec.attacks import ranking_kernels
 
-        kept = (targets.offsets, targets.items, targets.n_targets)
-        if self._rules[0] not in RELEVANCE:
-            ranking_kernels.rank_by_members(scores, victims, *kept, self._codes[1], latest)
+        kept, (codes, thresholds) = (targets.offsets, targets.items, targets.n_targets), self._codes
+        if codes[0] == MEMBERS:
+            ranking_kernels.rank_by_members(scores, victims, *kept, thresholds, latest)
             return
-        for r, rule in enumerate(self._rules):
-            if rule == "ndcg":
-                ranking_kernels.rank_by_gain(scores, victims, *kept, *targets.by_item, latest[r])
+        for code, found in zip(codes.tolist(), latest, strict=True):
+            if code == NDCG:
+                ranking_kernels.rank_by_gain(scores, victims, *kept, *targets.by_item, found)
+            elif code in (MEAN_SCORE, CLOSENESS, STANDARDIZED):
+                how = (code == STANDARDIZED, code == MEAN_SCORE)
+                ranking_kernels.rank_by_mean(scores, victims, *kept, *how, found)
             else:
-                certain = rule == "mean_score" and self._probabilities
-                ranking_kernels.rank_by_mean(
-                    scores, victims, *kept, rule == "standardized", certain, latest[r]
-                )
+                ranking_kernels.rank_by_rule(scores, victims, *kept, code, found)
 
     def _rank_apart(self, p: int, b: int, victims: I64) -> None:
         """Score some victims anew one by one for every adversary, as each of them sees them."""
@@ -296,8 +300,7 @@ class CoalitionObservers:
         if len(self._shared_of[p]):
             columns = np.arange(layout.size)[layout.shared]
             models[np.flatnonzero(hides)[:, None], columns] = self._shared_of[p][a]
-        asked = slice(targets.offsets[a], targets.offsets[a + 1])
-        kept = targets.items[asked]
+        asked, kept = slice(targets.offsets[a], targets.offsets[a + 1]), targets[a]
         return self._scorer.scores(
             layout, models, place, layout.user_index(victims),
             np.arange(len(victims) + 1, dtype=np.int64) * len(kept), np.tile(kept, len(victims)),
@@ -309,5 +312,4 @@ class CoalitionObservers:
         kernels, targets = self._scorer.kernels, self.targets[p]
         if kernels is None:
             return entropy(self.scores_apart(p, b, a, victims)).astype(np.float32)
-        kept = targets.items[targets.offsets[a] : targets.offsets[a + 1]]
-        return kernels.entropies(self._victims(self._memory[b, p], victims, p, victims), a, kept)
+        return kernels.entropies(self._victims(self._memory[b, p], victims, p, victims), a, targets[a])

@@ -26,9 +26,10 @@ from pydantic import Field
 from gossiprec.attacks import ATTACKS
 from gossiprec.attacks.base import Guesses, World
 from gossiprec.attacks.findings import RATES
+from gossiprec.attacks.individual import IndividualObservers
 from gossiprec.attacks.naming import exact, listed
-from gossiprec.attacks.relevance import MEMBERS, entropy
 from gossiprec.attacks.scoring import ObserverOptions, ScoringAttack
+from gossiprec.numerics.relevance import MIA, entropy
 
 Threshold = Annotated[float, Field(gt=0, le=1e6)]
 Thresholds = Annotated[tuple[Threshold, ...], Field(min_length=1)]
@@ -59,18 +60,17 @@ class EntropyMIA(ScoringAttack):
     @staticmethod
     def rules_of(options: EntropyMIAOptions) -> list[str]:
         """Return one rule for each threshold."""
-        return [f"{MEMBERS}{rho:g}" for rho in listed(options.threshold)]
+        return [f"{MIA}{rho:g}" for rho in listed(options.threshold)]
 
     def guesses(self) -> Iterator[Guesses]:
         """Yield what pools take for members; single adversaries keep too little of a model to tell at a report."""
-        if self._coalition is None:
+        pools = self._observers
+        if isinstance(pools, IndividualObservers):
             return
         for p, name in enumerate(self._names):
-            targets, victims, hidden = (
-                self._coalition.targets[p], self._coalition.open_met(p), self._coalition.hidden_met(p)
-            )  # fmt: skip
+            targets, victims, hidden = pools.targets[p], pools.open_met(p), pools.hidden_met(p)
             for b, momentum in enumerate(listed(self.options.momentum)):
-                surprise = entropy(self._coalition.scores_of(p, b, victims)).astype(np.float32)
+                surprise = entropy(pools.scores_of(p, b, victims)).astype(np.float32)
                 yield Guesses(
                     observer=name,
                     momentum=exact(np.float32(momentum)),
@@ -81,5 +81,5 @@ class EntropyMIA(ScoringAttack):
                     victims=victims,
                     surprise=surprise,
                     hidden=hidden,
-                    surprise_apart=functools.partial(self._coalition.entropies_apart, p, b, hidden),
+                    surprise_apart=functools.partial(pools.entropies_apart, p, b, hidden),
                 )

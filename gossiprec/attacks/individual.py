@@ -13,11 +13,11 @@ from gossiprec.arrays import F32, I64
 from gossiprec.attacks.base import World
 from gossiprec.attacks.fictive import FictiveUsers
 from gossiprec.attacks.observations import Meetings, Observations, Tasks
-from gossiprec.attacks.relevance import rule_codes, rule_named
 from gossiprec.attacks.targets import TargetItems
 from gossiprec.compute.plan.program import Program
 from gossiprec.eventlog.checkpoints import Live
 from gossiprec.models.base.kernels import NO_CONTEXT, flat
+from gossiprec.numerics.relevance import rule_codes, rule_named
 
 
 class IndividualObservers:
@@ -53,7 +53,7 @@ class IndividualObservers:
         self.scorer, self.world, self.fictive, self.targets = world.scorer, world, fictive, targets
         self.momenta, self.rules = momenta, rules
         layout = self.scorer.layout
-        self.small = [replace(layout, n_items=int(n), n_users=1) for n in np.diff(targets.kept.offsets)]
+        self.small = [replace(layout, n_items=int(n), n_users=1) for n in targets.kept.sizes]
         self.lengths = np.array([small.row_size for small in self.small], np.int64)
         n_nodes = len(world.hides_user)
         self.adversary_of = np.full(n_nodes, -1, np.int32)
@@ -233,18 +233,16 @@ class IndividualObservers:
         """Return the scores of all that adversary a asks about by a small model."""
         targets, kept = self.targets, self.targets.kept
         asked = slice(targets.offsets[a], targets.offsets[a + 1])
-        items = kept.items[kept.offsets[a] : kept.offsets[a + 1]]
         return self.scorer.scores(
             self.small[a], vector[None], np.zeros(1, np.int64), np.zeros(1, np.int64),
             np.array([0, asked.stop - asked.start]), kept.asked[asked],
             {name: column[asked] for name, column in kept.contexts.items()},
-            {name: values[items] for name, values in self.scorer.model.constants.items()},
+            {name: values[kept[a]] for name, values in self.scorer.model.constants.items()},
         )  # fmt: skip
 
     def _kept_part(self, a: int, model: F32, victim: int) -> F32:
         """Return the small model ``[user | kept items | shared]`` out of a full row; a user row kept back is zero."""
-        kept = self.targets.kept.items[self.targets.kept.offsets[a] : self.targets.kept.offsets[a + 1]]
-        vector = self.scorer.layout.part(model, kept, victim)
+        vector = self.scorer.layout.part(model, self.targets.kept[a], victim)
         if self.world.hides_user[victim]:
             vector[self.small[a].users] = 0.0
         return vector

@@ -17,10 +17,8 @@ from gossiprec.models.base.kernels import Kernels
 from gossiprec.numerics.half import widen, widen_row
 from gossiprec.numerics.jit import NO_DENORMALS, copy_floats, inline, kernel, specialised, swap_float_mode
 from gossiprec.numerics.merge import blend
-from gossiprec.numerics.relevance import entropy, relevance_of
-
-MEMBERS = 3
-"""Code of the rules on entropies (:func:`gossiprec.attacks.relevance.rule_code`)."""
+from gossiprec.numerics.relevance import MEMBERS
+from gossiprec.numerics.relevance_kernels import entropy, relevance_of
 
 
 def score_kept(vector, user, user_at, shared, shared_at, asked, contexts, weights, dim, scores):

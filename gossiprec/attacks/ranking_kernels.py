@@ -11,7 +11,15 @@ from gossiprec.measures.ranking import CUTOFF
 from gossiprec.numerics.half import BLOCK, is_wide, narrow_row, widen_row
 from gossiprec.numerics.jit import NO_DENORMALS, copy_floats, inline, kernel, swap_float_mode
 from gossiprec.numerics.merge import blend
-from gossiprec.numerics.relevance import FLAT, GAINS, certainty, entropy, last_if_nan, mean_gain
+from gossiprec.numerics.relevance_kernels import (
+    FLAT,
+    GAINS,
+    certainty,
+    entropy,
+    last_if_nan,
+    mean_gain,
+    relevance_of,
+)
 
 
 @inline
@@ -85,6 +93,19 @@ def rank_by_mean(scores, victims, offsets, items, n_targets, standardize, certai
                 own[v] = 0.0 if flat else (own[v] - middle[v]) / math.sqrt(spread[v] / len(references))
         for v in range(n):
             latest[a, victims[v]] = last_if_nan(own[v])
+
+
+@kernel
+def rank_by_rule(scores, victims, offsets, items, n_targets, rule, latest):
+    """Fill ``latest[target set, victim]`` with any rule on scores, from scores (n_victims, n_items)."""
+    picked, best = np.empty(scores.shape[1], float32), np.empty(CUTOFF, float32)
+    for v in range(len(victims)):
+        for a in range(len(n_targets)):
+            kept = items[offsets[a] : offsets[a + 1]]
+            for j in range(len(kept)):
+                picked[j] = scores[v, kept[j]]
+            own, others = picked[: n_targets[a]], picked[n_targets[a] : len(kept)]
+            latest[a, victims[v]] = relevance_of(rule, float32(0.0), own, others, best)
 
 
 @kernel

@@ -144,16 +144,15 @@ class ScoringAttack(Attack):
         ]
         fictive = [FictiveUsers(world, t, options.fictive_user, options.refit_every) for t in targets]
         self._fictive = fictive
-        self._individual = None
-        self._coalition = None
+        self._observers: IndividualObservers | CoalitionObservers
         if options.who == "single":
-            self._individual = IndividualObservers(world, targets[0], momenta, rules, fictive[0])
+            self._observers = IndividualObservers(world, targets[0], momenta, rules, fictive[0])
         else:
             hosts = [
                 ids if options.who == "coalition" else np.full(len(ids), world.coordinator)
                 for ids in adversaries
             ]
-            self._coalition = CoalitionObservers(world, targets, momenta, rules, fictive, hosts)
+            self._observers = CoalitionObservers(world, targets, momenta, rules, fictive, hosts)
 
     def _who(self) -> tuple[list[str], list[I64], list[I64]]:
         """Return observer names, the nodes whose receptions each pool shares, and whose items are the targets."""
@@ -191,7 +190,9 @@ class ScoringAttack(Attack):
     @property
     def nodes(self) -> I64:
         """Single adversaries."""
-        return np.zeros(0, np.int64) if self._individual is None else self._individual.targets.adversaries
+        if isinstance(self._observers, IndividualObservers):
+            return self._observers.targets.adversaries
+        return super().nodes
 
     @property
     def pools(self) -> Sequence[I64]:
@@ -205,12 +206,6 @@ class ScoringAttack(Attack):
             return {}
         return dict(zip(self._names, self._groups, strict=True))
 
-    @property
-    def _observers(self) -> IndividualObservers | CoalitionObservers:
-        found = self._individual or self._coalition
-        assert found is not None
-        return found
-
     def foresee(self, meetings: Meetings) -> None:
         """Take the memory for what will be received, and train the fictive users that are trained once."""
         self._observers.foresee(meetings)
@@ -219,9 +214,8 @@ class ScoringAttack(Attack):
                 fictive.prepare()
 
     def announce(self, meetings: Meetings) -> None:
-        """Tell single observers what they are about to receive."""
-        if self._individual:
-            self._individual.announce(meetings)
+        """Tell observers what they are about to receive."""
+        self._observers.announce(meetings)
 
     def warm_up(self) -> None:
         """Compile what will be needed."""
@@ -229,7 +223,8 @@ class ScoringAttack(Attack):
 
     def state(self, now: float) -> dict[str, Any]:
         """Return momentum models, scores and fictive users."""
-        observers = self._individual.state(now) if self._individual else self._coalition.state()  # type: ignore[union-attr]
+        own = self._observers
+        observers = own.state(now) if isinstance(own, IndividualObservers) else own.state()
         return {"observers": observers, "fictive": [fictive.state() for fictive in self._fictive]}
 
     def restore(self, state: Mapping[str, Any]) -> None:

@@ -78,9 +78,8 @@ def classifier(features: F32, labels: F32, *, epochs: int, draw: np.random.Gener
 
     weights: list[F32] = []
     for inputs, outputs in itertools.pairwise((features.shape[1], *WIDTHS, 1)):
-        bound = 1.0 / np.sqrt(
-            inputs
-        )  # torch's own law, from our draws: torch's generator belongs to the process
+        # torch's own law, from our draws: torch's generator belongs to the process
+        bound = 1.0 / np.sqrt(inputs)
         for shape in ((outputs, inputs), (outputs,)):
             weights.append(draw.uniform(-bound, bound, shape).astype(np.float32))
     network = network_of(weights)

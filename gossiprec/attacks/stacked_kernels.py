@@ -9,10 +9,8 @@ from gossiprec.measures.ranking import CUTOFF
 from gossiprec.numerics.half import widen_row
 from gossiprec.numerics.jit import NO_DENORMALS, copy_floats, kernel, swap_float_mode
 from gossiprec.numerics.merge import blend
-from gossiprec.numerics.relevance import entropy, relevance_of
-
-MEMBERS = 3
-"""Code of the rules on entropies (:func:`gossiprec.attacks.relevance.rule_code`)."""
+from gossiprec.numerics.relevance import MEMBERS
+from gossiprec.numerics.relevance_kernels import entropy, relevance_of
 
 
 @kernel

@@ -13,41 +13,39 @@ from gossiprec.arrays import I32, I64, Bools
 from gossiprec.errors import ScenarioError
 from gossiprec.feeds.base import Columns, Feed
 from gossiprec.models.base.kernels import NO_CONTEXT
+from gossiprec.ragged import Ragged
 from gossiprec.rng import generator
 
 
-@dataclass(frozen=True)
-class Kept:
-    """Rows of items that an adversary needs of a victim, and what it asks in terms of them.
+@dataclass(frozen=True, eq=False)
+class Kept(Ragged):
+    """Items whose rows each adversary needs of a victim, and what it asks in terms of them.
 
     Attributes
     ----------
-    offsets : ndarray of int64, shape (n_adversaries + 1,)
-    items : ndarray of int32, shape (offsets[-1],)
-        Adversary a keeps the rows of ``items[offsets[a]:offsets[a + 1]]``.
     asked : ndarray of int32, shape (n_asked,)
         The targets' items, as numbers among the kept ones of their adversary.
     contexts : mapping of str to ndarray of int32, shape (n_asked,)
         Their contexts, likewise; -1: not known.
     """
 
-    offsets: I64
-    items: I32
     asked: I32
     contexts: Mapping[str, I32]
 
+    @property
+    def items(self) -> I32:
+        """The items of all adversaries, back to back."""
+        return self.values
 
-@dataclass(frozen=True)
-class TargetItems:
-    """Target and reference items of several adversaries, back to back.
+
+@dataclass(frozen=True, eq=False)
+class TargetItems(Ragged):
+    """Target and reference items of several adversaries: a row of each, first its targets, then its references.
 
     Attributes
     ----------
     adversaries : ndarray of int64, shape (n,)
         Node ids.
-    offsets : ndarray of int64, shape (n + 1,)
-    items : ndarray of int32, shape (offsets[-1],)
-        Of adversary a: ``items[offsets[a]:offsets[a + 1]]``, first its targets, then its references.
     n_targets : ndarray of int64, shape (n,)
     n_items : int
         Of the catalogue.
@@ -56,21 +54,23 @@ class TargetItems:
     """
 
     adversaries: I64
-    offsets: I64
-    items: I32
     n_targets: I64
     n_items: int
     contexts: Mapping[str, I32] = field(default_factory=dict)
 
-    def __getitem__(self, a: int) -> tuple[I32, I32]:
-        kept = self.items[self.offsets[a] : self.offsets[a + 1]]
-        return kept[: self.n_targets[a]], kept[self.n_targets[a] :]
+    @property
+    def items(self) -> I32:
+        """The items of all adversaries, back to back."""
+        return self.values
+
+    def parts(self, a: int) -> tuple[I32, I32]:
+        """Return the targets of adversary a, and its references."""
+        return self[a][: self.n_targets[a]], self[a][self.n_targets[a] :]
 
     @functools.cached_property
     def by_item(self) -> tuple[I64, I64, Bools]:
         """In which target sets each item occurs: offsets (n_items + 1,), the sets, and whether as a target."""
-        sizes = np.diff(self.offsets)
-        owner = np.repeat(np.arange(len(sizes)), sizes)
+        owner = self.owners
         is_target = np.arange(len(self.items)) - self.offsets[owner] < self.n_targets[owner]
         order = np.argsort(self.items, kind="stable")
         offsets = np.searchsorted(self.items[order], np.arange(self.n_items + 1))
@@ -79,9 +79,8 @@ class TargetItems:
     @functools.cached_property
     def kept(self) -> Kept:
         """What to keep of a model: the items asked about, and each item of their contexts, once."""
-        sizes = np.diff(self.offsets)
         if not self.contexts:
-            local = np.arange(len(self.items)) - np.repeat(self.offsets[:-1], sizes)
+            local = np.arange(len(self.items)) - self.offsets[self.owners]
             return Kept(self.offsets, self.items, local.astype(np.int32), {})
         parts, numbers = [], []
         for low, high in zip(self.offsets[:-1], self.offsets[1:], strict=True):
@@ -90,9 +89,9 @@ class TargetItems:
             unknown = int(len(part) > 0 and part[0] < 0)
             parts.append(part[unknown:])
             numbers.append(places.reshape(asked.shape) - unknown)
-        offsets = np.concatenate([[0], np.cumsum([len(part) for part in parts])]).astype(np.int64)
-        items, asked = (np.concatenate(some, axis=-1).astype(np.int32) for some in (parts, numbers))
-        return Kept(offsets, items, asked[0], dict(zip(self.contexts, asked[1:], strict=True)))
+        rows = Ragged.from_parts(parts)
+        asked = np.concatenate(numbers, axis=-1).astype(np.int32)
+        return Kept(rows.offsets, rows.values, asked[0], dict(zip(self.contexts, asked[1:], strict=True)))
 
     @property
     def context(self) -> I32:
@@ -120,13 +119,9 @@ class TargetItems:
             name: np.concatenate([np.zeros(0, np.int32), *(part[name] for part in parts)]).astype(np.int32)
             for name in ("items", *feed.context_columns)
         }
+        rows = Ragged.from_sizes(sizes.sum(axis=1), columns.pop("items"))
         return cls(
-            np.asarray(adversaries, np.int64),
-            np.concatenate([[0], np.cumsum(sizes.sum(axis=1))]).astype(np.int64),
-            columns.pop("items"),
-            sizes[:, 0],
-            feed.n_items,
-            columns,
+            rows.offsets, rows.values, adversaries.astype(np.int64), sizes[:, 0], feed.n_items, columns
         )
 
 

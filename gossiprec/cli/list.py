@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import click
 
+from gossiprec.cli.options import JSON
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
@@ -20,7 +22,7 @@ if TYPE_CHECKING:
 @click.command()
 @click.argument("kind", required=False)
 @click.argument("name", required=False)
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@JSON
 def list(kind: str | None, name: str | None, as_json: bool) -> None:
     """List the kinds of things that a scenario can name, those of one KIND, or the options of one.
 

@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from gossiprec.cli.options import JSON, REPLACE
+
 if TYPE_CHECKING:
     from gossiprec.eventlog.verify import Verification
 
 _SOURCE = click.argument("source", metavar="RUN|FILE", type=click.Path(path_type=Path))
-_JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
 
 @click.group()
@@ -50,7 +51,7 @@ def cat(source: Path, kind: str | None, limit: int | None) -> None:
 
 @log.command()
 @_SOURCE
-@_JSON
+@JSON
 def stats(source: Path, as_json: bool) -> None:
     """Print rows and virtual time per kind, size, digest, and whether the log is complete."""
     from gossiprec.eventlog.layout import log_path
@@ -73,7 +74,7 @@ def stats(source: Path, as_json: bool) -> None:
 
 @log.command()
 @_SOURCE
-@_JSON
+@JSON
 @click.pass_context
 def verify(context: click.Context, source: Path, as_json: bool) -> None:
     """Check every byte; exit 2 where the log is damaged or not complete, and say what remains readable.
@@ -114,7 +115,7 @@ def _say_beyond(found: Verification) -> None:
 @_SOURCE
 @click.option("--kind", required=True, help="The kind of event, such as message.")
 @click.option("--out", required=True, type=click.Path(path_type=Path), help="The CSV file to write.")
-@click.option("--overwrite", is_flag=True, help="Replace the file if it exists.")
+@REPLACE
 def export(source: Path, kind: str, out: Path, overwrite: bool) -> None:
     """Write the events of one kind to a CSV file, in the order in which they were logged."""
     from gossiprec.errors import LogError

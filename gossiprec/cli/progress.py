@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -12,6 +12,7 @@ import click
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
+    from rich.live import Live
 
     from gossiprec.emulation import Progress, Status
 
@@ -27,10 +28,19 @@ def progress_display(*, quiet: bool = False) -> Iterator[Progress | None]:
     elif sys.stderr.isatty():
         from rich.console import Console
 
-        with Bar(Console(stderr=True)) as bar:
+        console = Console(stderr=True)
+        bar = Bar(console)
+        with live(console, bar.renderable):
             yield bar
     else:
         yield Lines()
+
+
+def live(console: Console, renderable: Callable[[], RenderableType]) -> Live:
+    """Return what keeps a terminal at what `renderable` returns until its body ends, and then wipes it off."""
+    from rich.live import Live
+
+    return Live(console=console, get_renderable=renderable, refresh_per_second=4, transient=True)
 
 
 def facts(status: Status) -> list[str]:
@@ -88,7 +98,6 @@ class Bar:
     """A bar over the local epochs with the phase beside it and the figures below; gone when the run ends."""
 
     def __init__(self, console: Console) -> None:
-        from rich.live import Live
         from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
         self._bar = Progress(
@@ -102,16 +111,6 @@ class Bar:
         )
         self._task = self._bar.add_task("starting ...", total=None, share="", left="")
         self._facts = ""
-        self._live = Live(
-            console=console, get_renderable=self.renderable, refresh_per_second=4, transient=True
-        )
-
-    def __enter__(self) -> Bar:
-        self._live.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._live.stop()
 
     def phase(self, text: str) -> None:
         """Show the phase; how long it lasts is not known."""
@@ -131,7 +130,7 @@ class Bar:
 
     def note(self, text: str) -> None:
         """Print the note above the bar."""
-        self._live.console.print(f"note: {text}", highlight=False, markup=False)
+        self._bar.console.print(f"note: {text}", highlight=False, markup=False)
 
     def renderable(self) -> RenderableType:
         """Return what is on the terminal now."""

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import click
 
+from gossiprec.cli.options import JSON, QUIET, THREADS
 from gossiprec.cli.progress import progress_display
 
 DIFFERS = 2
@@ -15,11 +16,9 @@ DIFFERS = 2
 
 @click.command()
 @click.argument("run", metavar="RUN", type=click.Path(path_type=Path))
-@click.option(
-    "--threads", type=click.IntRange(min=1), help="Compute on N threads; results do not depend on it."
-)
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-@click.option("-q", "--quiet", is_flag=True, help="Show no progress.")
+@THREADS
+@JSON
+@QUIET
 @click.pass_context
 def replay(context: click.Context, /, run: Path, threads: int | None, as_json: bool, quiet: bool) -> None:
     """Run the scenario of the run directory RUN again and compare log, metrics and attacks.

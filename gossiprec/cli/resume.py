@@ -3,35 +3,27 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import click
 
+from gossiprec.cli.options import JSON_SUMMARY, NO_PLOTS, QUIET, THREADS
 from gossiprec.cli.progress import progress_display
 
 
 @click.command()
 @click.argument("run", metavar="RUN", type=click.Path(path_type=Path))
-@click.option(
-    "--threads", type=click.IntRange(min=1), help="Compute on N threads; results do not depend on it."
-)
+@THREADS
 @click.option("--from-start", is_flag=True, help="Run it again in RUN if no checkpoint can be used.")
 @click.option(
     "--force", is_flag=True, help="Go on although the checkpoint is of another version of the code."
 )
-@click.option("--no-plots", is_flag=True, help="Draw no pictures at the end.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of the closing table.")
-@click.option("-q", "--quiet", is_flag=True, help="Show no progress.")
+@NO_PLOTS
+@JSON_SUMMARY
+@QUIET
 @click.pass_context
 def resume(
-    context: click.Context,
-    /,
-    run: Path,
-    threads: int | None,
-    from_start: bool,
-    force: bool,
-    no_plots: bool,
-    as_json: bool,
-    quiet: bool,
+    context: click.Context, /, run: Path, no_plots: bool, as_json: bool, quiet: bool, **how: Any
 ) -> None:
     """Go on with the run in the directory RUN from its last checkpoint.
 
@@ -49,6 +41,6 @@ def resume(
         click.echo(f"{run} is complete: there is nothing to resume")
         return
     with progress_display(quiet=quiet) as progress:
-        done = go_on(run, threads=threads, force=force, from_start=from_start, progress=progress)
+        done = go_on(run, progress=progress, **how)
     plots = bool(done.scenario.get("plots")) and not no_plots
     context.exit(conclude(done, plots=plots, as_json=as_json, quiet=quiet))

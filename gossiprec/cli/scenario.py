@@ -6,13 +6,7 @@ from pathlib import Path
 
 import click
 
-_SET = click.option(
-    "--set",
-    "overrides",
-    multiple=True,
-    metavar="KEY.PATH=VALUE",
-    help="Set a value, such as protocol.wakes=10 or observers.0.momentum=0.5; may be repeated.",
-)
+from gossiprec.cli.options import SET
 
 
 @click.group()
@@ -22,7 +16,7 @@ def scenario() -> None:
 
 @scenario.command()
 @click.argument("files", nargs=-1, required=True, metavar="FILE...")
-@_SET
+@SET
 @click.pass_context
 def check(context: click.Context, files: tuple[str, ...], overrides: tuple[str, ...]) -> None:
     """List every problem of each FILE, or say that it is ok."""
@@ -44,7 +38,7 @@ def check(context: click.Context, files: tuple[str, ...], overrides: tuple[str, 
 
 @scenario.command()
 @click.argument("file", metavar="FILE")
-@_SET
+@SET
 def show(file: str, overrides: tuple[str, ...]) -> None:
     """Print FILE with its preset, its overrides and every default filled in."""
     import yaml

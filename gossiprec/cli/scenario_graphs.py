@@ -26,9 +26,7 @@ def graphs_in(path: str, asked: Asked) -> list[Named]:
     ScenarioError, DataError
         If the scenario or its data cannot be read, or there is no such graph over so many users.
     """
-    from gossiprec.data import load_split
-    from gossiprec.overlay.profiles import Profiles
-    from gossiprec.protocols import PROTOCOLS
+    from gossiprec.emulation.assembly.prepare import load_data, make_protocol
     from gossiprec.scenario import check_sizes, load_scenario
 
     if asked.settings or asked.nodes is not None:
@@ -36,16 +34,9 @@ def graphs_in(path: str, asked: Asked) -> list[Named]:
             f"{path}: found --nodes or --set, but a scenario states both; change it, or name a family"
         )
     scenario: Scenario = load_scenario(path)
-    choice = scenario.dataset
-    split = load_split(
-        choice.name, choice.options, choice.split.name, choice.split.options, scenario.seed,
-        limit_users=choice.limit_users,
-    )  # fmt: skip
+    split = load_data(scenario)
     check_sizes(scenario, split.n_users, split.n_items)
-    protocol = PROTOCOLS[scenario.protocol.name](
-        scenario.protocol.options, n_users=split.n_users, seed=scenario.seed, profiles=Profiles.of(split)
-    )
-    return list(_graphs_of(scenario.name, protocol, asked))
+    return list(_graphs_of(scenario.name, make_protocol(scenario, split), asked))
 
 
 def _graphs_of(name: str, protocol: Protocol, asked: Asked) -> Iterator[Named]:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from gossiprec.cli import INTERRUPTED
+from gossiprec.cli.options import JSON_SUMMARY, NO_PLOTS, QUIET, SET
 from gossiprec.cli.progress import progress_display
 
 if TYPE_CHECKING:
@@ -20,13 +21,7 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.argument("scenario", metavar="SCENARIO")
-@click.option(
-    "--set",
-    "overrides",
-    multiple=True,
-    metavar="KEY.PATH=VALUE",
-    help="Set a value, such as protocol.wakes=10 or observers.0.momentum=0.5; may be repeated.",
-)
+@SET
 @click.option("--seed", type=click.IntRange(min=0), help="Short for --set seed=N.")
 @click.option("--threads", type=click.IntRange(min=1), help="Short for --set executor.threads=N.")
 @click.option("--executor", help="Short for --set executor.name=NAME: auto, fused, batched or reference.")
@@ -37,10 +32,10 @@ if TYPE_CHECKING:
     help="The run directory.  [default: runs/<scenario>-s<seed>]",
 )
 @click.option("--overwrite", is_flag=True, help="Replace the run that DIR holds.")
-@click.option("--no-plots", is_flag=True, help="Draw no pictures at the end.")
+@NO_PLOTS
 @click.option("--dry-run", is_flag=True, help="Say how large the run is and whether it fits; write nothing.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of the closing table.")
-@click.option("-q", "--quiet", is_flag=True, help="Show no progress.")
+@JSON_SUMMARY
+@QUIET
 @click.pass_context
 def simulate(
     context: click.Context,

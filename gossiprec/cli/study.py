@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from gossiprec.cli import INTERRUPTED
+from gossiprec.cli.options import QUIET, adding
 
 if TYPE_CHECKING:
     from gossiprec.cli.study_progress import Tally
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from gossiprec.study.runner import OtherCode, Start, StudyRunner
 
 
-_OPTIONS = (
+conducting = adding(
     click.option(
         "--out", type=click.Path(path_type=Path), metavar="DIR", help="The folder.  [default: studies/<name>]"
     ),
@@ -37,15 +37,9 @@ _OPTIONS = (
     click.option("--dry-run", is_flag=True, help="Check all runs and say what would be run; run nothing."),
     click.option("--again", is_flag=True, help="Run anew what was run by another version of the code."),
     click.option("--keep", is_flag=True, help="Use runs of another version of the code as they are."),
-    click.option("-q", "--quiet", is_flag=True, help="Show no progress."),
+    QUIET,
 )
-
-
-def conducting(command: Callable[..., None]) -> Callable[..., None]:
-    """Add the options of :func:`conduct` to a command."""
-    for option in reversed(_OPTIONS):
-        command = option(command)
-    return command
+"""Adds the options of :func:`conduct` to a command."""
 
 
 @click.command()

@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING
 
 import click
 
+from gossiprec.cli.progress import live
+
 if TYPE_CHECKING:
-    from rich.console import Console, RenderableType
+    from rich.console import RenderableType
 
     from gossiprec.study.task import Done
 
@@ -107,21 +109,6 @@ class TallyLines(Tally):
 class TallyBar(Tally):
     """A bar with what is under way below it; gone when the study ends."""
 
-    def __init__(self, name: Callable[[str], str], console: Console) -> None:
-        super().__init__(name)
-        from rich.live import Live
-
-        self._live = Live(
-            console=console, get_renderable=self.renderable, refresh_per_second=4, transient=True
-        )
-
-    def __enter__(self) -> TallyBar:
-        self._live.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._live.stop()
-
     def renderable(self) -> RenderableType:
         """Return what is on the terminal now."""
         from rich.console import Group
@@ -141,7 +128,8 @@ def tally_display(name: Callable[[str], str], *, quiet: bool) -> Iterator[Tally]
     elif sys.stderr.isatty():
         from rich.console import Console
 
-        with TallyBar(name, Console(stderr=True)) as bar:
+        bar = TallyBar(name)
+        with live(Console(stderr=True), bar.renderable):
             yield bar
     else:
         yield TallyLines(name)

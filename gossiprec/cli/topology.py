@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import click
 
+from gossiprec.cli.options import JSON, REPLACE, adding
+
 if TYPE_CHECKING:
     from gossiprec.cli.named_graphs import Named
-
-Command = TypeVar("Command", bound=Callable[..., object])
 
 _WHAT = "WHAT is a family (ring, or with options ring:k=4), a frozen graph, a file of a graph, or a scenario."
 
@@ -31,43 +31,33 @@ def topology() -> None:
     """  # noqa: D301
 
 
-def _drawing(command: Command) -> Command:
-    """Add the options that say how a family is drawn."""
-    options = (
-        click.option("--nodes", type=click.IntRange(min=1), help="Number of nodes, for families."),
-        click.option(
-            "--set", "settings", multiple=True, metavar="KEY=VALUE", help="An option of the families; repeatable."
-        ),
-        click.option(
-            "--seed", default=1, show_default=True, type=click.IntRange(0, 2**63 - 1),
-            help="Gives families the graph that a scenario of this seed and size has.",
-        ),
-    )  # fmt: skip
-    for option in reversed(options):
-        command = option(command)
-    return command
-
-
-def _meeting(command: Command) -> Command:
-    """Add the options that say what is asked of graphs."""
-    options = (
-        click.option(
-            "--fraction", default=0.5, show_default=True, type=click.FloatRange(0, 1),
-            help="Share of the others that a node is to hear from.",
-        ),
-        click.option(
-            "--fanout", default=3, show_default=True, type=click.IntRange(min=1),
-            help="Peers that a node sends to at a wake; scenarios state their own.",
-        ),
-        click.option("--json", "as_json", is_flag=True, help="Print JSON, with the ids of the colluders."),
-    )  # fmt: skip
-    for option in reversed(options):
-        command = option(command)
-    return command
+_DRAWING = adding(
+    click.option("--nodes", type=click.IntRange(min=1), help="Number of nodes, for families."),
+    click.option(
+        "--set", "settings", multiple=True, metavar="KEY=VALUE", help="An option of the families; repeatable."
+    ),
+    click.option(
+        "--seed", default=1, show_default=True, type=click.IntRange(0, 2**63 - 1),
+        help="Gives families the graph that a scenario of this seed and size has.",
+    ),
+)  # fmt: skip
+"""How a family is drawn."""
+_MEETING = adding(
+    click.option(
+        "--fraction", default=0.5, show_default=True, type=click.FloatRange(0, 1),
+        help="Share of the others that a node is to hear from.",
+    ),
+    click.option(
+        "--fanout", default=3, show_default=True, type=click.IntRange(min=1),
+        help="Peers that a node sends to at a wake; scenarios state their own.",
+    ),
+    click.option("--json", "as_json", is_flag=True, help="Print JSON, with the ids of the colluders."),
+)  # fmt: skip
+"""What is asked of graphs."""
 
 
 @topology.command("list")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@JSON
 def list_(as_json: bool) -> None:
     """List the families with their options, and the frozen graphs."""
     from gossiprec import graphs
@@ -99,15 +89,13 @@ def list_(as_json: bool) -> None:
 
 @topology.command()
 @click.argument("what", metavar="WHAT")
-@_drawing
+@_DRAWING
 @click.option(
     "--out", required=True, type=click.Path(dir_okay=False, path_type=Path),
     help="File to write: .graphml, .edges or .json.",
 )  # fmt: skip
-@click.option("--overwrite", is_flag=True, help="Replace the file if it exists.")
-def make(
-    what: str, nodes: int | None, settings: tuple[str, ...], seed: int, out: Path, overwrite: bool
-) -> None:
+@REPLACE
+def make(what: str, out: Path, overwrite: bool, **asked: Any) -> None:
     """Write the graph that WHAT names to a file: draw a family, or convert a file."""
     from gossiprec.cli.named_graphs import Asked, named
     from gossiprec.errors import ScenarioError
@@ -119,7 +107,7 @@ def make(
         kind = format_of(out)
     if out.exists() and not overwrite:
         raise ScenarioError(f"{out} exists; choose another name, or give --overwrite")
-    found = named(what, Asked(nodes, seed, settings))
+    found = named(what, Asked(**asked))
     if len(found) != 1 or found[0].graph is None:
         raise ScenarioError(
             f"{what}: found {'no graph' if len(found) == 1 else f'{len(found)} graphs'}, must be one"
@@ -130,45 +118,31 @@ def make(
 
 @topology.command(epilog=_WHAT)
 @click.argument("what", metavar="WHAT...", nargs=-1, required=True)
-@_drawing
-@_meeting
-def inspect(
-    what: tuple[str, ...],
-    nodes: int | None,
-    settings: tuple[str, ...],
-    seed: int,
-    as_json: bool,
-    **meeting: Any,
-) -> None:
+@_DRAWING
+@_MEETING
+def inspect(what: tuple[str, ...], as_json: bool, **asked: Any) -> None:
     """Measure graphs: degrees, distances, mixing, who is met when, and who must collude to see every link."""
     from gossiprec.cli.topology_text import described
 
-    measured = _measured(what, nodes, settings, seed, meeting)
+    measured = _measured(what, asked)
     click.echo(json.dumps(measured, indent=2) if as_json else "\n\n".join(map(described, measured)))
 
 
 @topology.command(epilog=_WHAT)
 @click.argument("what", metavar="WHAT...", nargs=-1, required=True)
-@_drawing
-@_meeting
-def compare(
-    what: tuple[str, ...],
-    nodes: int | None,
-    settings: tuple[str, ...],
-    seed: int,
-    as_json: bool,
-    **meeting: Any,
-) -> None:
+@_DRAWING
+@_MEETING
+def compare(what: tuple[str, ...], as_json: bool, **asked: Any) -> None:
     """Measure graphs and print one table, a line for each."""
     from gossiprec.cli.topology_text import table
 
-    measured = _measured(what, nodes, settings, seed, meeting)
+    measured = _measured(what, asked)
     click.echo(json.dumps(measured, indent=2) if as_json else table(measured))
 
 
 @topology.command(epilog=_WHAT)
 @click.argument("what", metavar="WHAT...", nargs=-1, required=True)
-@_drawing
+@_DRAWING
 @click.option(
     "--layout",
     default="spring",
@@ -180,15 +154,13 @@ def compare(
     "--out", required=True, type=click.Path(dir_okay=False, path_type=Path), metavar="STEM",
     help="Files are STEM.csv, STEM.png and STEM.svg.",
 )  # fmt: skip
-def draw(
-    what: tuple[str, ...], nodes: int | None, settings: tuple[str, ...], seed: int, layout: Any, out: Path
-) -> None:
+def draw(what: tuple[str, ...], layout: Any, out: Path, **asked: Any) -> None:
     """Draw graphs, a panel for each, and in them colluders who see every link."""
     from gossiprec.errors import ScenarioError
     from gossiprec.figures import topology as picture
     from gossiprec.overlay.graphs import scenario_errors
 
-    found = _found(what, nodes, settings, seed, {})
+    found = _found(what, asked)
     without = [one.name for one in found if one.graph is None]
     if without:
         raise ScenarioError(
@@ -200,27 +172,22 @@ def draw(
         click.echo(path)
 
 
-def _found(
-    what: Sequence[str], nodes: int | None, settings: Sequence[str], seed: int, meeting: Mapping[str, Any]
-) -> list[Named]:
+def _found(what: Sequence[str], asked: Mapping[str, Any]) -> list[Named]:
     from gossiprec.cli.named_graphs import Asked, named
 
-    asked = Asked(nodes, seed, settings, **meeting)
-    return [found for text in what for found in named(text, asked)]
+    return [found for text in what for found in named(text, Asked(**asked))]
 
 
-def _measured(
-    what: Sequence[str], nodes: int | None, settings: Sequence[str], seed: int, meeting: Mapping[str, Any]
-) -> list[dict[str, Any]]:
+def _measured(what: Sequence[str], asked: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Return the facts of each graph under its name."""
     from gossiprec.graphs.facts import facts
     from gossiprec.overlay.graphs import scenario_errors
 
     measured = []
-    for one in _found(what, nodes, settings, seed, meeting):
+    for one in _found(what, asked):
         with scenario_errors(one.name):
-            asked = {"fraction": meeting["fraction"], "fanout": one.fanout}
-            told = asked if one.graph is None else facts(one.graph, **asked)
+            about = {"fraction": asked["fraction"], "fanout": one.fanout}
+            told = about if one.graph is None else facts(one.graph, **about)
         measured.append({"name": one.name, **told, **one.more})
     return measured
 

@@ -96,27 +96,18 @@ def described(facts: Facts) -> str:
     return "\n".join([f"{facts['name']}", *lines])
 
 
-COLUMNS: tuple[tuple[str, Callable[[Facts], str]], ...] = (
-    ("nodes", lambda facts: number(facts.get("nodes"))),
-    ("links", lambda facts: number(facts.get("links"))),
-    ("degree", lambda facts: number(facts.get("degree_mean"))),
-    ("max", lambda facts: number(facts.get("degree_max"))),
-    ("diam", lambda facts: number(facts.get("diameter"))),
-    ("dist", lambda facts: number(facts.get("average_distance"))),
-    ("clust", lambda facts: number(facts.get("clustering"))),
-    ("gap", lambda facts: number(facts.get("spectral_gap"))),
-    ("lazy", lambda facts: number(facts.get("lazy_spectral_gap"))),
-    ("met %", lambda facts: percent(facts.get("can_meet"))),
-    ("wakes", lambda facts: number(facts.get("wakes_to_meet"))),
-    ("bound", lambda facts: number(facts.get("cover_bound"))),
-    ("cover", lambda facts: number(facts.get("n_colluders"))),
-)
+COLUMNS = {
+    "nodes": "nodes", "links": "links", "degree": "degree_mean", "max": "degree_max", "diam": "diameter",
+    "dist": "average_distance", "clust": "clustering", "gap": "spectral_gap", "lazy": "lazy_spectral_gap",
+    "met %": "can_meet", "wakes": "wakes_to_meet", "bound": "cover_bound", "cover": "n_colluders",
+}  # fmt: skip
+"""Heading, and the fact below it."""
 
 
 def table(measured: Sequence[Facts]) -> str:
     """Return one line for each graph, below a line of headings, and what they mean."""
-    rows = [["", *(heading for heading, _ in COLUMNS)]]
-    rows += [[str(facts["name"]), *(put(facts) for _, put in COLUMNS)] for facts in measured]
+    rows = [["", *COLUMNS]]
+    rows += [[str(facts["name"]), *(_cell(facts, key) for key in COLUMNS.values())] for facts in measured]
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     lines = [
         "  ".join(
@@ -125,6 +116,10 @@ def table(measured: Sequence[Facts]) -> str:
         for row in rows
     ]
     return "\n".join([*(line.rstrip() for line in lines), "", _note(measured[0]["fraction"])])
+
+
+def _cell(facts: Facts, key: str) -> str:
+    return percent(facts.get(key)) if key == "can_meet" else number(facts.get(key))
 
 
 def _note(fraction: float) -> str:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
 
-from gossiprec.arrays import F32, I32, I64
+from gossiprec.arrays import F32
 from gossiprec.compute.executors.base import Executor, Workload
 from gossiprec.compute.plan.program import Program
 from gossiprec.compute.store.arena import Arena
@@ -53,19 +53,10 @@ class Scorer:
         """Whether the run is too small for anything compiled."""
         return self._executor.name == "reference"
 
-    def scores(
-        self,
-        layout: object,
-        rows: F32,
-        row: I64,
-        user: I64,
-        offsets: I64,
-        items: I32,
-        contexts: Mapping[str, I32] | None = None,
-        constants: Mapping[str, F32] | None = None,
-    ) -> F32:
-        """Return predicted scores (see :meth:`gossiprec.compute.executors.base.Executor.scores`)."""
-        return self._executor.scores(layout, rows, row, user, offsets, items, contexts, constants)  # type: ignore[arg-type]
+    @property
+    def scores(self) -> Callable[..., F32]:
+        """What returns predicted scores, as :meth:`gossiprec.compute.executors.base.Executor.scores`."""
+        return self._executor.scores
 
     def trained(self, feed: Feed, start: F32, *, updates: int, seed: int) -> F32:
         """Return a model trained as a node would train it.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from gossiprec.data.split import Interactions, Split
 from gossiprec.options import NoOptions
@@ -21,8 +21,8 @@ class Dataset(ABC):
 
     Options: ClassVar[type[OptionSet]] = NoOptions
 
-    @abstractmethod
-    def __init__(self, options: OptionSet) -> None: ...
+    def __init__(self, options: Any) -> None:
+        self.options = options
 
     @abstractmethod
     def load(self, seed: int) -> Interactions:
@@ -60,8 +60,8 @@ class SplitRule(ABC):
 
     Options: ClassVar[type[OptionSet]] = NoOptions
 
-    @abstractmethod
-    def __init__(self, options: OptionSet) -> None: ...
+    def __init__(self, options: Any) -> None:
+        self.options = options
 
     @abstractmethod
     def __call__(self, interactions: Interactions, dataset: Dataset, seed: int) -> Split:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -11,7 +12,19 @@ import pyarrow as pa
 from pyarrow import compute as pc
 
 from gossiprec.arrays import F64, I64, Bools
-from gossiprec.data.columns import Cells, Convert
+from gossiprec.data.blocks import Block
+
+
+@dataclass(frozen=True)
+class Cells:
+    """A column of a block: its texts, and the rows they come from."""
+
+    texts: pa.StringArray
+    block: Block
+
+
+Convert = Callable[[Cells], npt.NDArray[Any]]
+"""Reader of one column: turns its cells into an array, or raises the error that names the bad line."""
 
 Parse = Callable[[pa.StringArray], F64]
 """Texts to numbers; raises `pyarrow.ArrowInvalid` if one is of another form."""

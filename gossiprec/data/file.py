@@ -10,9 +10,9 @@ from pydantic import Field, field_validator
 from gossiprec.data import DATASETS
 from gossiprec.data.base import Dataset
 from gossiprec.data.blocks import Layout
+from gossiprec.data.columns import MEANINGS, interactions_from, read_table
 from gossiprec.data.sources import Source, members
 from gossiprec.data.split import Interactions
-from gossiprec.data.tables import MEANINGS, interactions_from, read_table
 from gossiprec.errors import DataError
 from gossiprec.options import Options as OptionSet
 
@@ -65,12 +65,11 @@ class DelimitedFile(Dataset):
                 ) from error
             return encoding
 
-    def __init__(self, options: Options) -> None:
-        self._options = options
+    options: Options
 
     def load(self, seed: int) -> Interactions:
         """Read the whole file."""
-        options = self._options
+        options = self.options
         quote = None if options.quote == "none" else options.quote
         layout = Layout(options.columns, options.delimiter, options.header, options.encoding, quote)
         return interactions_from(
@@ -82,7 +81,7 @@ class DelimitedFile(Dataset):
         return {"source": str(self._source())}
 
     def _source(self) -> Source:
-        path = self._options.path
+        path = self.options.path
         if not path.is_file():
             raise DataError(
                 f"{path}: no such file; give the path of a delimited text file, plain, .gz or .zip"

@@ -18,12 +18,11 @@ from gossiprec.arrays import F64, I64
 from gossiprec.data import DATASETS
 from gossiprec.data.base import Dataset
 from gossiprec.data.blocks import Layout
-from gossiprec.data.cells import LATITUDE, LONGITUDE, Codes, dated, whole, worded_times
+from gossiprec.data.cells import LATITUDE, LONGITUDE, Cells, Codes, Convert, dated, whole, worded_times
 from gossiprec.data.check_in_users import places, published_split, with_enough
-from gossiprec.data.columns import Cells, Convert, first_cells, read_columns
+from gossiprec.data.columns import first_cells, ranks, read_columns
 from gossiprec.data.sources import Source, find, locate
 from gossiprec.data.split import Interactions, Split
-from gossiprec.data.tables import ranks
 from gossiprec.errors import DataError
 from gossiprec.options import LARGEST
 from gossiprec.options import Options as OptionSet
@@ -60,12 +59,11 @@ class FoursquareNYC(Dataset):
         flags: int = Field(1, ge=0, le=2, description="joined form: keep rows with a flag up to this")
         min_items: int = Field(3, ge=3, le=LARGEST, description="leave out users with fewer different venues")
 
-    def __init__(self, options: Options) -> None:
-        self._options = options
+    options: Options
 
     @cached_property
     def _source(self) -> Source:
-        return locate(self._options.path, [ORIGINAL, JOINED])
+        return locate(self.options.path, [ORIGINAL, JOINED])
 
     @property
     def _is_joined(self) -> bool:
@@ -77,7 +75,7 @@ class FoursquareNYC(Dataset):
 
     def load(self, seed: int) -> Interactions:
         """Read the check-ins of all users with enough venues."""
-        least = self._options.min_items
+        least = self.options.min_items
         return with_enough(self._everyone, check_ins=least, items=least)
 
     def published_split(self, interactions: Interactions) -> Split:
@@ -86,7 +84,7 @@ class FoursquareNYC(Dataset):
 
     def provenance(self) -> dict[str, str]:
         """Tell the file, the rows taken and the users left out."""
-        rows = f"flag <= {self._options.flags}" if self._is_joined else "all (the original has no flags)"
+        rows = f"flag <= {self.options.flags}" if self._is_joined else "all (the original has no flags)"
         left_out = self._everyone.n_users - self.load(0).n_users
         return {"source": str(self._source), "rows": rows, "users_left_out": str(left_out)}
 
@@ -117,7 +115,7 @@ class FoursquareNYC(Dataset):
     def _read_joined(self) -> Interactions:
         venues, where = self._venues()
         users = Codes()
-        most = self._options.flags
+        most = self.options.flags
         _require_header(self._source, JOINED_LAYOUT)
         table = read_columns(
             self._source,
@@ -143,7 +141,7 @@ class FoursquareNYC(Dataset):
 
     def _venues(self) -> tuple[I64, F64]:
         """Return the ids of the venue file, ascending, and where each is."""
-        path = self._options.path
+        path = self.options.path
         source = find(path if path.is_dir() or path.suffix == ".zip" else path.parent, [VENUES])
         if source is None:
             raise DataError(

@@ -22,10 +22,9 @@ from gossiprec.data.base import Dataset
 from gossiprec.data.blocks import Layout
 from gossiprec.data.cells import LATITUDE, LONGITUDE, Codes, dated, zoned_times
 from gossiprec.data.check_in_users import only_visited, places, published_split, with_enough
-from gossiprec.data.columns import read_columns
+from gossiprec.data.columns import ranks, read_columns
 from gossiprec.data.sources import Source, locate
 from gossiprec.data.split import Interactions, Split
-from gossiprec.data.tables import ranks
 from gossiprec.errors import DataError
 from gossiprec.options import LARGEST
 from gossiprec.options import Options as OptionSet
@@ -67,12 +66,11 @@ class Gowalla(Dataset):
                 )
             return box
 
-    def __init__(self, options: Options) -> None:
-        self._options = options
+    options: Options
 
     @cached_property
     def _source(self) -> Source:
-        return locate(self._options.path, [FILE])
+        return locate(self.options.path, [FILE])
 
     @cached_property
     def _everyone(self) -> Interactions:
@@ -91,7 +89,7 @@ class Gowalla(Dataset):
         )
         if not len(table["user"]):
             raise DataError(
-                f"{self._source}: no check-in lies in bounding_box {list(self._options.bounding_box or ())}; "
+                f"{self._source}: no check-in lies in bounding_box {list(self.options.bounding_box or ())}; "
                 "allowed: a box [south, west, north, east] around some"
             )
         inside, people = np.unique(ranks(tuple(users.ids))[table["user"]], return_inverse=True)
@@ -108,7 +106,7 @@ class Gowalla(Dataset):
 
     def load(self, seed: int) -> Interactions:
         """Read the check-ins in the box of all users with enough of them."""
-        options = self._options
+        options = self.options
         return only_visited(
             with_enough(self._everyone, check_ins=options.min_checkins, items=options.min_items)
         )
@@ -119,7 +117,7 @@ class Gowalla(Dataset):
 
     def provenance(self) -> dict[str, str]:
         """Tell the file, the box and the users left out."""
-        box = self._options.bounding_box
+        box = self.options.bounding_box
         left_out = self._everyone.n_users - self.load(0).n_users
         return {
             "source": str(self._source),
@@ -128,7 +126,7 @@ class Gowalla(Dataset):
         }
 
     def _in_box(self, block: dict[str, npt.NDArray[Any]]) -> Bools:
-        south, west, north, east = self._options.bounding_box or (-90.0, -180.0, 90.0, 180.0)
+        south, west, north, east = self.options.bounding_box or (-90.0, -180.0, 90.0, 180.0)
         latitude, longitude = block["latitude"], block["longitude"]
         inside: Bools = (latitude >= south) & (latitude <= north) & (longitude >= west) & (longitude <= east)
         return inside

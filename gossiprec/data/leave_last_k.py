@@ -28,8 +28,7 @@ class LeaveLastK(SplitRule):
         test: int = Field(10, ge=0, le=LARGEST)
         validation: int = Field(0, ge=0, le=LARGEST)
 
-    def __init__(self, options: Options) -> None:
-        self._options = options
+    options: Options
 
     def __call__(self, interactions: Interactions, dataset: Dataset, seed: int) -> Split:
         """Hold out the last `test` items, and the `validation` ones before them."""
@@ -39,6 +38,6 @@ class LeaveLastK(SplitRule):
         return partition(
             pairs,
             shuffled(pairs, seed) if position is None else position,
-            n_test=self._options.test * everyone,
-            n_validation=self._options.validation * everyone,
+            n_test=self.options.test * everyone,
+            n_validation=self.options.validation * everyone,
         )

@@ -16,10 +16,9 @@ from gossiprec.arrays import I64
 from gossiprec.data import DATASETS
 from gossiprec.data.base import Dataset
 from gossiprec.data.blocks import Layout
-from gossiprec.data.columns import first_cells
+from gossiprec.data.columns import Table, first_cells, read_table
 from gossiprec.data.sources import Source, find, locate
 from gossiprec.data.split import Interactions, Split
-from gossiprec.data.tables import Table, read_table
 from gossiprec.errors import DataError
 from gossiprec.options import Options as OptionSet
 from gossiprec.ragged import Ragged
@@ -46,12 +45,11 @@ class MovieLens100k(Dataset):
 
         path: Path
 
-    def __init__(self, options: Options) -> None:
-        self._path = options.path
+    options: Options
 
     @cached_property
     def _source(self) -> Source:
-        return locate(self._path, ["u.data"])
+        return locate(self.options.path, ["u.data"])
 
     @cached_property
     def checksum(self) -> str:
@@ -87,13 +85,13 @@ class MovieLens100k(Dataset):
         parts = self._pepper() or self._ua()
         if parts is None:
             raise DataError(
-                f"{self._path}: no published split; allowed: a folder pepper/ beside u.data with "
+                f"{self.options.path}: no published split; allowed: a folder pepper/ beside u.data with "
                 "ml-100k.train.rating, ml-100k.validation.rating and ml-100k.test.rating, "
                 "or the original ua.base and ua.test; or use split leave_last_k"
             )
         none = (np.empty(0, np.int64), np.empty(0, np.int64))
         train, validation, test = (parts.get(part, none) for part in ("train", "validation", "test"))
-        _require_partition(interactions, [train, validation, test], str(self._path))
+        _require_partition(interactions, [train, validation, test], str(self.options.path))
 
         def sets(pairs: tuple[I64, I64]) -> Ragged:
             return Ragged.sets(*pairs, interactions.n_users)
@@ -108,7 +106,8 @@ class MovieLens100k(Dataset):
         )
 
     def _pepper(self) -> dict[str, tuple[I64, I64]] | None:
-        folder = (self._path if self._path.is_dir() else self._path.parent) / "pepper"
+        path = self.options.path
+        folder = (path if path.is_dir() else path.parent) / "pepper"
         if not folder.is_dir():
             return None
         return {
@@ -117,7 +116,8 @@ class MovieLens100k(Dataset):
         }
 
     def _ua(self) -> dict[str, tuple[I64, I64]] | None:
-        where = self._path if self._path.is_dir() or self._path.suffix == ".zip" else self._path.parent
+        path = self.options.path
+        where = path if path.is_dir() or path.suffix == ".zip" else path.parent
         base, test = find(where, ["ua.base"]), find(where, ["ua.test"])
         if base is None or test is None:
             return None

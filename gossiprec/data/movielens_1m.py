@@ -7,9 +7,9 @@ from pathlib import Path
 from gossiprec.data import DATASETS
 from gossiprec.data.base import Dataset
 from gossiprec.data.blocks import Layout
+from gossiprec.data.columns import interactions_from, read_table
 from gossiprec.data.sources import locate
 from gossiprec.data.split import Interactions
-from gossiprec.data.tables import interactions_from, read_table
 from gossiprec.options import Options as OptionSet
 
 COLUMNS = ("user", "item", "rating", "time")
@@ -32,15 +32,14 @@ class MovieLens1M(Dataset):
 
         path: Path
 
-    def __init__(self, options: Options) -> None:
-        self._path = options.path
+    options: Options
 
     def load(self, seed: int) -> Interactions:
         """Read all ratings."""
-        source = locate(self._path, ["ratings.dat", "ratings.csv"])
+        source = locate(self.options.path, ["ratings.dat", "ratings.csv"])
         is_csv = (source.member or source.path.name).removesuffix(".gz").endswith(".csv")
         return interactions_from(read_table(source, COMMA_SEPARATED if is_csv else ORIGINAL), "movielens-1m")
 
     def provenance(self) -> dict[str, str]:
         """Tell the file that is read."""
-        return {"source": str(locate(self._path, ["ratings.dat", "ratings.csv"]))}
+        return {"source": str(locate(self.options.path, ["ratings.dat", "ratings.csv"]))}

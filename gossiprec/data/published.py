@@ -6,18 +6,11 @@ from gossiprec.data import SPLITS
 from gossiprec.data.base import Dataset, SplitRule
 from gossiprec.data.split import Interactions, Split
 from gossiprec.errors import DataError
-from gossiprec.options import NoOptions
-from gossiprec.options import Options as OptionSet
 
 
 @SPLITS.register("published")
 class Published(SplitRule):
     """The data set's own split, as published work used it."""
-
-    Options = NoOptions
-
-    def __init__(self, options: OptionSet) -> None:
-        pass
 
     def __call__(self, interactions: Interactions, dataset: Dataset, seed: int) -> Split:
         """Ask the data set; refuse where it has none."""

@@ -35,8 +35,7 @@ class RandomFractions(SplitRule):
                 raise ValueError(f"test + validation is {self.test + self.validation:g}; it must be below 1")
             return self
 
-    def __init__(self, options: Options) -> None:
-        self._options = options
+    options: Options
 
     def __call__(self, interactions: Interactions, dataset: Dataset, seed: int) -> Split:
         """Hold out a random part of each user's items."""
@@ -45,8 +44,8 @@ class RandomFractions(SplitRule):
         return partition(
             pairs,
             shuffled(pairs, seed),
-            n_test=_share(self._options.test, counts),
-            n_validation=_share(self._options.validation, counts),
+            n_test=_share(self.options.test, counts),
+            n_validation=_share(self.options.validation, counts),
         )
 
 

@@ -1,16 +1,16 @@
-"""What a data set looks like: sizes, inequality, and how alike its users are. Pure functions on arrays."""
+"""What a data set looks like: sizes, inequality, how alike its users are, how far they go. Pure functions on arrays."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import numpy as np
-from scipy import sparse
 
-from gossiprec.arrays import F64, I64
+from gossiprec.arrays import F64
 from gossiprec.data.check_ins import Visits
-from gossiprec.data.distances import distances_km, steps_km
-from gossiprec.data.split import Interactions, Split
+from gossiprec.data.split import CheckIns, Interactions, Split
+from gossiprec.errors import DataError
+from gossiprec.measures.communities import jaccard_blocks
 from gossiprec.measures.gini import gini
 from gossiprec.ragged import Ragged
 
@@ -20,9 +20,6 @@ COMPARED_USERS = 5000
 SAMPLED_USERS = 500
 NEIGHBOURS = 50
 """Community size of the community-detection work."""
-
-BLOCK_CELLS = 2_000_000
-"""Similarities held at once, however many users there are."""
 
 
 def describe(data: Split | Interactions) -> dict[str, Any]:
@@ -103,16 +100,61 @@ def top_jaccard(sets: Ragged, n_items: int, k: int = NEIGHBOURS) -> F64:
     chosen = np.arange(n_users)
     if n_users > COMPARED_USERS:
         chosen = np.linspace(0, n_users - 1, SAMPLED_USERS).astype(np.int64)
-    ones = np.ones(len(sets.values), np.float32)
-    matrix = sparse.csr_matrix((ones, sets.values, sets.offsets), shape=(n_users, n_items))
-    blocks = np.array_split(chosen, len(chosen) * n_users // BLOCK_CELLS + 1)
-    return np.concatenate([_block_means(matrix, rows, sets.sizes, k) for rows in blocks])
+    blocks = jaccard_blocks(sets, chosen, n_items=n_items)
+    return np.concatenate([np.partition(block, -k, axis=1)[:, -k:].mean(axis=1) for block in blocks])
 
 
-def _block_means(matrix: sparse.csr_matrix, rows: I64, sizes: I64, k: int) -> F64:
-    shared = (matrix[rows] @ matrix.T).toarray().astype(np.float64)
-    either = sizes[rows, None] + sizes[None, :] - shared
-    jaccard = np.divide(shared, either, out=np.zeros_like(shared), where=either > 0)
-    jaccard[np.arange(len(rows)), rows] = -1.0
-    means: F64 = np.partition(jaccard, -k, axis=1)[:, -k:].mean(axis=1)
-    return means
+def distances_km(here: F64, there: F64) -> F64:
+    """Return the great-circle distance of each pair of places.
+
+    Parameters
+    ----------
+    here, there : ndarray, shape (n, 2)
+        Latitude and longitude in degrees.
+
+    Returns
+    -------
+    ndarray of float64, shape (n,)
+        Kilometres on a sphere of the Earth's mean radius, 6,371.0088 km (the published work takes about 6,378).
+
+    Raises
+    ------
+    DataError
+        If a place is off the globe.
+    """
+    from haversine import haversine_vector
+
+    for places in (here, there):
+        good = (np.abs(places) <= (90, 180)).all(axis=1)
+        if not good.all():
+            row = int(np.argmin(good))
+            raise DataError(
+                f"place {row}: found latitude {places[row, 0]}, longitude {places[row, 1]}; "
+                "allowed: -90 to 90 and -180 to 180 degrees"
+            )
+    if not len(here):
+        return np.empty(0)
+    return checked_km(np.asarray(haversine_vector(here, there, check=False), np.float64))
+
+
+def checked_km(distances: F64) -> F64:
+    """Return `distances` if each is a number and none is negative.
+
+    Raises
+    ------
+    DataError
+        Naming the first one that is wrong.
+    """
+    good = (distances >= 0) & np.isfinite(distances)
+    if not good.all():
+        bad = int(np.argmin(good))
+        raise DataError(f"distance {bad}: found {distances[bad]} km; allowed: zero or more")
+    return distances
+
+
+def steps_km(check_ins: CheckIns) -> F64:
+    """Return the length of each training move whose previous place is known, in their order."""
+    moves = check_ins.train
+    known = moves.previous >= 0
+    places = check_ins.coordinates
+    return distances_km(places[moves.previous[known]], places[moves.items.values[known]])

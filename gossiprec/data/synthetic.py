@@ -79,12 +79,11 @@ class Synthetic(Dataset):
                 )
             return self
 
-    def __init__(self, options: Options) -> None:
-        self._options = options
+    options: Options
 
     def load(self, seed: int) -> Interactions:
         """Draw the interactions; the same seed and options give the same ones."""
-        opt = self._options
+        opt = self.options
         least = min(MIN_PER_USER, opt.interactions // (2 * opt.users) + 1)
         counts = activity(
             seed,

@@ -66,12 +66,11 @@ class SyntheticCheckIns(Dataset):
                 )
             return self
 
-    def __init__(self, options: Options) -> None:
-        self._options = options
+    options: Options
 
     def load(self, seed: int) -> Interactions:
         """Draw the check-ins; the same seed and options give the same ones."""
-        opt = self._options
+        opt = self.options
         draws = generator(seed, "data.synthetic-checkins")
         areas = draws.integers(0, opt.areas, opt.items)
         centres = np.array(CITY) + draws.standard_normal((opt.areas, 2)) * SPREAD
@@ -98,7 +97,7 @@ class SyntheticCheckIns(Dataset):
 
     def _places_of_users(self, seed: int, areas: I64) -> tuple[I64, I64]:
         """Draw each user's different places by taste and by area; sorted by user."""
-        opt = self._options
+        opt = self.options
         counts = activity(
             seed,
             n_users=opt.users,

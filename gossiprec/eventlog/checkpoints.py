@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, fields
 from io import FileIO
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, ClassVar
 
 import msgpack
 import numpy as np
@@ -64,6 +64,22 @@ class Live:
 
     array: npt.NDArray[Any]
     extents: Callable[[], I64]
+
+
+class Stateful:
+    """Has attributes that change in the course of a run: a checkpoint holds them, without their leading ``_``."""
+
+    changing: ClassVar[tuple[str, ...]] = ()
+    """Their names."""
+
+    def state(self) -> dict[str, Any]:
+        """Return what changes, for a checkpoint; references will do."""
+        return {name: getattr(self, f"_{name}") for name in self.changing}
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Take over what :meth:`state` gave in an earlier process."""
+        for name in self.changing:
+            setattr(self, f"_{name}", state[name])
 
 
 @dataclass(frozen=True)

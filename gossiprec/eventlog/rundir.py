@@ -7,6 +7,7 @@ import json
 import math
 import os
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +39,7 @@ TABLES = (METRICS, ATTACKS, FINDINGS)
 """Those that grow while a run goes on."""
 
 
+@dataclass
 class RunDirectory:
     """What a run writes, each file in one step or a row at a time; made by :meth:`create`.
 
@@ -55,26 +57,18 @@ class RunDirectory:
         Says that the run is alive.
     """
 
-    def __init__(
-        self,
-        path: Path,
-        *,
-        manifest: dict[str, Any],
-        tables: Sequence[TableWriter],
-        log: EventWriter,
-        lock: RunLock,
-        code: str,
-    ) -> None:
-        self.path = path
-        self.tables = tables
-        self.metrics, self.attacks, self.findings = tables
-        self.log = log
-        self.checkpoints = CheckpointFolder(path)
-        self.notes: list[str] = []
-        self._manifest = manifest
-        self._code = code
-        self._scenario_hash = scenario_hash(path)  # as it is now, whatever becomes of the file
-        self.lock = lock
+    path: Path
+    tables: Sequence[TableWriter]
+    log: EventWriter
+    lock: RunLock
+    _manifest: dict[str, Any]
+    _code: str
+    notes: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.metrics, self.attacks, self.findings = self.tables
+        self.checkpoints = CheckpointFolder(self.path)
+        self._scenario_hash = scenario_hash(self.path)  # as it is now, whatever becomes of the file
 
     @staticmethod
     def create(
@@ -117,7 +111,7 @@ class RunDirectory:
         tables = [TableWriter(path, table) for table in TABLES]
         log = EventWriter(path / layout.EVENTS, sizes=sizes or {})
         lock, code = RunLock(log.path), code_with(manifest["plugins"])
-        return RunDirectory(path, manifest=manifest, tables=tables, log=log, lock=lock, code=code)
+        return RunDirectory(path, tables, log, lock, manifest, code)
 
     @staticmethod
     def reopened(path: Path, stamp: Stamp, lock: RunLock, code: str) -> RunDirectory:
@@ -149,15 +143,8 @@ class RunDirectory:
         manifest.update(status="running", log_digest=None, finished=None)
         manifest.setdefault("resumed", []).append({"at": utc_now(), "time": stamp.time, "code": code})
         _write_json(path / layout.MANIFEST, manifest)
-        found = RunDirectory(
-            path,
-            manifest=manifest,
-            tables=[TableWriter(path, table, content=c) for table, c in zip(TABLES, before, strict=True)],
-            log=log,
-            lock=lock,
-            code=code,
-        )
-        found.notes += manifest.get("notes", [])
+        tables = [TableWriter(path, table, content=c) for table, c in zip(TABLES, before, strict=True)]
+        found = RunDirectory(path, tables, log, lock, manifest, code, [*manifest.get("notes", [])])
         found.checkpoints.drop_after(stamp.tick)
         return found
 

@@ -75,9 +75,8 @@ def place_likeness(places: npt.ArrayLike, rows: slice = EVERYONE) -> F64:
     latitude, longitude = np.radians(where).T
     height = np.sin((latitude[rows, None] - latitude) / 2) ** 2
     across = np.sin((longitude[rows, None] - longitude) / 2) ** 2
-    chord = (
-        height + np.cos(latitude)[rows, None] * np.cos(latitude) * across
-    )  # haversine of the angle between
+    # haversine of the angle between
+    chord = height + np.cos(latitude)[rows, None] * np.cos(latitude) * across
     nearness: F64 = -2 * EARTH_RADIUS_KM * np.arcsin(np.sqrt(np.clip(chord, 0, 1)))
     return nearness
 

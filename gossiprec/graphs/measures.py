@@ -191,39 +191,6 @@ def _first_vector(n: int) -> F64:
     return np.random.default_rng(n).standard_normal(n)
 
 
-def wakes_to_meet(fraction: float, n: int, peers_per_wake: float) -> float:
-    """Return the expected time until a node has heard from this share of the others, by fresh random views.
-
-    Every node wakes on an exponential clock and sends to P uniformly drawn others. Each other node then reaches this
-    one for the first time after an exponential time of rate ``P / (N - 1)``, independently, and the k-th of N - 1
-    such times is ``(N - 1) / P * (1 / (N - 1) + ... + 1 / (N - k))`` on average.
-
-    Parameters
-    ----------
-    fraction : float
-        p, from 0 to 1; k is the least whole number that makes up this share.
-    n : int
-        N, at least 2.
-    peers_per_wake : float
-        P, above 0 and at most N - 1.
-
-    Returns
-    -------
-    float
-        In mean wake periods. Near ``-(N - 1) / P * ln(1 - p)``, the inverse of ``1 - exp(-P V / (N - 1))``.
-
-    References
-    ----------
-    A. Rényi, "On the theory of order statistics", Acta Mathematica Hungarica 4 (1953).
-    """
-    _check_fraction(fraction)
-    if not 0 < peers_per_wake <= n - 1:
-        raise ValueError(f"found {peers_per_wake} peers per wake, must be above 0 and at most {n - 1}")
-    others = n - 1
-    k = math.ceil(fraction * others - 1e-9)
-    return float(others / peers_per_wake * (1.0 / np.arange(others - k + 1, others + 1)).sum())
-
-
 def most_met(graph: nx.Graph) -> float:
     """Return the share of the others that a node can ever hear from in a fixed graph, as a mean over nodes."""
     links = adjacency(graph)

@@ -1,7 +1,7 @@
 """Success of the community detection attack, and what bounds it.
 
-Arrays of communities hold user ids, one row for each adversary; a found community may be short and is then
-filled with -1. The denominator is always the community size, even where fewer users were met.
+Arrays of communities hold user ids, one row for each adversary. The denominator is always the community size, even
+where fewer users were met.
 
 References
 ----------
@@ -15,33 +15,8 @@ import math
 import numpy as np
 import numpy.typing as npt
 
-from gossiprec.arrays import F64, I64, Bools
-from gossiprec.measures.top_k import in_top_k, top_k
-
-NOBODY = -1
-
-
-def top_k_found(scores: npt.NDArray[np.floating], k: int) -> I64:
-    """Return the `k` victims that each adversary scores highest, best first, ties by lower id.
-
-    Parameters
-    ----------
-    scores : ndarray, shape (n_adversaries, n_victims)
-        Relevance of each victim; NaN where the adversary has met no model of it (always so for itself).
-    k : int
-        Community size.
-
-    Returns
-    -------
-    ndarray of int64, shape (n_adversaries, k)
-        -1 where fewer than `k` were met.
-    """
-    n_adversaries, n_victims = scores.shape
-    best = top_k(_ranked(scores), min(k, n_victims))
-    found = np.full((n_adversaries, k), NOBODY, dtype=np.int64)
-    unmet = np.take_along_axis(np.isnan(scores), best, axis=1)
-    found[:, : best.shape[1]] = np.where(unmet, NOBODY, best)
-    return found
+from gossiprec.arrays import F64, Bools
+from gossiprec.measures.top_k import in_top_k
 
 
 def hits_of_scores(scores: npt.NDArray[np.floating], community: npt.NDArray[np.integer]) -> Bools:
@@ -50,9 +25,9 @@ def hits_of_scores(scores: npt.NDArray[np.floating], community: npt.NDArray[np.i
     Parameters
     ----------
     scores : ndarray, shape (n_adversaries, n_victims)
-        As in :func:`top_k_found`, whose order is not needed here.
+        Relevance of each victim; NaN where the adversary has met no model of it (always so for itself).
     community : ndarray of int, shape (n_adversaries, K)
-        As in :func:`attack_accuracy`.
+        Distinct ids in each row, the truth; of equal scores those of the lower ids are taken.
 
     Returns
     -------
@@ -63,7 +38,7 @@ def hits_of_scores(scores: npt.NDArray[np.floating], community: npt.NDArray[np.i
 
 
 def accuracy_of_hits(hits: Bools) -> F64:
-    """Return the share of each community that was found, shape (n_adversaries,)."""
+    """Return the share of each community that was found, ``|C ∩ Ĉ| / K``, shape (n_adversaries,)."""
     return np.asarray(hits.sum(axis=1) / hits.shape[1], np.float64)
 
 
@@ -90,27 +65,6 @@ def found_by(hits: Bools, community: npt.NDArray[np.integer], n_victims: int) ->
 def _ranked(scores: npt.NDArray[np.floating]) -> npt.NDArray[np.floating]:
     """Return the scores with those never met last: even a met victim at -inf comes before them."""
     return np.where(np.isnan(scores), -np.inf, np.maximum(scores, np.finfo(scores.dtype).min))
-
-
-def attack_accuracy(found: npt.NDArray[np.integer], community: npt.NDArray[np.integer]) -> F64:
-    """Return the share of each community that was found, ``|C ∩ Ĉ| / K``.
-
-    Parameters
-    ----------
-    found : ndarray of int, shape (n_adversaries, n_found)
-        Distinct ids in each row; -1 for nobody.
-    community : ndarray of int, shape (n_adversaries, K)
-        Distinct ids in each row, the truth.
-
-    Returns
-    -------
-    ndarray of float64, shape (n_adversaries,)
-    """
-    n_adversaries, size = community.shape
-    stride = max(found.max(initial=0), community.max(initial=0)) + 1
-    rows = np.arange(n_adversaries)[:, None] * stride
-    hits = np.isin(rows + found, rows + community) & (found != NOBODY)
-    return np.asarray(np.count_nonzero(hits, axis=1) / size, dtype=np.float64)
 
 
 def aac(accuracies: F64) -> float:

@@ -41,9 +41,8 @@ def relevant_ranks(scores: npt.NDArray[np.floating], candidates: Bools, relevant
     if own.size < FEW:
         beaten = np.array([np.count_nonzero(others < score) for score in own], np.int64)
     else:
-        beaten = np.searchsorted(
-            np.sort(others), own, side="left"
-        )  # NaN sorts last: it beats every relevant item
+        # NaN sorts last: it beats every relevant item
+        beaten = np.searchsorted(np.sort(others), own, side="left")
     not_beaten = others.size - beaten
     return np.asarray(not_beaten + np.arange(own.size), dtype=np.int64)
 

@@ -1,4 +1,4 @@
-"""Hit ratio and NDCG of one relevant item against sampled candidates.
+"""Where one relevant item stands among sampled candidates, what that is worth, and means over users.
 
 Ranks are 0-based. Ties count against the relevant item: a model that scores everything alike recommends
 nothing, and must not be rewarded for it. A score that is not a number counts as lost wherever it stands.
@@ -38,22 +38,9 @@ def ranks_against(positive: npt.NDArray[np.floating], negatives: npt.NDArray[np.
     return np.asarray(negatives.shape[-1] - np.count_nonzero(beaten, axis=-1), dtype=np.int64)
 
 
-def hit_ratio(ranks: npt.NDArray[np.integer], k: int) -> F64:
-    """Return 1.0 where the relevant item is among the first `k`, else 0.0."""
-    return np.asarray(ranks < k, dtype=np.float64)
-
-
 def gains(ranks: npt.NDArray[np.integer]) -> F64:
     """Return the discounted gain of a hit at each 0-based rank, ``1 / log2(rank + 2)``."""
     return np.asarray(1.0 / np.log2(np.asarray(ranks, dtype=np.float64) + 2.0))
-
-
-def ndcg(ranks: npt.NDArray[np.integer], k: int) -> F64:
-    """Return the NDCG at `k` of one relevant item: its gain, or 0.0 below the first `k`.
-
-    The ideal list has the item on top, a gain of 1, so nothing is left to divide by.
-    """
-    return np.where(ranks < k, gains(ranks), 0.0)
 
 
 def user_means(values: F64, offsets: npt.NDArray[np.integer]) -> F64:

@@ -180,3 +180,14 @@ def step_record(records, c, dim, factor, rate, correction, betas, epsilon):
         records[first + k] = m
         records[second + k] = v
         records[theta + k] -= rate * m / (np.sqrt(v) * correction + epsilon)
+
+
+@inline
+def step_vector(theta, first, second, gradient, count, step, rate):
+    """Take step number `step` of Adam at its usual betas, plainly; the gradient is a sum to be divided by `count`."""
+    for k in range(len(first)):
+        g = gradient[k] / count
+        first[k] = 0.9 * first[k] + 0.1 * g
+        second[k] = 0.999 * second[k] + 0.001 * g * g
+        away = math.sqrt(second[k] / (1.0 - 0.999**step)) + 1e-8
+        theta[k] -= rate * first[k] / (1.0 - 0.9**step) / away

@@ -110,9 +110,8 @@ def new_words():
 @outline
 def fill_noise(out, seed, step, node, scale, words):
     """Fill `out`, as long as a multiple of ``GROUP``, with draws of N(0, scale^2)."""
-    mask = uint64(
-        0xFFFFFFFF
-    )  # tells the compiler that half of each factor is empty: vectors multiply by halves
+    # tells the compiler that half of each factor is empty: vectors multiply by halves
+    mask = uint64(0xFFFFFFFF)
     counter, who = uint64(step) & mask, uint64(node) & mask
     for group in range(len(out) // GROUP):
         for b in range(LANES):

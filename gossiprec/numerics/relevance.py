@@ -1,117 +1,119 @@
-"""Relevance rules compiled: how well a model's scores serve a set of target items.
+"""Relevance rules: how well a model serves a set of target items.
 
-The plain forms, and the codes of the rules, are in :mod:`gossiprec.attacks.relevance`.
+Each takes the scores (logits) of the target items, shape (n_models, n_targets), and of the reference items, shape
+(n_models, n_references), which the target set does not contain; and returns one number per model, never NaN:
+that stands for a victim not met. A model whose scores are not numbers (its training diverged) is ranked last.
+
+Compiled observers know rules by their codes; the compiled forms are in :mod:`gossiprec.numerics.relevance_kernels`.
 """
 
 from __future__ import annotations
 
-import math
+import functools
+from collections.abc import Callable, Sequence
 
 import numpy as np
-from numpy import float32
+import numpy.typing as npt
 
-from gossiprec.measures.ranking import CUTOFF
-from gossiprec.numerics.jit import inline
-
-GAINS = 1.0 / np.log2(np.arange(CUTOFF) + 2.0)
-FLAT = 1e-20
-"""Relative spread below which float32 scores are equal: two that differ do so by 2**-24, squared and halved 2**-49."""
+from gossiprec.arrays import F32, I64
+from gossiprec.measures.ranking import CUTOFF, gains, ranks_against
 
 
-@inline
-def mean_of(values):
-    """Return the mean, summed in double precision."""
-    total = 0.0
-    for value in values:
-        total += value
-    return total / len(values)
+def mean_score(targets: F32, references: F32) -> F32:
+    """Return the mean predicted probability of the target items (CDA paper, eq. 4)."""
+    with np.errstate(over="ignore"):
+        return _last_if_nan((1.0 / (1.0 + np.exp(-targets))).mean(axis=1))
 
 
-@inline
-def certainty(score):
-    """Return the predicted probability of a logit."""
-    return float32(1.0) / (float32(1.0) + np.exp(-score))
+def ndcg(targets: F32, references: F32) -> F32:
+    """Return the mean NDCG@20 of each target item among itself and the references (published code).
+
+    Ties count against the target, as there: a model that scores everything alike serves no one.
+    """
+    ranks = ranks_against(targets, references[:, None, :])
+    return np.asarray(np.where(ranks < CUTOFF, gains(ranks), 0.0).mean(axis=1), np.float32)
 
 
-@inline
-def mean_certainty(scores):
-    """Return the mean predicted probability (``mean_score``)."""
-    total = 0.0
-    for score in scores:
-        total += certainty(score)
-    return total / len(scores)
+def standardized(targets: F32, references: F32) -> F32:
+    """Return the mean target score in deviations from the model's own mean over the references.
+
+    Models of different users are calibrated differently; this compares each with itself, in logits: probabilities of
+    a long-trained model crowd at 0 and 1. A model that gives all references the same score is worth 0.
+    """
+    wide = references.astype(np.float64)
+    gap = targets.mean(axis=1, dtype=np.float64) - wide.mean(axis=1)
+    deviation = wide.std(axis=1)
+    return _last_if_nan(np.divide(gap, deviation, out=np.zeros_like(gap), where=deviation != 0))
 
 
-@inline
-def mean_gain(targets, references, best):
-    """Return the mean NDCG; `best` holds the best references, ascending from its end. Ties count against a target."""
-    count, lost = 0, 0
-    for score in references:
-        if np.isnan(score):
-            lost += 1
-        elif count < CUTOFF or score > best[count - 1]:
-            place = count if count < CUTOFF else CUTOFF - 1
-            while place > 0 and best[place - 1] < score:
-                best[place] = best[place - 1]
-                place -= 1
-            best[place] = score
-            count = min(count + 1, CUTOFF)
-    total = 0.0
-    for score in targets:
-        rank = 0
-        while rank < count and not best[rank] < score:
-            rank += 1
-        if rank + lost < CUTOFF:
-            total += GAINS[rank + lost]
-    return total / len(targets)
+def entropy(scores: npt.NDArray[np.floating]) -> npt.NDArray[np.floating]:
+    """Return ``-(1 - p) log p`` for logits: how surprised a model is that the item is a positive.
+
+    References
+    ----------
+    arXiv 2306.08929, eq. 11: modified entropy with the label 1.
+    """
+    with np.errstate(over="ignore", invalid="ignore"):
+        surprise = np.maximum(-scores, 0) + np.log1p(np.exp(-np.abs(scores)))
+        return np.asarray(surprise / (1.0 + np.exp(scores)))
 
 
-@inline
-def standard_gap(targets, references):
-    """Return ``standardized``."""
-    middle = mean_of(references)
-    spread = 0.0
-    for score in references:
-        spread += (score - middle) ** 2
-    if spread <= FLAT * middle**2:
-        return 0.0
-    return (mean_of(targets) - middle) / math.sqrt(spread / len(references))
+def members(targets: F32, references: F32, *, threshold: float) -> F32:
+    """Return the number of target items taken for members of the model's training set, plus a tie-break below 1/2.
+
+    An item is a member if its :func:`entropy` is below the threshold (eq. 12). Among models with equal numbers the
+    one with the lower mean entropy comes first: ``0.5 / (1 + mean)`` is added.
+    """
+    surprise = entropy(targets).astype(np.float32)
+    with np.errstate(invalid="ignore"):
+        count = (surprise < np.float32(threshold)).sum(axis=1)
+        return _last_if_nan(count + 0.5 / (1.0 + surprise.mean(axis=1, dtype=np.float64)))
 
 
-@inline
-def entropy(score):
-    """Return ``-(1 - p) log p`` of a logit."""
-    surprise = np.log1p(np.exp(-abs(score)))
-    if score < float32(0.0):
-        surprise -= score
-    return surprise / (float32(1.0) + np.exp(score))
+def _last_if_nan(values: npt.NDArray[np.floating]) -> F32:
+    return np.where(np.isnan(values), -np.inf, values).astype(np.float32)
 
 
-@inline
-def members(surprise, threshold):
-    """Return the rule's number for the entropies of the targets."""
-    count, total = 0, 0.0
-    for e in surprise:
-        count += e < threshold
-        total += e
-    return count + 0.5 / (1.0 + total / len(surprise))
+def mean_closeness(targets: F32, references: F32) -> F32:
+    """Return the mean score of the targets as it is: ``mean_score`` of models that predict no probability.
+
+    PRME-G's score is ``-D``; a sigmoid of it would say nothing more and be 0 for all that is far away.
+    """
+    return _last_if_nan(targets.mean(axis=1, dtype=np.float64))
 
 
-@inline
-def last_if_nan(value):
-    """Return the value; what is no number ranks last."""
-    return -np.inf if np.isnan(value) else value
+RELEVANCE: dict[str, Callable[[F32, F32], F32]] = {
+    "mean_score": mean_score,
+    "ndcg": ndcg,
+    "standardized": standardized,
+}
+"""The rules that CDA is asked for by name; a rule's code is its place here."""
+
+MEAN_SCORE, NDCG, STANDARDIZED = range(3)
+MEMBERS, CLOSENESS = -1, -2
+"""Codes of :func:`members` and of :func:`mean_closeness`, which no scenario names."""
+MIA = "mia-"
+"""What the names of membership rules begin with; the threshold follows, as in ``mia-0.4``."""
 
 
-@inline
-def relevance_of(rule, threshold, targets, references, best):
-    """Return the relevance by the rule's code; for the rule ``members``, `targets` are entropies."""
-    if rule == 0:
-        return last_if_nan(mean_certainty(targets))
-    if rule == 1:
-        return mean_gain(targets, references, best)
-    if rule == 3:
-        return last_if_nan(members(targets, threshold))
-    if rule == 4:
-        return last_if_nan(mean_of(targets))
-    return last_if_nan(standard_gap(targets, references))
+def rule_named(name: str, *, probabilities: bool = True) -> Callable[[F32, F32], F32]:
+    """Return the rule of a name; of models without probabilities ``mean_score`` is the mean score."""
+    code, threshold = rule_code(name, probabilities=probabilities)
+    if code == MEMBERS:
+        return functools.partial(members, threshold=threshold)
+    return mean_closeness if code == CLOSENESS else RELEVANCE[name]
+
+
+def rule_code(name: str, *, probabilities: bool = True) -> tuple[int, float]:
+    """Return a rule's code and its threshold."""
+    if name.startswith(MIA):
+        return MEMBERS, float(name.removeprefix(MIA))
+    if name == "mean_score" and not probabilities:
+        return CLOSENESS, 0.0
+    return list(RELEVANCE).index(name), 0.0
+
+
+def rule_codes(names: Sequence[str], *, probabilities: bool) -> tuple[I64, F32]:
+    """Return the codes and the thresholds of several rules."""
+    codes, thresholds = zip(*(rule_code(name, probabilities=probabilities) for name in names), strict=True)
+    return np.array(codes), np.array(thresholds, np.float32)

@@ -9,15 +9,17 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar, TypeAlias
 
 import numpy as np
 from pydantic import Field, model_validator
 
+from gossiprec.named import OneOf
 from gossiprec.options import Options
+from gossiprec.overlay import SAMPLINGS
 from gossiprec.overlay.base import Setting, Views
-from gossiprec.overlay.picks import WordStreams, picked
-from gossiprec.rng import distinct_below, philox_words, purpose_id
+from gossiprec.overlay.picks import WordStreams, picked, words_of
+from gossiprec.rng import distinct_below, purpose_id
 
 FIRST = purpose_id("first-view")
 EXCHANGE = purpose_id("view-exchange")
@@ -41,6 +43,10 @@ class ExchangeOptions(Options):
         return {
             key: value for key, value in raw.items() if key not in ("graph", "refresh") or value is not None
         }
+
+
+ExchangeView: TypeAlias = Annotated[ExchangeOptions, OneOf(SAMPLINGS, "sampling")]
+"""How nodes exchange views, as a scenario says it."""
 
 
 class Exchange(Views):
@@ -126,10 +132,7 @@ class Exchange(Views):
 
     def _first_views(self, setting: Setting) -> list[View]:
         nodes = np.arange(setting.n_nodes)
-        n_blocks = -(-self.size // 4)
-        words = np.concatenate(
-            [philox_words(setting.seed, b, 0, nodes, FIRST) for b in range(n_blocks)], axis=-1
-        )
-        peers = distinct_below(words[:, : self.size], setting.n_nodes - 1)
+        words = words_of(self.size, np.zeros(1, np.int64), nodes, seed=setting.seed, purpose=FIRST)[:, 0]
+        peers = distinct_below(words, setting.n_nodes - 1)
         peers += peers >= nodes[:, None]
         return [dict.fromkeys(own, 0.0) for own in peers.tolist()]

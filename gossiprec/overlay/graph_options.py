@@ -15,7 +15,7 @@ from pydantic import Discriminator, Field, Tag, create_model, field_validator
 from gossiprec import graphs
 from gossiprec.errors import suggestion
 from gossiprec.graphs import FAMILIES
-from gossiprec.member_options import OneOf
+from gossiprec.named import OneOf
 from gossiprec.options import Options
 
 G = TypeVar("G", bound=Options)

@@ -6,10 +6,16 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from gossiprec.arrays import U32
+from gossiprec.arrays import I64, U32
 from gossiprec.rng import NodeStreams, philox_words
 
 Words = list[int]
+
+
+def words_of(n_words: int, wakes: I64, nodes: I64, *, seed: int, purpose: int) -> U32:
+    """Return so many random words for each (node, wake), shape (n_nodes, n_wakes, n_words)."""
+    blocks = [philox_words(seed, b, wakes, nodes[:, None], purpose) for b in range(-(-n_words // 4))]
+    return np.concatenate(blocks, axis=-1)[..., :n_words]
 
 
 class WordStreams:
@@ -25,22 +31,17 @@ class WordStreams:
     """
 
     def __init__(self, n_nodes: int, n_words: int, *, seed: int, purpose: int) -> None:
-        self._nodes = np.arange(n_nodes)[:, None]
-        self._n_words = n_words
-        self._seed = seed
-        self._purpose = purpose
-        self._streams = NodeStreams(n_nodes, self._words)
+        nodes = np.arange(n_nodes)
+
+        def words(first: int, count: int) -> U32:
+            return words_of(n_words, np.arange(first, first + count), nodes, seed=seed, purpose=purpose)
+
+        self._streams = NodeStreams(n_nodes, words)
 
     def take(self, node: int) -> Words:
         """Return the words of the node's next wake."""
         words: Words = self._streams.take(node)
         return words
-
-    def _words(self, first: int, count: int) -> U32:
-        wakes = np.arange(first, first + count)
-        n_blocks = -(-self._n_words // 4)
-        blocks = [philox_words(self._seed, b, wakes, self._nodes, self._purpose) for b in range(n_blocks)]
-        return np.concatenate(blocks, axis=-1)[..., : self._n_words]
 
 
 def picked(pool: Sequence[int], n_picks: int, words: Sequence[int]) -> list[int]:

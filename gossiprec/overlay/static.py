@@ -12,11 +12,10 @@ from gossiprec import graphs
 from gossiprec.arrays import I64
 from gossiprec.options import Options
 from gossiprec.overlay.base import Setting, Views
-from gossiprec.overlay.graph_options import KINDS, Graph, GraphSequence, PlainGraph
+from gossiprec.overlay.graph_options import KINDS, Graph, GraphSequence
 from gossiprec.overlay.graphs import graph_of, graphs_of
 from gossiprec.overlay.picks import WordStreams, picked
-from gossiprec.overlay.profiles import Profiles
-from gossiprec.overlay.views import CHOICE, StaticViews
+from gossiprec.overlay.views import CHOICE
 
 
 class StaticViewOptions(Options):
@@ -45,8 +44,8 @@ class StaticViewOptions(Options):
         return {key: value for key, value in raw.items() if key not in ("size", "refresh", "sampling")}
 
 
-class SequenceViews(Views):
-    """Neighbours in the graph that is in force when a node wakes.
+class GraphViews(Views):
+    """Neighbours in the graph that is in force when a node wakes; a graph that stays is a sequence of one.
 
     Parameters
     ----------
@@ -67,7 +66,7 @@ class SequenceViews(Views):
         self._fanout = fanout
         self._words = WordStreams(len(neighbors[0]), fanout, seed=seed, purpose=CHOICE)
 
-    def next_receivers(self, node: int, now: float) -> Sequence[int]:
+    def next_receivers(self, node: int, now: float = 0.0) -> Sequence[int]:
         """Return whom the node sends to at its next wake."""
         words = self._words.take(node)
         return picked(self._neighbors[bisect_right(self._starts, now) - 1][node], self._fanout, words)
@@ -77,20 +76,7 @@ class SequenceViews(Views):
         self._words.take(node)
 
 
-def neighbors_in(
-    graph: PlainGraph, n_nodes: int, *, seed: int, key: str, profiles: Profiles | None = None
-) -> list[I64]:
-    """Draw or read the run's graph and return the out-neighbours of every node.
-
-    Raises
-    ------
-    ScenarioError
-        If there is no such graph over so many nodes; see :func:`gossiprec.overlay.graphs.graph_of`.
-    """
-    return graphs.out_neighbors(graph_of(graph, n_nodes, seed=seed, key=key, profiles=profiles))
-
-
-def graph_views(graph: Graph, setting: Setting, *, key: str) -> StaticViews | SequenceViews:
+def graph_views(graph: Graph, setting: Setting, *, key: str) -> GraphViews:
     """Return the views of nodes in the graph or graphs that a scenario names.
 
     Raises
@@ -98,10 +84,10 @@ def graph_views(graph: Graph, setting: Setting, *, key: str) -> StaticViews | Se
     ScenarioError
         If there is no such graph over so many nodes.
     """
-    n_nodes, seed, fanout = setting.n_nodes, setting.seed, setting.fanout
-    if not isinstance(graph, GraphSequence):
-        neighbors = neighbors_in(graph, n_nodes, seed=seed, key=key, profiles=setting.profiles)
-        return StaticViews(neighbors, fanout=fanout, seed=seed)
-    starts, drawn = graphs_of(graph, n_nodes, seed=seed, key=key, profiles=setting.profiles)
+    where: Any = {"seed": setting.seed, "key": key, "profiles": setting.profiles}
+    if isinstance(graph, GraphSequence):
+        starts, drawn = graphs_of(graph, setting.n_nodes, **where)
+    else:
+        starts, drawn = [0.0], [graph_of(graph, setting.n_nodes, **where)]
     in_each = [graphs.out_neighbors(found) for found in drawn]
-    return SequenceViews(starts, in_each, fanout=fanout, seed=seed)
+    return GraphViews(starts, in_each, fanout=setting.fanout, seed=setting.seed)

@@ -8,10 +8,10 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from gossiprec.arrays import I64, U32, Bools
+from gossiprec.arrays import I64, Bools
 from gossiprec.overlay.base import Views
-from gossiprec.overlay.picks import WordStreams, picked
-from gossiprec.rng import NodeStreams, distinct_below, philox_words, purpose_id, uniforms
+from gossiprec.overlay.picks import words_of
+from gossiprec.rng import NodeStreams, distinct_below, purpose_id, uniforms
 from gossiprec.sim.availability import Availability
 from gossiprec.sim.clock import WakeClock
 
@@ -22,12 +22,6 @@ HEAL = purpose_id("view-healing")
 
 CANDIDATES = 12
 """Nodes drawn with a view to take the places of peers that are away."""
-
-
-def _words(n: int, counter: I64, nodes: I64, *, seed: int, purpose: int) -> U32:
-    """Return n words for each (node, counter), shape (n_nodes, n_counters, n)."""
-    blocks = [philox_words(seed, b, counter, nodes[:, None], purpose) for b in range(-(-n // 4))]
-    return np.concatenate(blocks, axis=-1)[..., :n]
 
 
 class Refresh(ABC):
@@ -153,44 +147,17 @@ class RandomViews(Views):
         drawn[:, 0] = np.maximum(drawn[:, 0], self._last_drawn)
         drawn = np.maximum.accumulate(drawn, axis=1)
         self._last_drawn = drawn[:, -1]
-        words = _words(self._size, drawn, self._nodes, seed=self._seed, purpose=VIEW)
+        words = words_of(self._size, drawn, self._nodes, seed=self._seed, purpose=VIEW)
         peers = distinct_below(words, len(self._nodes) - 1)
         peers += peers >= self._nodes[:, None, None]
         receivers = chosen(peers, wakes, self._nodes, fanout=self._fanout, seed=self._seed)
         if self._availability is None:
             return receivers
-        words = _words(
-            CANDIDATES, drawn, self._nodes, seed=self._seed, purpose=HEAL
-        )  # the same while a view lasts
+        # the same while a view lasts
+        words = words_of(CANDIDATES, drawn, self._nodes, seed=self._seed, purpose=HEAL)
         others = (words.astype(np.uint64) * np.uint64(len(self._nodes) - 1) >> np.uint64(32)).astype(np.int64)
         others += others >= self._nodes[:, None, None]
         return np.concatenate([receivers, peers, others], axis=-1)
-
-
-class StaticViews(Views):
-    """Neighbours in a fixed graph.
-
-    Parameters
-    ----------
-    neighbors : sequence of array of int
-        Out-neighbours of every node.
-    fanout : int
-        How many of them a node sends to at a wake, drawn at each wake; all, if it has no more.
-    seed : int
-    """
-
-    def __init__(self, neighbors: Sequence[I64], *, fanout: int, seed: int) -> None:
-        self._neighbors = [peers.tolist() for peers in neighbors]
-        self._fanout = fanout
-        self._words = WordStreams(len(neighbors), fanout, seed=seed, purpose=CHOICE)
-
-    def next_receivers(self, node: int, now: float = 0.0) -> Sequence[int]:
-        """Return whom the node sends to at its next wake."""
-        return picked(self._neighbors[node], self._fanout, self._words.take(node))
-
-    def missed(self, node: int, now: float) -> None:
-        """Let a wake pass."""
-        self._words.take(node)
 
 
 def chosen(peers: I64, wakes: I64, nodes: I64, *, fanout: int, seed: int) -> I64:
@@ -203,5 +170,5 @@ def chosen(peers: I64, wakes: I64, nodes: I64, *, fanout: int, seed: int) -> I64
     n_peers = peers.shape[-1]
     if n_peers <= fanout:
         return peers
-    words = _words(fanout, np.broadcast_to(wakes, peers.shape[:2]), nodes, seed=seed, purpose=CHOICE)
+    words = words_of(fanout, np.broadcast_to(wakes, peers.shape[:2]), nodes, seed=seed, purpose=CHOICE)
     return np.take_along_axis(peers, distinct_below(words, n_peers), axis=-1)

@@ -66,9 +66,8 @@ class ClipAndNoise(Transform):
 
     def _start(self, payload: Payload, base: Payload | None) -> F64:
         start = np.zeros(len(_flat(payload)))
-        if (
-            self.options.of == "update"
-        ):  # without training since the last push the payload is what was received
+        # without training since the last push the payload is what was received
+        if self.options.of == "update":
             n_own = 0 if payload.users is None else payload.users.size
             start[n_own:] = _flat(payload if base is None else base)[n_own:]
         return start

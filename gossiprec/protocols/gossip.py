@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import functools
-from typing import Any, Literal
+from collections.abc import Sequence
+from typing import Any, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
+from gossiprec.compute.plan.tape import Behaviour, Op
 from gossiprec.options import LARGEST, Options
-from gossiprec.overlay.views import PeriodicRefresh, PoissonRefresh, Refresh
+from gossiprec.overlay.views import PeriodicRefresh, PoissonRefresh, RandomViews, Refresh
 from gossiprec.protocols.base import Protocol
 from gossiprec.sim.clock import WakeClock
 
@@ -56,13 +58,6 @@ class ViewOptions(Options):
         return raw
 
 
-def refresh_of(options: ClockedRefresh | CountedRefresh, clock: WakeClock, seed: int) -> Refresh:
-    """Return when the views of a clock's nodes are drawn anew."""
-    if isinstance(options, ClockedRefresh):
-        return PoissonRefresh(clock, mean=options.mean, seed=seed)
-    return PeriodicRefresh(len(clock.node_ids), every=options.every)
-
-
 class GossipOptions(Options):
     """Options of every gossip protocol."""
 
@@ -81,6 +76,15 @@ class Gossip(Protocol):
     """Nodes that wake on clocks of their own and have one role."""
 
     options: GossipOptions
+    merging: ClassVar[Op]
+    """What a node does with a model that it receives."""
+
+    @property
+    def behaviours(self) -> Sequence[Behaviour]:
+        """One role."""
+        if self.options.train_on == "wake":
+            return [Behaviour(on_wake=(Op.TRAIN, Op.PUSH), on_receive=(self.merging,))]
+        return [Behaviour(on_wake=(Op.PUSH,), on_receive=(self.merging, Op.TRAIN))]
 
     @functools.cached_property
     def clock(self) -> WakeClock:
@@ -88,6 +92,23 @@ class Gossip(Protocol):
         wake = self.options.wake
         return WakeClock(
             range(self.n_users), mean=wake.mean, law=wake.law, redraw=wake.redraw, seed=self.seed
+        )
+
+    def refresh_of(self, view: ViewOptions) -> Refresh:
+        """Return when random views are drawn anew."""
+        if isinstance(view.refresh, ClockedRefresh):
+            return PoissonRefresh(self.clock, mean=view.refresh.mean, seed=self.seed)
+        return PeriodicRefresh(self.n_users, every=view.refresh.every)
+
+    def random_views(self, view: ViewOptions, fanout: int) -> RandomViews:
+        """Return uniform views, of which so many peers are sent to at a wake."""
+        return RandomViews(
+            self.n_users,
+            size=view.size,
+            fanout=fanout,
+            refresh=self.refresh_of(view),
+            seed=self.seed,
+            availability=self.availability if view.heal else None,
         )
 
     @property

@@ -16,10 +16,10 @@ import numpy as np
 from pydantic import Field
 
 from gossiprec.arrays import F32, F64, I64
-from gossiprec.compute.plan.tape import Behaviour, Op
-from gossiprec.overlay.views import RandomViews, Refresh
+from gossiprec.compute.plan.tape import Op
+from gossiprec.overlay.views import RandomViews
 from gossiprec.protocols import PROTOCOLS
-from gossiprec.protocols.gossip import Gossip, GossipOptions, ViewOptions, refresh_of
+from gossiprec.protocols.gossip import Gossip, GossipOptions, ViewOptions
 from gossiprec.rng import NodeStreams
 
 
@@ -49,39 +49,20 @@ class PersGossip(Gossip):
 
     Options = PersGossipOptions
     options: PersGossipOptions
+    merging = Op.APPRAISE
 
     def __init__(self, options: Any, **world: Any) -> None:
         super().__init__(options, **world)
         self._heard: list[dict[int, float]] = [{} for _ in range(self.n_users)]
         self._view: list[list[int]] = [[] for _ in range(self.n_users)]
 
-    @property
-    def behaviours(self) -> Sequence[Behaviour]:
-        """One role."""
-        if self.options.train_on == "wake":
-            return [Behaviour(on_wake=(Op.TRAIN, Op.PUSH), on_receive=(Op.APPRAISE,))]
-        return [Behaviour(on_wake=(Op.PUSH,), on_receive=(Op.APPRAISE, Op.TRAIN))]
-
-    @functools.cached_property
-    def _refresh(self) -> Refresh:
-        return refresh_of(self.options.view.refresh, self.clock, self.seed)
-
     @functools.cached_property
     def _due(self) -> NodeStreams:
-        return NodeStreams(self.n_users, self._refresh.drawn)
+        return NodeStreams(self.n_users, self.refresh_of(self.options.view).drawn)
 
     @functools.cached_property
     def _draws(self) -> RandomViews:
-        size = self.options.view.size
-        availability = self.availability if self.options.view.heal else None
-        return RandomViews(
-            self.n_users,
-            size=size,
-            fanout=size,
-            refresh=self._refresh,
-            seed=self.seed,
-            availability=availability,
-        )
+        return self.random_views(self.options.view, self.options.view.size)
 
     @property
     def messages_per_wake(self) -> int:

@@ -16,17 +16,15 @@ from pydantic import Discriminator, Field, Tag, field_validator, model_validator
 
 from gossiprec.aggregators.rule import Rule, make_rule
 from gossiprec.arrays import F64, I64
-from gossiprec.compute.plan.tape import Behaviour, Op
+from gossiprec.compute.plan.tape import Op
 from gossiprec.named import name_of
 from gossiprec.options import LARGEST
 from gossiprec.overlay import SAMPLINGS
 from gossiprec.overlay.base import Setting, Views
-from gossiprec.overlay.exchange import ExchangeOptions
+from gossiprec.overlay.exchange import ExchangeOptions, ExchangeView
 from gossiprec.overlay.static import StaticViewOptions, graph_views
-from gossiprec.overlay.view_options import ExchangeView
-from gossiprec.overlay.views import RandomViews
 from gossiprec.protocols import PROTOCOLS
-from gossiprec.protocols.gossip import CountedRefresh, Gossip, GossipOptions, ViewOptions, refresh_of
+from gossiprec.protocols.gossip import CountedRefresh, Gossip, GossipOptions, ViewOptions
 
 
 def _kind_of_view(raw: Any) -> str:
@@ -80,13 +78,7 @@ class RandGossip(Gossip):
 
     Options = RandGossipOptions
     options: RandGossipOptions
-
-    @property
-    def behaviours(self) -> Sequence[Behaviour]:
-        """One role."""
-        if self.options.train_on == "wake":
-            return [Behaviour(on_wake=(Op.TRAIN, Op.PUSH), on_receive=(Op.BLEND,))]
-        return [Behaviour(on_wake=(Op.PUSH,), on_receive=(Op.BLEND, Op.TRAIN))]
+    merging = Op.BLEND
 
     @functools.cached_property
     def _views(self) -> Views:
@@ -96,15 +88,7 @@ class RandGossip(Gossip):
             return graph_views(view.graph, setting, key="protocol.view.graph")
         if isinstance(view, ExchangeOptions):
             return SAMPLINGS[view.sampling](view, setting)
-        refresh = refresh_of(view.refresh, self.clock, self.seed)
-        return RandomViews(
-            self.n_users,
-            size=view.size,
-            fanout=self.options.fanout,
-            refresh=refresh,
-            seed=self.seed,
-            availability=self.availability if view.heal else None,
-        )
+        return self.random_views(view, self.options.fanout)
 
     @property
     def view_size(self) -> int | None:
@@ -132,17 +116,15 @@ class RandGossip(Gossip):
         view, wake = self.options.view, self.options.wake
         if not isinstance(view, ViewOptions):
             return None
-        unsent = (
-            1.0 - self.options.fanout / view.size
-        )  # probability that a wake leaves out a peer of the view
+        # probability that a wake leaves out a peer of the view
+        unsent = 1.0 - self.options.fanout / view.size
         if isinstance(view.refresh, CountedRefresh):
             fresh = 1.0 / view.refresh.every
             never_sent = unsent**view.refresh.every
         else:
             ratio = wake.mean / view.refresh.mean
             fresh = ratio / (1.0 + ratio) if wake.law == "exponential" else -math.expm1(-ratio)
-            never_sent = (
-                fresh * unsent / (1.0 - (1.0 - fresh) * unsent)
-            )  # it lasts a geometric number of wakes
+            # it lasts a geometric number of wakes
+            never_sent = fresh * unsent / (1.0 - (1.0 - fresh) * unsent)
         peers, views = view.size * (1.0 - never_sent), rounds * fresh
         return 1.0 - math.exp(-peers * views / (self.n_users - 1))

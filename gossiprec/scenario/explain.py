@@ -10,7 +10,7 @@ from typing import Any, Literal, get_args, get_origin
 from pydantic import BaseModel, ValidationError
 
 from gossiprec.errors import suggestion
-from gossiprec.member_options import OneOf
+from gossiprec.named import OneOf
 from gossiprec.scenario.problems import KeyPath, Problems, shown
 
 _KIND = {

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from gossiprec.errors import PluginError, suggestion
-from gossiprec.member_options import options_class
+from gossiprec.named import options_class
 from gossiprec.options import LARGEST
 from gossiprec.plugins import PREFIX, entry_points, origin_of
 from gossiprec.scenario.registries import KINDS, registry_of

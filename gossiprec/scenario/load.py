@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 from pydantic import BaseModel, ValidationError
 
 from gossiprec.errors import GossipRecError, ScenarioError
-from gossiprec.member_options import options_class
+from gossiprec.named import options_class
 from gossiprec.options import NoOptions, Options
 from gossiprec.registry import Registry
 from gossiprec.scenario.cross_checks import check_sections

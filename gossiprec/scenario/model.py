@@ -7,12 +7,11 @@ from typing import Annotated, Any
 from pydantic import Field, PrivateAttr, SerializeAsAny, ValidationError
 
 from gossiprec.options import LARGEST, Options
-from gossiprec.scenario.checkpoint import Checkpoint
 from gossiprec.scenario.churn import Churn
 from gossiprec.scenario.explain import explain
 from gossiprec.scenario.network import Network
 from gossiprec.scenario.problems import Problems, SourceMap
-from gossiprec.scenario.sections import Evaluate, Executor, Nodes, Training
+from gossiprec.scenario.sections import Checkpoint, Evaluate, Executor, Nodes, Training
 
 Slug = Annotated[
     str,

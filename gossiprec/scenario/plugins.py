@@ -7,7 +7,7 @@ from typing import Any
 
 from gossiprec.measures import MEASURES
 from gossiprec.measures.metric import measure_name
-from gossiprec.member_options import named_in
+from gossiprec.named import named_in
 from gossiprec.plugins import Plugins, code_with, used
 from gossiprec.registry import Registry
 from gossiprec.scenario.model import Scenario

@@ -8,7 +8,7 @@ from typing import Any
 from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
-from gossiprec.member_options import options_class
+from gossiprec.named import options_class
 from gossiprec.options import Options
 from gossiprec.registry import Registry
 from gossiprec.scenario.layers import preset_names

@@ -120,3 +120,15 @@ class Executor(Options):
         default="float32",
         description="What models are kept in; float16 halves the memory and rounds at random (docs/models.md).",
     )
+
+
+class Checkpoint(Options):
+    """When a run notes its state; none of it changes a result. Checkpoints are taken at reports (``evaluate``)."""
+
+    every: Annotated[int, Field(ge=1)] | None = Field(
+        default=None, description="Rounds between two checkpoints; null: only by the clock."
+    )
+    minutes: Annotated[float, Field(gt=0)] | None = Field(
+        default=5.0, description="Minutes between two checkpoints; null, and every null: none are taken."
+    )
+    keep: int = Field(default=2, ge=1, description="How many are kept, the last ones.")

@@ -8,7 +8,6 @@ square are not corrected for their start.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -40,6 +39,7 @@ class Adaptive(Server):
 
     Options = AdaptiveOptions
     options: AdaptiveOptions
+    changing = ("mean", "square")
 
     def __init__(self, options: Any) -> None:
         super().__init__(options)
@@ -57,11 +57,3 @@ class Adaptive(Server):
         self._square = options.beta2 * self._square + (1.0 - options.beta2) * np.square(difference)
         step = options.learning_rate * self._mean / (np.sqrt(self._square) + options.tau)
         return Downlink((published + step)[None])
-
-    def state(self) -> dict[str, Any]:
-        """Return both means."""
-        return {"mean": self._mean, "square": self._square}
-
-    def restore(self, state: Mapping[str, Any]) -> None:
-        """Take them over."""
-        self._mean, self._square = state["mean"], state["square"]

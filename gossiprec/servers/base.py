@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from gossiprec.aggregators.base import Inbox
 from gossiprec.arrays import F32, I64
+from gossiprec.eventlog.checkpoints import Stateful
 from gossiprec.models.base import Layout
 from gossiprec.options import NoOptions, Options
 from gossiprec.rng import generator
@@ -75,8 +76,8 @@ class Downlink:
     extras: Mapping[str, npt.NDArray[Any]] = field(default_factory=dict)
 
 
-class Server(ABC):
-    """What a coordinator computes at each wake, before it pushes.
+class Server(Stateful, ABC):
+    """What a coordinator computes at each wake, before it pushes; what it remembers is named in :attr:`changing`.
 
     Attributes
     ----------
@@ -106,10 +107,3 @@ class Server(ABC):
         answers : Answers
         round : Round
         """
-
-    def state(self) -> dict[str, Any]:
-        """Return what the server remembers, for a checkpoint: plain values and arrays."""
-        return {}
-
-    def restore(self, state: Mapping[str, Any]) -> None:  # noqa: B027 (some remember nothing)
-        """Take over what :meth:`state` gave."""

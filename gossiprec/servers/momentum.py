@@ -8,7 +8,6 @@ classification", 2019, section 4.3 (FedAvgM).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 from pydantic import Field
@@ -35,6 +34,7 @@ class Momentum(Server):
 
     Options = MomentumOptions
     options: MomentumOptions
+    changing = ("step",)
 
     def __init__(self, options: Any) -> None:
         super().__init__(options)
@@ -47,11 +47,3 @@ class Momentum(Server):
         difference = aggregated - published
         self._step = difference if self._step is None else self.options.beta * self._step + difference
         return Downlink((published + self.options.learning_rate * self._step)[None])
-
-    def state(self) -> dict[str, Any]:
-        """Return the last step."""
-        return {"step": self._step}
-
-    def restore(self, state: Mapping[str, Any]) -> None:
-        """Take it over."""
-        self._step = state["step"]

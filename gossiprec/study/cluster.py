@@ -136,9 +136,8 @@ def require_ray() -> Any:
             "Ray is not installed; install it with: pip install 'gossiprec[ray]', or use --jobs"
         )
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-    os.environ.setdefault(
-        "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0"
-    )  # or Ray would hide the GPUs from its workers
+    # or Ray would hide the GPUs from its workers
+    os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
     import ray
 
     return ray

@@ -142,9 +142,8 @@ def _lost(task: Task, code: int, waiting: Waiting, attempts: dict[str, int]) -> 
 
 
 def _start(threads: int) -> _Worker:
-    context = mp.get_context(
-        "spawn"
-    )  # a fork of a process with threads and compiled kernels would not be safe
+    # a fork of a process with threads and compiled kernels would not be safe
+    context = mp.get_context("spawn")
     ours, theirs = context.Pipe()
     process = context.Process(target=work, args=(theirs, threads), daemon=True)
     with _without_ctrl_c():
@@ -168,9 +167,8 @@ def _without_ctrl_c() -> Iterator[None]:
 
 def work(pipe: Connection, threads: int) -> None:
     """Carry out the tasks that come through a pipe until it ends: the main function of a worker."""
-    signal.signal(
-        signal.SIGINT, signal.SIG_IGN
-    )  # Ctrl-C reaches all processes of a terminal; the study ends us
+    # Ctrl-C reaches all processes of a terminal; the study ends us
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_end_with_parent, daemon=True).start()
     import torch  # noqa: F401  # seconds, before there is a task to wait for it
 

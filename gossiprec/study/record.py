@@ -102,9 +102,8 @@ class Record:
         rows = [row for variant in self.plan.variants for row in self._rows_of(variant)]
         write_table(self.folder.path, rows, self._axes)
         self.folder.write_mark(self._mark(status, len(rows)))
-        self._due = time.monotonic() + max(
-            REFRESH_S, 20 * (time.monotonic() - begin)
-        )  # 5 % of the time at most
+        # 5 % of the time at most
+        self._due = time.monotonic() + max(REFRESH_S, 20 * (time.monotonic() - begin))
 
     def _variants(self, hash_: str) -> list[Variant]:
         return [v for v in self.plan.variants if self._served_by[v.hash].hash == hash_]

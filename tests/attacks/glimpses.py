@@ -218,7 +218,8 @@ def trainer(world: Observed, **training) -> Scorer:
 
 def kept_by(attack) -> np.ndarray:
     """Return the momentum models that an attack keeps."""
-    return attack._coalition._memory if attack._individual is None else attack._individual.memory
+    observers = attack._observers
+    return observers._memory if hasattr(observers, "_memory") else observers.memory
 
 
 def closed_form(versions, beta):

@@ -7,11 +7,11 @@ import pytest
 from pydantic import ValidationError
 
 from gossiprec.attacks.entropy_mia import EntropyMIA, EntropyMIAOptions
-from gossiprec.attacks.relevance import entropy, members, rule_code, rule_named
 from gossiprec.data.split import Split
 from gossiprec.emulation.scoring.accuracy import AttackRecord
 from gossiprec.emulation.scoring.findings import FindingRecord
 from gossiprec.emulation.scoring.membership import MembershipRecord, metric_rows
+from gossiprec.numerics.relevance import MEMBERS, entropy, members, rule_code, rule_named
 from gossiprec.ragged import Ragged
 from tests.attacks.glimpses import (
     N_USERS,
@@ -64,7 +64,7 @@ def test_a_model_of_no_numbers_comes_last():
 
 
 def test_rules_are_named_after_their_threshold():
-    assert rule_code("mia-0.4") == (3, 0.4)
+    assert rule_code("mia-0.4") == (MEMBERS, 0.4)
     scores = np.array([[0.0, 3.0]], np.float32)
     assert rule_named("mia-0.4")(scores, scores) == members(scores, scores, threshold=0.4)
 

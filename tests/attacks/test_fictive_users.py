@@ -9,13 +9,13 @@ from pydantic import ValidationError
 from gossiprec.attacks.cda import CDA, CDAOptions
 from gossiprec.attacks.entropy_mia import EntropyMIA, EntropyMIAOptions
 from gossiprec.attacks.fictive import PAPER_EPOCHS, FictiveUsers
-from gossiprec.attacks.relevance import RELEVANCE, rule_named
 from gossiprec.attacks.targets import TargetItems
 from gossiprec.compute.plan.program import Program
 from gossiprec.compute.store.arena import Arena
 from gossiprec.compute.train.node_settings import NodeSettings
 from gossiprec.feeds import PointwiseFeed
 from gossiprec.models.base.kernels import FIT_NEGATIVES, FIT_RATE, FIT_STEPS
+from gossiprec.numerics.relevance import RELEVANCE, rule_named
 from gossiprec.ragged import Ragged
 from gossiprec.rng import generator
 from tests.attacks.glimpses import (
@@ -155,7 +155,7 @@ def test_a_single_adversary_fits_to_the_first_model_it_receives_and_again_when_t
     # Adversary 0 hears of hidden victims in messages 1, 3, 5, 7, 9, 11, sent at these times; it fits at 1, 5 and 9.
     users = {m: naive_fit(world, 0, received.rows[m], number) for number, m in enumerate((1, 5, 9))}
     looked_with = {2: (11, 9), 3: (9, 9), 5: (7, 5)}  # victim: its last message, and the fit in force
-    own, references = targets[0]
+    own, references = targets.parts(0)
     for ranking in shown:
         for victim, (last, fit) in looked_with.items():
             model = closed_form(received.versions(victim, [0], last + 1), ranking.momentum)
@@ -178,7 +178,7 @@ def test_a_coalition_member_fits_to_its_present_model_at_a_report(form):
         world.own[:] *= np.float32(0.7)
     for a, member in enumerate(MEMBERS):
         user = naive_fit(world, member, fitted_to[2][a], 1)
-        own, references = targets[a]
+        own, references = targets.parts(a)
         for ranking in shown:
             for victim in set(HIDDEN) - {member}:
                 model = closed_form(received.versions(victim, MEMBERS, 12), ranking.momentum)
@@ -219,7 +219,7 @@ def test_own_embedding_looks_with_the_adversarys_model_as_merged_so_far(form, us
         own[part] = 0.5 * own[part] + 0.5 * received.rows[message, part]
     for ranking in attack.attack.rankings():
         expected = score_with(
-            world, received.rows[2], own[:8], own[layout.shared], *targets[0], ranking.relevance
+            world, received.rows[2], own[:8], own[layout.shared], *targets.parts(0), ranking.relevance
         )
         assert ranking.scores[0, 2] == pytest.approx(expected, rel=1e-3, abs=1e-4)
 
@@ -235,7 +235,7 @@ def test_own_embedding_of_a_coalition_changes_with_its_models(form):
     for ranking in attack.attack.rankings():
         model = closed_form(received.versions(3, MEMBERS, 12), ranking.momentum)
         own = world.own[1]
-        expected = score_with(world, model, own[:8], own[layout.shared], *targets[1], ranking.relevance)
+        expected = score_with(world, model, own[:8], own[layout.shared], *targets.parts(1), ranking.relevance)
         assert ranking.scores[1, 3] == pytest.approx(expected, rel=1e-3, abs=1e-4)
 
 

@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 from gossiprec.attacks.aia import AIA, AIAOptions
 from gossiprec.attacks.cda import CDA, CDAOptions
 from gossiprec.attacks.entropy_mia import EntropyMIA, EntropyMIAOptions
-from gossiprec.attacks.relevance import RELEVANCE, mean_closeness
 from gossiprec.attacks.targets import TargetItems
 from gossiprec.compute.thread_pool import ThreadPool
 from gossiprec.errors import ScenarioError
+from gossiprec.numerics.relevance import RELEVANCE, mean_closeness
 from gossiprec.ragged import Ragged
 from tests.attacks import glimpses
 from tests.attacks.glimpses import (

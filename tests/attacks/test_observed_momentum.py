@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gossiprec.attacks.cda import CDA, CDAOptions
-from gossiprec.attacks.relevance import RELEVANCE
 from gossiprec.attacks.targets import TargetItems
+from gossiprec.numerics.relevance import RELEVANCE
 from tests.attacks.glimpses import (
     N_USERS,
     Receptions,
@@ -44,7 +44,7 @@ def naive_scores(world, seen, adversaries, beta, rule):
     targets = TargetItems.of(world.feed, adversaries, n_references=8, seed=world.seed)
     expected = np.full((len(adversaries), N_USERS), np.nan, np.float32)
     for a, adversary in enumerate(adversaries):
-        own, references = targets[a]
+        own, references = targets.parts(a)
         for victim in set(range(N_USERS)) - {int(adversary)}:
             versions = seen(adversary, victim)
             if len(versions):

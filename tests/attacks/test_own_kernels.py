@@ -7,12 +7,12 @@ import pytest
 from numpy import float32
 
 from gossiprec.attacks.cda import CDA, CDAOptions
-from gossiprec.attacks.relevance import RELEVANCE
 from gossiprec.feeds import PointwiseFeed
 from gossiprec.models import MODELS, Block, Model, Role
 from gossiprec.models.base.blocks import normal
 from gossiprec.models.base.kernels import Kernels
 from gossiprec.numerics.jit import inline, outline
+from gossiprec.numerics.relevance import RELEVANCE
 from gossiprec.options import Options
 from gossiprec.testing import registered
 from tests.attacks.glimpses import Receptions, make_world, show, started
@@ -99,8 +99,8 @@ class ToyKernels(Kernels):
     def run(self, program, tasks, update):
         make_executor("reference", self.work).run(program, tasks)
 
-    def scores(self, layout, rows, row, user, offsets, items, contexts, constants):
-        return make_executor("reference", self.work).scores(layout, rows, row, user, offsets, items)
+    def scores(self, query):
+        return make_executor("reference", self.work).score(query)
 
     def rank(self, victims, asked, latest):
         layout, near = self.work.layout, type(self.work.model).near

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from gossiprec.attacks.cda import CDA, CDAOptions
-from gossiprec.attacks.relevance import CUTOFF, RELEVANCE, mean_score, ndcg, standardized
+from gossiprec.numerics.relevance import CUTOFF, RELEVANCE, mean_score, ndcg, standardized
 from gossiprec.ragged import Ragged
 from tests.attacks.glimpses import FORMS, Receptions, show, started, world_of
 

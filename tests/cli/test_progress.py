@@ -5,7 +5,7 @@ import io
 import pytest
 from rich.console import Console
 
-from gossiprec.cli.progress import Bar, Lines, facts, left, progress_display
+from gossiprec.cli.progress import Bar, Lines, facts, left, live, progress_display
 from gossiprec.emulation import Status
 
 
@@ -58,7 +58,8 @@ def test_lines_come_for_every_phase_and_for_reports_when_due(capsys):
 
 def test_the_bar_shows_phase_share_and_figures_and_fits_its_terminal():
     console = terminal()
-    with Bar(console) as bar:
+    bar = Bar(console)
+    with live(console, bar.renderable):
         bar.phase("simulating")
         bar.tick(status(**{"AAC single": 0.1234, "a metric with a name too long for the line": 0.5}))
         shown = Console(width=80, file=io.StringIO())

@@ -9,6 +9,9 @@ from gossiprec.compute.executors import EXECUTORS
 from gossiprec.compute.train.performance_merge import draw_candidates, performance, weight_kept
 from gossiprec.data.split import Split
 from gossiprec.errors import DataError
+from gossiprec.measures import MEASURES
+from gossiprec.measures.base import RelevantRanks
+from gossiprec.measures.ranking import CUTOFF, ranks_against
 from gossiprec.ragged import Ragged
 from tests.compute.worlds import World, make_executor, run_waves
 
@@ -66,6 +69,15 @@ def test_worth_is_hit_ratio_times_ndcg():
     scores[1, 1:] = 1.0  # below 30 others
 
     assert performance(scores) == pytest.approx(0.5 * 0.5)
+
+
+def test_worth_is_the_product_of_the_measures_that_scenarios_ask_for():
+    scores = np.random.default_rng(0).integers(0, 60, (40, 100)).astype(np.float32)
+    ranks = RelevantRanks(ranks_against(scores[:, 0], scores[:, 1:])[:, None])
+    hr, ndcg = (MEASURES[name].of(ranks, CUTOFF).mean() for name in ("hr", "ndcg"))
+
+    assert performance(scores) == np.float32(hr * ndcg)
+    assert 0 < hr * ndcg < 1
 
 
 def test_equal_scores_are_worth_nothing():

@@ -10,6 +10,7 @@ from small_data import dataset, interactions
 
 from gossiprec.data import load_split, statistics
 from gossiprec.data.statistics import describe, top_jaccard
+from gossiprec.measures import communities
 from gossiprec.ragged import Ragged
 
 
@@ -46,7 +47,7 @@ def test_beyond_the_limit_a_sample_of_users_is_compared_with_everyone(monkeypatc
 def test_small_blocks_change_nothing(monkeypatch):
     split = load_split("synthetic", {"users": 60, "items": 90, "interactions": 1800}, "published", {}, 1)
     whole = top_jaccard(split.train, 90, 10)
-    monkeypatch.setattr(statistics, "BLOCK_CELLS", 130)
+    monkeypatch.setattr(communities, "BLOCK_CELLS", 130)
     assert np.array_equal(top_jaccard(split.train, 90, 10), whole)
 
 

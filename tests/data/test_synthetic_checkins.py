@@ -10,8 +10,8 @@ from small_data import dataset
 from gossiprec.cli.data import data as command
 from gossiprec.data import load_split
 from gossiprec.data.check_ins import Visits
-from gossiprec.data.distances import checked_km, distances_km, steps_km
 from gossiprec.data.partition import first_meetings, items_per_user
+from gossiprec.data.statistics import checked_km, distances_km, steps_km
 from gossiprec.errors import DataError, ScenarioError
 
 TINY = {"users": 20, "items": 60, "checkins": 400}

@@ -15,7 +15,7 @@ import json, sys
 import numpy as np
 from gossiprec.attacks import ATTACKS
 from gossiprec.arrays import F32
-from gossiprec.attacks.relevance import RELEVANCE, _last_if_nan
+from gossiprec.numerics.relevance import RELEVANCE, _last_if_nan
 from gossiprec.protocols import PROTOCOLS
 from gossiprec.protocols.rand_gossip import RandGossip
 from gossiprec.emulation import simulate

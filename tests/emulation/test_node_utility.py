@@ -35,11 +35,12 @@ class RecordingExecutor:
     """A real executor that remembers what it was asked to score."""
 
     def __init__(self, executor):
-        self.work, self.asked, self._executor = executor.work, [], executor
+        self.work, self.store, self.asked, self._executor = executor.work, executor.store, [], executor
 
-    def scores(self, layout, rows, row, user, offsets, items, contexts=None):
-        self.asked.append((row.tolist(), [part.tolist() for part in np.split(items, offsets[1:-1])]))
-        return self._executor.scores(layout, rows, row, user, offsets, items, contexts)
+    def score(self, query):
+        items = [part.tolist() for part in np.split(query.items, query.offsets[1:-1])]
+        self.asked.append((query.row.tolist(), items))
+        return self._executor.score(query)
 
 
 def executor_for(split, *, user_table=False, seed=0):

@@ -138,38 +138,6 @@ def test_graphs_that_are_not_over_the_first_numbers_or_have_loops_are_refused(gr
             measure(graph)
 
 
-def heard_from(rng, *, n, peers, senders=None):
-    """Return when node 0 first heard from each sender, by simulated exponential clocks and fresh draws."""
-    first = np.full(n - 1, np.inf)
-    for sender in range(n - 1):
-        time = 0.0
-        while not math.isfinite(first[sender]):
-            time += rng.exponential()
-            if rng.random() < peers / (n - 1):
-                first[sender] = time
-    return np.sort(first)
-
-
-def test_the_time_to_meet_a_share_is_that_of_simulated_clocks():
-    """400 repetitions, 20 nodes, P = 4.
-
-    The longest of the three times, until all are met, has a deviation of under (N - 1) / P * pi / sqrt(6) = 6.1;
-    the tolerance is four deviations of the mean.
-    """
-    rng = np.random.default_rng(4)
-    times = np.array([heard_from(rng, n=20, peers=4) for _ in range(400)])
-    for fraction, place in ((0.5, 9), (0.9, 17), (1.0, 18)):
-        expected = measures.wakes_to_meet(fraction, 20, 4)
-        assert times[:, place].mean() == pytest.approx(expected, abs=4 * 6.1 / 20)
-
-
-def test_in_a_large_network_the_time_is_the_inverse_of_the_expected_share():
-    time = measures.wakes_to_meet(0.76, 943, 3)
-    assert 1 - math.exp(-3 * time / 942) == pytest.approx(0.76, abs=1e-3)
-    assert measures.wakes_to_meet(0.0, 943, 3) == 0
-    assert measures.wakes_to_meet(1.0, 2, 1) == pytest.approx(1)
-
-
 def test_a_fixed_graph_lets_a_node_meet_its_neighbours_only():
     ring = graphs.ring(11, 4)
     assert measures.most_met(ring) == pytest.approx(0.4)
@@ -191,9 +159,10 @@ def test_leaves_are_met_by_the_centre_sooner_than_the_centre_by_them():
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: measures.wakes_to_meet(1.1, 10, 3), "found fraction 1.1, must be from 0 to 1"),
-        (lambda: measures.wakes_to_meet(0.5, 10, 0), "found 0 peers per wake, must be above 0 and at most 9"),
-        (lambda: measures.wakes_to_meet(0.5, 10, 10), "found 10 peers per wake"),
+        (
+            lambda: measures.static_wakes_to_meet(1.1, graphs.star(4), 3),
+            "found fraction 1.1, must be from 0 to 1",
+        ),
         (
             lambda: measures.static_wakes_to_meet(0.5, graphs.star(4), 0),
             "found fanout 0, must be at least 1",

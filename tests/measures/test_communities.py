@@ -8,14 +8,14 @@ from hypothesis import strategies as st
 from gossiprec.errors import ScenarioError
 from gossiprec.measures import communities
 from gossiprec.measures.communities import jaccard_communities
+from gossiprec.ragged import Ragged
 
 N_ITEMS = 6
 item_lists = st.lists(st.lists(st.integers(0, N_ITEMS - 1), max_size=8), min_size=2, max_size=7)
 
 
 def packed(item_lists):
-    offsets = np.cumsum([0, *map(len, item_lists)])
-    return offsets, np.array([item for items in item_lists for item in items], dtype=np.int64)
+    return Ragged.from_parts([np.array(items, np.int64) for items in item_lists])
 
 
 def by_definition(item_lists, k):
@@ -35,12 +35,12 @@ def by_definition(item_lists, k):
 def test_a_hand_worked_network():
     lists = [[0, 1, 2], [0, 1], [2, 3], [0, 1, 2, 3]]
     # user 0: 2/3 with 1, 1/4 with 2, 3/4 with 3; user 2: 1/4 with 0, 0 with 1, 2/4 with 3
-    found = jaccard_communities(*packed(lists), n_items=4, k=2)
+    found = jaccard_communities(packed(lists), n_items=4, k=2)
     assert found.tolist() == [[3, 1], [0, 3], [3, 0], [0, 1]]
 
 
 def test_ties_go_to_the_lower_id():
-    assert jaccard_communities(*packed([[0], [1], [1], [1]]), n_items=2, k=2).tolist() == [
+    assert jaccard_communities(packed([[0], [1], [1], [1]]), n_items=2, k=2).tolist() == [
         [1, 2],
         [2, 3],
         [1, 3],
@@ -49,7 +49,7 @@ def test_ties_go_to_the_lower_id():
 
 
 def test_nobody_is_in_their_own_community():
-    found = jaccard_communities(*packed([[0]] * 5), n_items=1, k=4)
+    found = jaccard_communities(packed([[0]] * 5), n_items=1, k=4)
     assert not (found == np.arange(5)[:, None]).any()
 
 
@@ -58,11 +58,11 @@ def test_agrees_with_set_arithmetic_whatever_the_block(lists, k, cells):
     k = min(k, len(lists) - 1)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(communities, "BLOCK_CELLS", cells)
-        found = jaccard_communities(*packed(lists), n_items=N_ITEMS, k=k)
+        found = jaccard_communities(packed(lists), n_items=N_ITEMS, k=k)
     assert found.tolist() == by_definition(lists, k)
 
 
 @pytest.mark.parametrize("k", [0, 3])
 def test_a_community_larger_than_the_others_is_refused(k):
     with pytest.raises(ScenarioError, match=f"community_size is {k}.*between 1 and 2"):
-        jaccard_communities(*packed([[0], [0], [0]]), n_items=1, k=k)
+        jaccard_communities(packed([[0], [0], [0]]), n_items=1, k=k)

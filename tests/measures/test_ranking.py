@@ -7,7 +7,16 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from sklearn.metrics import ndcg_score
 
-from gossiprec.measures.ranking import hit_ratio, mean_of_known, ndcg, ranks_against, user_means
+from gossiprec.measures.base import RelevantRanks
+from gossiprec.measures.hr import HitRatio
+from gossiprec.measures.ndcg import NDCG
+from gossiprec.measures.ranking import mean_of_known, ranks_against, user_means
+
+
+def alone(ranks):
+    """Return ranks as those of lists with one relevant item each."""
+    return RelevantRanks(ranks[:, None])
+
 
 few_levels = hnp.arrays(np.float64, (6, 9), elements=st.integers(0, 3).map(float))
 
@@ -24,7 +33,7 @@ def test_ties_count_against_the_relevant_item():
 
 def test_constant_scores_earn_no_hit():
     ranks = ranks_against(np.zeros(4), np.zeros((4, 99)))
-    assert hit_ratio(ranks, 20).sum() == 0.0
+    assert HitRatio.of(alone(ranks), 20).sum() == 0.0
 
 
 @pytest.mark.parametrize(("positive", "negative"), [(np.nan, 0.0), (0.0, np.nan), (np.nan, np.nan)])
@@ -40,15 +49,15 @@ def test_ranks_equal_those_of_a_brute_force_count(scores):
 
 def test_hit_ratio_and_ndcg_of_known_ranks():
     ranks = np.array([0, 1, 2, 19, 20])
-    assert hit_ratio(ranks, 20).tolist() == [1, 1, 1, 1, 0]
-    assert ndcg(ranks, 20) == pytest.approx([1.0, 0.63092975, 0.5, 0.22767025, 0.0])
+    assert HitRatio.of(alone(ranks), 20).tolist() == [1, 1, 1, 1, 0]
+    assert NDCG.of(alone(ranks), 20) == pytest.approx([1.0, 0.63092975, 0.5, 0.22767025, 0.0])
 
 
 def test_ndcg_agrees_with_scikit_learn_where_there_are_no_ties():
     scores = np.random.default_rng(0).permuted(np.tile(np.arange(100.0), (40, 1)), axis=1)
     truth = np.zeros_like(scores)
     truth[:, 0] = 1
-    ours = ndcg(ranks_against(scores[:, 0], scores[:, 1:]), 20)
+    ours = NDCG.of(alone(ranks_against(scores[:, 0], scores[:, 1:])), 20)
     assert ours.mean() == pytest.approx(ndcg_score(truth, scores, k=20))
 
 
@@ -65,5 +74,5 @@ def test_mean_over_no_users_is_not_a_number():
 def test_random_scores_hit_k_over_the_number_of_candidates():
     # HR@20 of 100 has mean 0.2; 20,000 draws: standard error 0.0028, tolerance four of them.
     scores = np.random.default_rng(1).random((20_000, 100))
-    hits = hit_ratio(ranks_against(scores[:, 0], scores[:, 1:]), 20)
+    hits = HitRatio.of(alone(ranks_against(scores[:, 0], scores[:, 1:])), 20)
     assert hits.mean() == pytest.approx(0.2, abs=0.0113)

@@ -5,8 +5,10 @@ import pytest
 from pydantic import TypeAdapter
 
 from gossiprec.errors import ScenarioError
-from gossiprec.overlay.static import Graph, neighbors_in
-from gossiprec.overlay.views import StaticViews, chosen
+from gossiprec.graphs import out_neighbors
+from gossiprec.overlay.graphs import graph_of
+from gossiprec.overlay.static import Graph, GraphViews
+from gossiprec.overlay.views import chosen
 
 GRAPHS = [
     {"family": "ring", "k": 4},
@@ -20,7 +22,7 @@ GRAPHS = [
 
 def neighbors(options, n_nodes=12, seed=1):
     graph = TypeAdapter(Graph).validate_python(options)
-    return neighbors_in(graph, n_nodes, seed=seed, key="protocol.view.graph")
+    return out_neighbors(graph_of(graph, n_nodes, seed=seed, key="protocol.view.graph"))
 
 
 @pytest.mark.parametrize("options", GRAPHS, ids=lambda options: options["family"])
@@ -63,9 +65,8 @@ def test_an_odd_number_of_link_ends_is_an_error_of_the_scenario():
 
 
 def test_receivers_are_drawn_from_the_neighbours_at_each_wake():
-    views = StaticViews(
-        [np.array([1, 2, 3]), np.array([0]), np.array([0, 3]), np.array([0, 2])], fanout=2, seed=1
-    )
+    neighbors = [np.array([1, 2, 3]), np.array([0]), np.array([0, 3]), np.array([0, 2])]
+    views = GraphViews([0.0], [neighbors], fanout=2, seed=1)
     drawn = [views.next_receivers(0) for _ in range(100)]
 
     assert {tuple(sorted(peers)) for peers in drawn} == {(1, 2), (1, 3), (2, 3)}
@@ -74,7 +75,7 @@ def test_receivers_are_drawn_from_the_neighbours_at_each_wake():
 
 def test_picks_among_neighbours_are_those_of_earlier_versions():
     """Drawn for many wakes at once then; runs of old scenarios keep their bytes."""
-    views = StaticViews([np.array([1, 2, 3, 4]), *[np.array([0])] * 4], fanout=2, seed=1)
+    views = GraphViews([0.0], [[np.array([1, 2, 3, 4]), *[np.array([0])] * 4]], fanout=2, seed=1)
     wakes, nodes = np.arange(20), np.array([0])
     together = chosen(np.broadcast_to(np.arange(1, 5), (1, 20, 4)), wakes, nodes, fanout=2, seed=1)[0]
 

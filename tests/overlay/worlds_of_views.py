@@ -7,7 +7,7 @@ from pydantic import TypeAdapter
 
 from gossiprec.overlay import SAMPLINGS
 from gossiprec.overlay.base import Setting
-from gossiprec.overlay.view_options import ExchangeView
+from gossiprec.overlay.exchange import ExchangeView
 from gossiprec.sim.availability import Availability
 
 

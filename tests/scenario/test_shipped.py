@@ -13,7 +13,7 @@ import yaml
 from click.testing import CliRunner
 
 from gossiprec.cli.scenario import scenario as command
-from gossiprec.member_options import options_class
+from gossiprec.named import options_class
 from gossiprec.scenario import Registries, json_schema, load_scenario
 from gossiprec.scenario.model import Choice, DatasetChoice, PolicyChoice
 

@@ -19,6 +19,7 @@ from gossiprec.compute.train.performance_merge import performance, weight_kept
 from gossiprec.feeds.base import Feed
 from gossiprec.models.base import Model
 from gossiprec.models.base.blocks import Layout
+from gossiprec.models.base.kernels import Query
 from gossiprec.ragged import Ragged
 
 
@@ -127,6 +128,9 @@ class Executor(ABC):
             program.refused[task] = mine + theirs == 0
 
     @abstractmethod
+    def score(self, query: Query) -> F32:
+        """Return predicted scores: logits where the model predicts probabilities; shape (offsets[-1],)."""
+
     def scores(
         self,
         layout: Layout,
@@ -138,26 +142,6 @@ class Executor(ABC):
         contexts: Mapping[str, I32] | None = None,
         constants: Mapping[str, F32] | None = None,
     ) -> F32:
-        """Return predicted scores: logits where the model predicts probabilities.
-
-        Parameters
-        ----------
-        layout : Layout
-            Of `rows`; it may hold fewer items than the run's, as the models that observers keep do.
-        rows : ndarray of float32 or float16, shape (n_rows, row_size)
-            Model versions.
-        row, user : ndarray of int64, shape (n_queries,)
-            Query q uses version ``rows[row[q]]`` and row ``user[q]`` of its user table.
-        offsets : ndarray of int64, shape (n_queries + 1,)
-        items : ndarray of int32, shape (offsets[-1],)
-            Query q scores ``items[offsets[q]:offsets[q + 1]]``.
-        contexts : mapping of str to ndarray of int32, shape (offsets[-1],), optional
-            The feed's context columns: items by the layout's numbering; -1: not known, as all are if it is left out.
-        constants : mapping of str to ndarray, shape (n_items, ...), optional
-            The model's constants for the layout's items; those of the run's items if left out. An executor that stacks
-            rows also takes one for each row, shape (n_rows, n_items, ...).
-
-        Returns
-        -------
-        ndarray of float32, shape (offsets[-1],)
-        """
+        """Return what :meth:`score` finds; constants are those of the run's items if left out."""
+        known = self.work.model.constants if constants is None else constants
+        return self.score(Query(layout, rows, row, user, offsets, items, contexts or {}, known))

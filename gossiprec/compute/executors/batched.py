@@ -33,7 +33,7 @@ from gossiprec.compute.train.node_settings import Kind
 from gossiprec.compute.train.noise import noise_row
 from gossiprec.errors import ResourceError
 from gossiprec.feeds.base import Columns
-from gossiprec.models.base.blocks import Layout
+from gossiprec.models.base.kernels import Query
 
 _STACK_BYTES = {"cpu": 4 << 20, "cuda": 256 << 20}
 """Parameters stacked at once: on a CPU, with gradients and moments, about what its caches hold."""
@@ -82,38 +82,32 @@ class BatchedExecutor(Executor):
             for stack in self._stacks(program, tasks[(program.update[tasks] >= 0) & ~program.refused[tasks]]):
                 self._train(stack)
 
-    def scores(
-        self,
-        layout: Layout,
-        rows: F32,
-        row: I64,
-        user: I64,
-        offsets: I64,
-        items: I32,
-        contexts: Mapping[str, I32] | None = None,
-        constants: Mapping[str, F32] | None = None,
-    ) -> F32:
-        """Return predicted scores (see the base class)."""
-        out = np.empty(len(items), np.float32)
-        asked = {"items": items, **(contexts or {})}
-        own, lengths = constants or {}, np.diff(offsets)
-        each = {name for name, values in own.items() if values.ndim > self.work.model.constants[name].ndim}
-        shared = self._constants if constants is None else self._known(own)
-        rows_at_once = max(1, _STACK_BYTES[self._device.type] // (4 * layout.row_size))
+    def score(self, query: Query) -> F32:
+        """Return predicted scores."""
+        layout, rows, row, offsets = query.layout, query.rows, query.row, query.offsets
+        out = np.empty(len(query.items), np.float32)
+        asked = {"items": query.items, **query.contexts}
+        own, of_run, lengths = query.constants, self.work.model.constants, np.diff(offsets)
+        each = {name for name, values in own.items() if values.ndim > of_run[name].ndim}
+        shared = self._constants if own is of_run else self._known(own)
+        size = layout.item_width * int(lengths.max(initial=1)) if query.together else layout.row_size
+        rows_at_once = max(1, _STACK_BYTES[self._device.type] // (4 * size))
 
-        def predict(tables: Tensors, query: Tensors, known: Tensors) -> Tensor:
-            return self.work.model.score(layout.named(tables) | shared | known, query)
+        def predict(tables: Tensors, wanted: Tensors, known: Tensors) -> Tensor:
+            return self.work.model.score(layout.named(tables) | shared | known, wanted)
 
         with torch.no_grad(), one_torch_thread():
             for width, queries in self._alike(_padded_width(lengths), rows_at_once):
                 place = np.arange(width)
                 real = place < lengths[queries, None]
                 at = offsets[queries, None] + np.where(real, place, 0)
-                query = {name: self._put(column[at]) for name, column in asked.items()}
-                query["user"] = self._put(user[queries, None])
-                chosen = self._put(rows[row[queries], : layout.size].astype(np.float32, copy=False))
+                wanted = {name: self._put(column[at]) for name, column in asked.items()}
+                wanted["user"] = self._put(query.user[queries, None])
+                used = 0 if query.together else row[queries]
+                chosen = self._put(rows[used, : layout.size].astype(np.float32, copy=False))
                 known = {name: self._put(own[name][row[queries]]) for name in each}
-                logits = vmap(predict)(tables_of(layout, chosen), query, known)
+                of_all = vmap(predict, in_dims=(None if query.together else 0, 0, 0))
+                logits = of_all(tables_of(layout, chosen), wanted, known)
                 out[at[real]] = logits.cpu().numpy()[real]
         return out
 
@@ -242,9 +236,8 @@ class BatchedExecutor(Executor):
         for place in np.flatnonzero(scale).tolist():
             noise = noise_row(work.layout, work.seed, int(nodes[place]), int(taken[place]))
             gradient[place] += self._put(scale[place] * noise)
-        gradient /= weights.sum(1, keepdim=True).clamp(
-            min=1.0
-        )  # a node kept for company may have no batch left
+        # a node kept for company may have no batch left
+        gradient /= weights.sum(1, keepdim=True).clamp(min=1.0)
 
     def _draw_back(
         self, gradient: Tensor, now: Tensor, start: Tensor, stack: _Stack, some: slice, batch: Tensors

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping
 from dataclasses import replace
 
 import numpy as np
 
-from gossiprec.arrays import F32, I32, I64
+from gossiprec.arrays import F32, I64
 from gossiprec.compute.executors.base import Executor
 from gossiprec.compute.plan.program import Program
 from gossiprec.compute.store.arena import Arena
 from gossiprec.compute.store.updates import Update, UpdateStore
 from gossiprec.feeds.touched import Touched, TouchedFeed
 from gossiprec.models.base.blocks import Layout
+from gossiprec.models.base.kernels import Query
 
 NARROWEST = 16
 """Rows for which the smallest models have room; each larger size is half as large again."""
@@ -74,19 +74,9 @@ class ClientExecutor(Executor):
             for low in range(0, len(lessons), size):
                 self._train(small, program, lessons[low : low + size])
 
-    def scores(
-        self,
-        layout: Layout,
-        rows: F32,
-        row: I64,
-        user: I64,
-        offsets: I64,
-        items: I32,
-        contexts: Mapping[str, I32] | None = None,
-        constants: Mapping[str, F32] | None = None,
-    ) -> F32:
-        """Return predicted scores (see the base class)."""
-        return self.inner.scores(layout, rows, row, user, offsets, items, contexts, constants)
+    def score(self, query: Query) -> F32:
+        """Return predicted scores."""
+        return self.inner.score(query)
 
     def _adopt(self, program: Program, tasks: I64) -> None:
         """Let each task's target be the version that it adopts last, or its source."""

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import numpy as np
 
 from gossiprec.arrays import F32, I32, I64
@@ -14,7 +12,7 @@ from gossiprec.compute.train.local_update import TrainingSettings
 from gossiprec.compute.train.node_settings import Kind, NodeSettings
 from gossiprec.errors import ScenarioError
 from gossiprec.models.base import Model
-from gossiprec.models.base.blocks import Layout
+from gossiprec.models.base.kernels import Query
 
 
 @EXECUTORS.register("fused")
@@ -79,17 +77,6 @@ class FusedExecutor(Executor):
             self._masked = (program, updates)
         return updates
 
-    def scores(
-        self,
-        layout: Layout,
-        rows: F32,
-        row: I64,
-        user: I64,
-        offsets: I64,
-        items: I32,
-        contexts: Mapping[str, I32] | None = None,
-        constants: Mapping[str, F32] | None = None,
-    ) -> F32:
-        """Return predicted scores (see the base class)."""
-        known = self.work.model.constants if constants is None else constants
-        return self.kernels.scores(layout, rows, row, user, offsets, items, contexts or {}, known)
+    def score(self, query: Query) -> F32:
+        """Return predicted scores."""
+        return self.kernels.scores(query)

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import numpy as np
 import torch
 from torch import Tensor
 
-from gossiprec.arrays import F32, I32, I64
+from gossiprec.arrays import F32, I64
 from gossiprec.compute.executors import EXECUTORS
 from gossiprec.compute.executors.base import Executor, Workload
 from gossiprec.compute.executors.tensors import Tensors, constants_of, one_torch_thread, tables_of, tensor_of
@@ -16,7 +14,8 @@ from gossiprec.compute.plan.program import Program
 from gossiprec.compute.store.keys import merge_keys, update_keys
 from gossiprec.compute.train.local_update import local_batches
 from gossiprec.compute.train.noise import noise_row
-from gossiprec.models.base.blocks import Layout, Role
+from gossiprec.models.base.blocks import Role
+from gossiprec.models.base.kernels import Query
 
 
 @EXECUTORS.register("reference")
@@ -52,29 +51,20 @@ class ReferenceExecutor(Executor):
                     self._learner(int(program.node[task])).train(row[0], int(program.update[task]))
                     arena.store(target, row, update_keys(program, only, seed) if arena.is_half else None)
 
-    def scores(
-        self,
-        layout: Layout,
-        rows: F32,
-        row: I64,
-        user: I64,
-        offsets: I64,
-        items: I32,
-        contexts: Mapping[str, I32] | None = None,
-        constants: Mapping[str, F32] | None = None,
-    ) -> F32:
-        """Return predicted scores, one query at a time (see the base class)."""
-        out = np.empty(len(items), np.float32)
-        model = self.work.model
-        known = constants_of(model.constants if constants is None else constants)
-        asked = {"items": items, **(contexts or {})}
+    def score(self, query: Query) -> F32:
+        """Return predicted scores, one query at a time."""
+        out = np.empty(len(query.items), np.float32)
+        layout, known = query.layout, constants_of(query.constants)
+        asked = {"items": query.items, **query.contexts}
         with torch.no_grad(), one_torch_thread():
-            for query in range(len(row)):
-                some = slice(offsets[query], offsets[query + 1])
-                own = torch.from_numpy(rows[row[query]].astype(np.float32))
+            for q, (row, user) in enumerate(zip(query.row, query.user, strict=True)):
+                some = slice(query.offsets[q], query.offsets[q + 1])
+                own = torch.from_numpy(query.rows[row].astype(np.float32))
                 wanted = {name: tensor_of(column[some]) for name, column in asked.items()}
-                wanted["user"] = torch.tensor([user[query]])
-                out[some] = model.score(layout.named(tables_of(layout, own)) | known, wanted).numpy()
+                wanted["user"] = torch.tensor([user])
+                out[some] = self.work.model.score(
+                    layout.named(tables_of(layout, own)) | known, wanted
+                ).numpy()
         return out
 
     def _merge(self, row: F32, program: Program, task: int) -> None:

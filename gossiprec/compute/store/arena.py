@@ -22,9 +22,8 @@ Storage: TypeAlias = Literal["float32", "float16"]
 
 RESERVE = 16
 """Room reserved per row of the first capacity: addresses, not memory."""
-_NO_RESERVE = {"linux": 0x4000, "darwin": 0x40}.get(
-    sys.platform, 0
-)  # MAP_NORESERVE, which Python does not name
+# MAP_NORESERVE, which Python does not name
+_NO_RESERVE = {"linux": 0x4000, "darwin": 0x40}.get(sys.platform, 0)
 
 
 class Arena(Store):

@@ -20,12 +20,13 @@ Handles = npt.NDArray[np.integer]
 
 @dataclass(frozen=True)
 class Readable:
-    """Models of some users as an executor scores them: user k uses ``rows[row[k]]`` and its user row ``user[k]``."""
+    """Models of some users as an executor scores them (:class:`gossiprec.models.base.kernels.Query`), user by user."""
 
     layout: Layout
     rows: F32
     row: I64
     user: I64
+    together: bool = False
 
 
 class Store(ABC):

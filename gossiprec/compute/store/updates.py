@@ -177,7 +177,7 @@ class UpdateStore(Store):
         row = np.zeros((1, layout.row_size), np.float32)
         row[0, layout.users] = self.own[users].ravel()
         row[0, layout.items.start : layout.shared.stop] = self.version(int(current[-1]))
-        return Readable(layout, row, np.zeros(len(users), np.int64), np.arange(len(users)))
+        return Readable(layout, row, np.zeros(len(users), np.int64), np.arange(len(users)), together=True)
 
     def forget(self, planner: Planner) -> None:
         """Drop what nobody needs, and updates that have reached all receivers.

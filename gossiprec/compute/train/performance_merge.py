@@ -13,7 +13,7 @@ import numpy as np
 from gossiprec.arrays import F32, I32
 from gossiprec.data.split import Split
 from gossiprec.errors import DataError
-from gossiprec.measures.ranking import CUTOFF, hit_ratio, ndcg, ranks_against
+from gossiprec.measures.ranking import CUTOFF, gains, ranks_against
 from gossiprec.ragged import Ragged
 from gossiprec.rng import generator
 
@@ -67,7 +67,8 @@ def _candidates(split: Split, user: int, n_negatives: int, seed: int) -> I32:
 def performance(scores: F32) -> np.float32:
     """Return HR@20 x NDCG@20 of validation items; `scores` is (n_items, 1 + n_negatives), the item first."""
     ranks = ranks_against(scores[:, 0], scores[:, 1:])
-    return np.float32(hit_ratio(ranks, CUTOFF).mean() * ndcg(ranks, CUTOFF).mean())
+    hits = ranks < CUTOFF
+    return np.float32(hits.mean() * np.where(hits, gains(ranks), 0.0).mean())
 
 
 def weight_kept(own: np.float32, received: np.float32) -> np.float32:

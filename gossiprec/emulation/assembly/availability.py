@@ -10,13 +10,13 @@ import numpy as np
 
 from gossiprec.arrays import F64, I64
 from gossiprec.emulation.assembly.laws import make_law
+from gossiprec.emulation.assembly.participants import chosen_nodes
 from gossiprec.emulation.assembly.tables import node_ids, read_records
 from gossiprec.errors import ScenarioError
 from gossiprec.protocols import Protocol
-from gossiprec.rng import generator, purpose_id
+from gossiprec.rng import purpose_id
 from gossiprec.scenario import Scenario
 from gossiprec.scenario.churn import PeriodicSessions, TraceSessions
-from gossiprec.scenario.sections import NodeFraction, Nodes
 from gossiprec.sim.availability import Availability
 from gossiprec.sim.laws import Uniform
 from gossiprec.sim.sessions import Alternating, Lives, Periodic, within
@@ -77,7 +77,7 @@ def _sessions(
     if isinstance(options, TraceSessions):
         nodes, lives = _traced(options, key, n_users, horizon, note)
         return nodes, lives, options.end == "hold"
-    nodes = _chosen(options.nodes, n_users, seed, "session-nodes")
+    nodes = chosen_nodes(options.nodes, n_users, seed, "session-nodes")
     law: Periodic | Alternating
     if isinstance(options, PeriodicSessions):
         law = Periodic(options.period, options.offline_from, options.offline_until, options.jitter)
@@ -100,22 +100,12 @@ def _refuse_countless(cycles: float, key: str) -> None:
         )
 
 
-def _chosen(nodes: Nodes, n_users: int, seed: int, purpose: str) -> I64:
-    """Return the node ids that an entry names; a larger part contains a smaller one."""
-    if nodes == "all":
-        return np.arange(n_users)
-    if isinstance(nodes, NodeFraction):
-        order = generator(seed, purpose).permutation(n_users)
-        return np.sort(order[: max(1, round(nodes.fraction * n_users))])
-    return np.unique(np.array(nodes, np.int64))
-
-
 def _for_good(entries: Any, key: str, n_users: int, seed: int) -> F64:
     """Return when each node joins (0: from the start) or leaves (inf: never)."""
     joins = key == "join"
     when = np.full(n_users, 0.0 if joins else math.inf)
     for number, entry in enumerate(entries):
-        nodes = _chosen(entry.nodes, n_users, seed, f"{key}-nodes")
+        nodes = chosen_nodes(entry.nodes, n_users, seed, f"{key}-nodes")
         at = entry.at if isinstance(entry.at, float) else None
         law = Uniform(at, at) if at is not None else Uniform(entry.at.low, entry.at.high)
         times = law.draw(seed, number, nodes, JOIN if joins else LEAVE)

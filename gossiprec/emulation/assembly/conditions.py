@@ -48,34 +48,8 @@ class Load:
     message_bytes: I64
     samples: I64
 
-    @classmethod
-    def none(cls, n_nodes: int) -> Load:
-        """Return the load of empty messages and no samples."""
-        return cls(np.zeros(n_nodes, np.int64), np.zeros(n_nodes, np.int64))
 
-
-def make_network(scenario: Scenario, n_nodes: int, n_users: int) -> Network:
-    """Return the network of a scenario, bandwidth apart.
-
-    Raises
-    ------
-    ScenarioError
-        If a file that it names does not fit.
-    """
-    options = scenario.network
-    return Network(
-        n_nodes,
-        latency=_latency(options.latency, n_nodes, n_users, scenario.seed),
-        loss=options.loss,
-        duplication=options.duplication,
-        reordering=(options.reordering.share, options.reordering.delay),
-        partitions=[_partition(p, n_nodes, k, scenario.seed) for k, p in enumerate(options.partitions)],
-        hub=n_nodes > n_users,
-        seed=scenario.seed,
-    )
-
-
-def _latency(options: Any, n_nodes: int, n_users: int, seed: int) -> Latency:
+def _latency(options: Any, n_nodes: int, seed: int) -> Latency:
     key = "network.latency"
     if options.law == "pairs":
         return MatrixLatency(read_matrix(options.path, f"{key}.path", n_nodes))
@@ -151,17 +125,27 @@ def make_conditions(scenario: Scenario, protocol: Protocol, load: Load) -> Condi
     ScenarioError
         If a file that the scenario names does not fit.
     """
-    return Conditions(make_transport(scenario, protocol, load), make_work(scenario, protocol, load))
+    return Conditions(_transport(scenario, protocol, load), _work(scenario, protocol, load))
 
 
-def make_transport(scenario: Scenario, protocol: Protocol, load: Load) -> Transport:
+def _transport(scenario: Scenario, protocol: Protocol, load: Load) -> Transport:
     """Return what carries the messages of a run."""
-    network = make_network(scenario, protocol.n_nodes, protocol.n_users)
+    options, n_nodes, seed = scenario.network, protocol.n_nodes, scenario.seed
+    network = Network(
+        n_nodes,
+        latency=_latency(options.latency, n_nodes, seed),
+        loss=options.loss,
+        duplication=options.duplication,
+        reordering=(options.reordering.share, options.reordering.delay),
+        partitions=[_partition(p, n_nodes, k, seed) for k, p in enumerate(options.partitions)],
+        hub=protocol.has_coordinator,
+        seed=seed,
+    )
     return Transport(
         network,
         protocol.availability,
         held=scenario.churn.messages == "held",
-        in_order=scenario.network.in_order,
+        in_order=options.in_order,
         sharing=_sharing(scenario, protocol, load),
     )
 
@@ -206,7 +190,7 @@ def _rates(
     return np.append(rates, [centre] * protocol.has_coordinator)
 
 
-def make_work(scenario: Scenario, protocol: Protocol, load: Load) -> Work | None:
+def _work(scenario: Scenario, protocol: Protocol, load: Load) -> Work | None:
     """Return how long nodes compute; None if computing takes no time."""
     options = scenario.network.compute
     if options is None:

@@ -3,24 +3,20 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
 
-from gossiprec.arrays import Bools
+from gossiprec.arrays import I64
 from gossiprec.compute.executors import EXECUTORS, Executor, Workload
 from gossiprec.compute.plan.planner import Planner
 from gossiprec.compute.store.arena import Arena
-from gossiprec.compute.train.local_update import TrainingSettings
 from gossiprec.compute.train.node_settings import Kind, NodeSettings
-from gossiprec.data.split import Split
-from gossiprec.emulation.assembly.clients import make_client_executor
+from gossiprec.compute.train.performance_merge import draw_candidates
+from gossiprec.emulation.assembly.clients import make_client_executor, needed_by_clients
+from gossiprec.emulation.assembly.participants import Cast
+from gossiprec.emulation.run.metering import Metered
 from gossiprec.emulation.run.schedule import Schedule
-from gossiprec.feeds import Feed
-from gossiprec.models import Layout, Model
-from gossiprec.protocols import Protocol
-from gossiprec.ragged import Ragged
 from gossiprec.scenario import Scenario
 
 FEW_EPOCHS = 3_000
@@ -31,69 +27,72 @@ SPARE_BYTES = 128 * 2**20
 """Memory for versions in waiting; with less than one spare row for four nodes, merging in time costs too much."""
 
 
-def training_settings(scenario: Scenario) -> TrainingSettings:
-    """Return how nodes train."""
-    training = scenario.training
-    return TrainingSettings(
-        optimizer=training.optimizer,
-        learning_rate=training.learning_rate,
-        batch_size=None if training.batch_size == "full" else training.batch_size,
-        local_epochs=training.local_epochs,
-        negatives=training.negatives,
-        beta1=training.betas[0],
-        beta2=training.betas[1],
-        epsilon=training.eps,
-    )
+@dataclass(frozen=True)
+class Needs:
+    """What a run takes, observers apart: bytes by part, and rows beside those of the nodes' own versions."""
+
+    bytes: dict[str, int]
+    rows: int
 
 
-def needed_bytes(
-    layout: Layout, row_bytes: int, training: TrainingSettings, n_nodes: int, spare: int
-) -> dict[str, int]:
-    """Return the bytes of the nodes' versions, of versions in waiting and of optimizer state."""
-    moments = 2 * n_nodes * 4 * layout.row_size if training.optimizer == "adam" else 0
-    return {"parameters": n_nodes * row_bytes, "versions in waiting": spare * row_bytes, "moments": moments}
+def needs_of(cast: Cast) -> Needs:
+    """Return what versions, those in waiting, in inboxes and for servers, and optimizer state take."""
+    n_nodes = cast.protocol.n_nodes
+    if cast.protocol.sends_updates:
+        return Needs(needed_by_clients(cast), n_nodes + cast.waiting)
+    row_bytes = cast.layout.row_size * np.dtype(cast.scenario.executor.storage).itemsize
+    # two spare rows for each node, fewer where rows are large
+    spare = min(2 * n_nodes, max(n_nodes // 4, SPARE_BYTES // row_bytes))
+    moments = 2 * n_nodes * 4 * cast.layout.row_size if cast.training.optimizer == "adam" else 0
+    needed = {"parameters": n_nodes * row_bytes, "versions in waiting": spare * row_bytes, "moments": moments}
+    waiting = cast.waiting + (0 if cast.server is None else 2 * (cast.server.n_versions - 1))
+    rewritten = 2 * int(cast.outgoing.rewrites.sum())  # what each pushed last, and what it trained it from
+    first = n_nodes if cast.scenario.churn.model == "reset" else 0
+    more = {"inboxes": waiting, "rewritten messages": rewritten, "first versions": first}
+    needed |= {part: rows * row_bytes for part, rows in more.items() if rows}
+    return Needs(needed, spare + waiting + rewritten)
 
 
-def make_executor(
-    scenario: Scenario,
-    protocol: Protocol,
-    model: Model,
-    feed: Feed,
-    layout: Layout,
-    training: TrainingSettings,
-    node_settings: NodeSettings,
-    candidates: Ragged | None,
-    epochs: int,
-) -> Executor:
+def settings_of(cast: Cast, updates: I64 | None) -> NodeSettings:
+    """Return what policies do to the nodes, of which each runs so many local updates."""
+    settings = NodeSettings.none(cast.protocol.n_nodes)
+    for policy in cast.policies:
+        policy.configure(settings, training=cast.training, updates=updates)
+    return settings
+
+
+def make_executor(cast: Cast, settings: NodeSettings, epochs: int) -> Executor:
     """Make the arena with every node's first version, and the executor that works on it."""
-    n_users, storage = len(feed.positives), scenario.executor.storage
+    scenario, protocol, model = cast.scenario, cast.protocol, cast.model
+    n_users, storage = len(cast.feed.positives), scenario.executor.storage
     if protocol.sends_updates:
-        return make_client_executor(
-            scenario, protocol.n_nodes, model, feed, layout, training, node_settings, epochs
-        )
+        return make_client_executor(cast, settings, epochs)
     arena = Arena(
-        layout,
+        cast.layout,
         n_nodes=protocol.n_nodes,
         capacity=protocol.n_nodes,
-        moments=training.optimizer == "adam",
+        moments=cast.training.optimizer == "adam",
         storage=storage,
     )
-    model.fill_rows(arena.rows[:n_users], layout, scenario.seed)
+    model.fill_rows(arena.rows[:n_users], cast.layout, scenario.seed)
     if protocol.has_coordinator:
         arena.rows[n_users] = arena.rows[0]
-    work = Workload(model, layout, training, feed, arena, scenario.seed, node_settings, candidates)
+    candidates = None
+    if protocol.chooses_by_value:
+        candidates = draw_candidates(cast.split, protocol.n_nodes, scenario.seed)
+    work = Workload(model, cast.layout, cast.training, cast.feed, arena, scenario.seed, settings, candidates)
     name: str = scenario.executor.name
     if name == "auto":
-        lacks_kernels = EXECUTORS["fused"].lacks(model, training, storage, node_settings) is not None
-        name = _choose(lacks_kernels, node_settings, scenario.executor.device, epochs)
+        lacks_kernels = EXECUTORS["fused"].lacks(model, cast.training, storage, settings) is not None
+        name = _choose(lacks_kernels, settings, scenario.executor.device, epochs)
     return EXECUTORS[name](work, scenario.executor.device)
 
 
-def _choose(lacks_kernels: bool, node_settings: NodeSettings, device: str, epochs: int) -> str:
+def _choose(lacks_kernels: bool, settings: NodeSettings, device: str, epochs: int) -> str:
     """Return the executor that ``auto`` stands for."""
     if device == "cuda":
         return "batched"
-    private = (node_settings.kinds == Kind.PRIVATE).any()
+    private = (settings.kinds == Kind.PRIVATE).any()
     if epochs < (FEW_PRIVATE_EPOCHS if private else FEW_EPOCHS):
         return "reference"
     return "batched" if lacks_kernels else "fused"
@@ -105,48 +104,38 @@ def thread_count(scenario: Scenario) -> int:
     return len(os.sched_getaffinity(0)) if asked == "auto" else asked
 
 
-def spare_rows(n_nodes: int, row_bytes: int) -> int:
-    """Return how many versions in waiting to keep: two for each node, fewer where rows are large."""
-    return min(2 * n_nodes, max(n_nodes // 4, SPARE_BYTES // row_bytes))
-
-
 def make_planner(
-    protocol: Protocol,
-    split: Split,
-    work: Workload,
-    pools: list[Any],
-    schedule: Schedule,
-    spare: int,
-    *,
-    keeps_first: bool = False,
-    inboxes: Iterable[int] = (),
-    rewrites: Bools | None = None,
+    cast: Cast, executor: Executor, schedule: Schedule, meters: list[Metered], rows: int
 ) -> Planner:
-    """Return the planner, which knows what each node weighs and costs."""
-    n_positives = split.train.sizes
+    """Return the planner, which knows what each node weighs and costs, with room in the arena for its plans."""
+    protocol, training, work = cast.protocol, cast.training, executor.work
+    resets = cast.scenario.churn.model == "reset"
     has_inbox = np.zeros(protocol.n_nodes, bool)
-    has_inbox[list(inboxes)] = True
+    has_inbox[list(cast.receivers)] = True
+    pools = [pool for meter in meters for pool in meter.attack.pools]
     pools_of = np.zeros((protocol.n_nodes, len(pools)), bool)
     for number, members in enumerate(pools):
         pools_of[members, number] = True
-    training = work.training
-    samples = (
-        np.append(work.feed.n_samples(training.negatives), 0)[: protocol.n_nodes] * training.local_epochs
-    )
+    samples = cast.load.samples
     per_epoch = samples // training.local_epochs
     steps = training.local_epochs * -(-per_epoch // (training.batch_size or max(int(per_epoch.max()), 1)))
-    noise = np.where(work.node_settings.kinds == Kind.PRIVATE, steps * work.layout.size / 450.0, 0.0)
-    return Planner(
+    noise = np.where(work.node_settings.kinds == Kind.PRIVATE, steps * cast.layout.size / 450.0, 0.0)
+    planner = Planner(
         roles=protocol.roles,
         behaviours=protocol.behaviours,
-        weights=protocol.merge_weights(n_positives),
+        weights=protocol.merge_weights(cast.split.train.sizes),
         most_updates=work.node_settings.most_updates,
-        cost=2.0 + samples * work.model.sample_cost(work.layout) + noise,
+        cost=np.asarray(2.0 + samples * cast.model.sample_cost(cast.layout) + noise, np.float64),
         pools_of=pools_of,
         inline=schedule.inline,
-        spare_rows=spare,
+        spare_rows=rows,
         expected_messages=schedule.n_messages,
-        keeps_first=keeps_first,
+        keeps_first=resets,
         inboxes=has_inbox,
-        rewrites=rewrites,
+        rewrites=cast.outgoing.rewrites,
     )
+    executor.store.grow(planner.capacity)
+    if resets:
+        arena = work.arena
+        arena.rows[protocol.n_nodes : 2 * protocol.n_nodes] = arena.rows[: protocol.n_nodes]
+    return planner

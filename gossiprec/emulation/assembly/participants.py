@@ -1,12 +1,13 @@
-"""Who defends and who observes: a scenario's policies and attacks, on the nodes they name."""
+"""Who takes part in a run, with which model and by which rules; who defends, and who observes."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 
-from gossiprec.arrays import F32, F64, I64
+from gossiprec.arrays import F32, I64
 from gossiprec.attacks import ATTACKS, Attack
 from gossiprec.attacks.base import World
 from gossiprec.attacks.observations import Meetings
@@ -16,13 +17,12 @@ from gossiprec.compute.reducing import Receiver
 from gossiprec.compute.scorer import Scorer
 from gossiprec.compute.thread_pool import ThreadPool
 from gossiprec.compute.train.local_update import TrainingSettings
-from gossiprec.compute.train.node_settings import NodeSettings
-from gossiprec.emulation.assembly.clients import keep_own_parts
+from gossiprec.data.split import Split
+from gossiprec.emulation.assembly.client_messages import keep_own_parts
 from gossiprec.emulation.assembly.conditions import Load
 from gossiprec.errors import ScenarioError
 from gossiprec.feeds import Feed
-from gossiprec.models import Layout, Model
-from gossiprec.models.base import Role
+from gossiprec.models import MODELS, Layout, Model, Role
 from gossiprec.policies import POLICIES, Policy
 from gossiprec.protocols import Protocol
 from gossiprec.rng import generator
@@ -31,38 +31,75 @@ from gossiprec.scenario.sections import NodeFraction, Nodes
 from gossiprec.servers import Server
 
 
-def make_attacks(
-    scenario: Scenario,
-    protocol: Protocol,
-    executor: Executor,
-    threads: ThreadPool,
-    *,
-    outgoing: Outgoing,
-    meetings: Meetings,
-    own_models: Callable[[I64], F32],
-) -> list[Attack]:
-    """Return the scenario's attacks; colluders may be placed by the meetings known before the run."""
-    work = executor.work
-    world = World(
-        scorer=Scorer(executor),
-        n_users=protocol.n_users,
-        coordinator=protocol.n_users if protocol.has_coordinator else None,
-        seed=scenario.seed,
-        threads=threads,
-        hides_user=outgoing.hides(Role.USER),
-        meetings=meetings,
-        data_of=work.feed.only,
-        own_models=own_models,
+@dataclass(frozen=True)
+class Cast:
+    """The parts of a run that follow from scenario and data alone.
+
+    Attributes
+    ----------
+    receivers : dict of int to Receiver
+        How nodes with inboxes aggregate.
+    waiting : int
+        Models that wait in inboxes at a time.
+    load : Load
+        What every node sends and trains on.
+    """
+
+    scenario: Scenario
+    split: Split
+    protocol: Protocol
+    training: TrainingSettings
+    model: Model
+    feed: Feed
+    layout: Layout
+    policies: list[Policy]
+    server: Server | None
+    outgoing: Outgoing
+    receivers: dict[int, Receiver]
+    waiting: int
+    load: Load
+
+
+def make_cast(scenario: Scenario, split: Split, protocol: Protocol) -> Cast:
+    """Return who takes part.
+
+    Raises
+    ------
+    ScenarioError
+        If what the scenario names does not fit together, or its data.
+    """
+    training = training_settings(scenario)
+    model = MODELS[scenario.model.name](scenario.model.options).fitted_to(split)
+    feed = model.feed_of(split)
+    layout = model.layout(split.n_items, split.n_users if protocol.whole_user_table else 1)
+    policies = make_policies(scenario, protocol, model, layout)
+    server = protocol.server()
+    outgoing = make_outgoing(scenario, policies, protocol, layout, server)
+    receivers, waiting = make_receivers(scenario, policies, protocol, split)
+    samples = np.zeros(protocol.n_nodes, np.int64)
+    samples[: protocol.n_users] = feed.n_samples(training.negatives) * training.local_epochs
+    return Cast(
+        scenario, split, protocol, training, model, feed, layout, policies, server, outgoing, receivers, waiting,
+        Load(outgoing.message_bytes, samples),
+    )  # fmt: skip
+
+
+def training_settings(scenario: Scenario) -> TrainingSettings:
+    """Return how nodes train."""
+    training = scenario.training
+    return TrainingSettings(
+        optimizer=training.optimizer,
+        learning_rate=training.learning_rate,
+        batch_size=None if training.batch_size == "full" else training.batch_size,
+        local_epochs=training.local_epochs,
+        negatives=training.negatives,
+        beta1=training.betas[0],
+        beta2=training.betas[1],
+        epsilon=training.eps,
     )
-    return [ATTACKS[choice.name](choice.options, world) for choice in scenario.observers]
 
 
-def make_policies(
-    scenario: Scenario,
-    protocol: Protocol,
-    model: Model,
-    layout: Layout,
-) -> list[Policy]:
+def make_policies(scenario: Scenario, protocol: Protocol, model: Model, layout: Layout) -> list[Policy]:
     """Return the scenario's policies.
 
     Raises
@@ -72,7 +109,7 @@ def make_policies(
     """
     policies, used = [], {choice.name: np.zeros(protocol.n_users, np.bool_) for choice in scenario.policies}
     for choice in scenario.policies:
-        nodes = _nodes(choice.nodes, protocol.n_users, scenario.seed)
+        nodes = chosen_nodes(choice.nodes, protocol.n_users, scenario.seed, "policy-nodes")
         twice = nodes[used[choice.name][nodes]]
         if len(twice):
             raise ScenarioError(
@@ -88,52 +125,14 @@ def make_policies(
     return policies
 
 
-def make_receivers(
-    scenario: Scenario, policies: list[Policy], protocol: Protocol, weights: F64
-) -> tuple[dict[int, Receiver], int]:
-    """Return how nodes with inboxes aggregate, and how many models wait in inboxes at a time.
-
-    Parameters
-    ----------
-    weights : ndarray of float64, shape (n_nodes,)
-        What every node's models count.
-
-    Raises
-    ------
-    ScenarioError
-        If two policies want to say how a node aggregates.
-    """
-    receivers: dict[int, Receiver] = {}
-    waiting = 0
-    rules = [
-        (choice.name, policy.nodes, policy.inbox())
-        for choice, policy in zip(scenario.policies, policies, strict=True)
-    ]
-    for name, nodes, rule in [*rules, ("protocol.merge", np.array([protocol.n_users]), protocol.inbox())]:
-        if rule is None:
-            continue
-        waiting += len(nodes) * rule.expected
-        for node in nodes.tolist():
-            if node in receivers:
-                raise ScenarioError(
-                    f"policies: {name} and another policy both say how node {node} aggregates; keep one of them"
-                )
-            receivers[node] = Receiver(rule.name, rule.make(), rule.buffer, float(weights[node]))
-    return receivers, waiting
-
-
-def configure(
-    policies: list[Policy],
-    n_nodes: int,
-    *,
-    training: TrainingSettings,
-    updates: I64 | None,
-) -> NodeSettings:
-    """Return what policies do to the nodes, of which each runs so many local updates."""
-    node_settings = NodeSettings.none(n_nodes)
-    for policy in policies:
-        policy.configure(node_settings, training=training, updates=updates)
-    return node_settings
+def chosen_nodes(chosen: Nodes, n_users: int, seed: int, purpose: str) -> I64:
+    """Return the node ids that an entry of a scenario names; a larger part contains a smaller one."""
+    if chosen == "all":
+        return np.arange(n_users)
+    if isinstance(chosen, NodeFraction):
+        order = generator(seed, purpose).permutation(n_users)
+        return np.sort(order[: max(1, round(chosen.fraction * n_users))])
+    return np.unique(np.array(chosen, np.int64))
 
 
 def make_outgoing(
@@ -154,18 +153,49 @@ def make_outgoing(
     return outgoing
 
 
-def make_load(outgoing: Outgoing, protocol: Protocol, feed: Feed, training: TrainingSettings) -> Load:
-    """Return what every node sends and trains on."""
-    samples = np.zeros(protocol.n_nodes, np.int64)
-    samples[: protocol.n_users] = feed.n_samples(training.negatives) * training.local_epochs
-    return Load(outgoing.message_bytes, samples)
+def make_receivers(
+    scenario: Scenario, policies: list[Policy], protocol: Protocol, split: Split
+) -> tuple[dict[int, Receiver], int]:
+    """Return how nodes with inboxes aggregate, and how many models wait in inboxes at a time.
+
+    Raises
+    ------
+    ScenarioError
+        If two policies want to say how a node aggregates.
+    """
+    receivers: dict[int, Receiver] = {}
+    waiting, weights = 0, protocol.merge_weights(split.train.sizes)
+    rules = [
+        (choice.name, policy.nodes, policy.inbox())
+        for choice, policy in zip(scenario.policies, policies, strict=True)
+    ]
+    for name, nodes, rule in [*rules, ("protocol.merge", np.array([protocol.n_users]), protocol.inbox())]:
+        if rule is None:
+            continue
+        waiting += len(nodes) * rule.expected
+        for node in nodes.tolist():
+            if node in receivers:
+                raise ScenarioError(
+                    f"policies: {name} and another policy both say how node {node} aggregates; keep one of them"
+                )
+            receivers[node] = Receiver(rule.name, rule.make(), rule.buffer, float(weights[node]))
+    return receivers, waiting
 
 
-def _nodes(chosen: Nodes, n_users: int, seed: int) -> I64:
-    """Return the node ids that a policy names; a larger part contains a smaller one."""
-    if chosen == "all":
-        return np.arange(n_users)
-    if isinstance(chosen, NodeFraction):
-        order = generator(seed, "policy-nodes").permutation(n_users)
-        return np.sort(order[: max(1, round(chosen.fraction * n_users))])
-    return np.unique(chosen).astype(np.int64)
+def make_attacks(
+    cast: Cast, executor: Executor, threads: ThreadPool, meetings: Meetings, own_models: Callable[[I64], F32]
+) -> list[Attack]:
+    """Return the scenario's attacks; colluders may be placed by the meetings known before the run."""
+    protocol = cast.protocol
+    world = World(
+        scorer=Scorer(executor),
+        n_users=protocol.n_users,
+        coordinator=protocol.n_users if protocol.has_coordinator else None,
+        seed=cast.scenario.seed,
+        threads=threads,
+        hides_user=cast.outgoing.hides(Role.USER),
+        meetings=meetings,
+        data_of=cast.feed.only,
+        own_models=own_models,
+    )
+    return [ATTACKS[choice.name](choice.options, world) for choice in cast.scenario.observers]

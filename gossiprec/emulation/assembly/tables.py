@@ -10,8 +10,8 @@ import numpy as np
 
 from gossiprec.arrays import F64, I64
 from gossiprec.data.blocks import Layout
-from gossiprec.data.cells import numbers
-from gossiprec.data.columns import Convert, first_cells, read_columns
+from gossiprec.data.cells import Convert, numbers
+from gossiprec.data.columns import first_cells, read_columns
 from gossiprec.data.sources import Source
 from gossiprec.errors import DataError, ScenarioError
 

@@ -15,7 +15,7 @@ from gossiprec.emulation.run.progress import Progress
 from gossiprec.eventlog import RunDirectory
 from gossiprec.eventlog.atomic_write import sync_file
 from gossiprec.eventlog.checkpoints import Stamp, State
-from gossiprec.scenario.checkpoint import Checkpoint
+from gossiprec.scenario.sections import Checkpoint
 
 NICENESS = 5
 """Of the writer: it gives way to the run, but on a machine with other work it still gets a share."""
@@ -103,9 +103,8 @@ class Checkpoints:
         parent = os.getpid()
         try:
             with warnings.catch_warnings():
-                warnings.simplefilter(
-                    "ignore", DeprecationWarning
-                )  # of forks beside threads; ours are idle now
+                # of forks beside threads; ours are idle now
+                warnings.simplefilter("ignore", DeprecationWarning)
                 child = os.fork()
             if child == 0:
                 self._write_and_leave(stamp, state, parent, question)

@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from gossiprec.arrays import F64, I32, I64, U8, Bools
-from gossiprec.compute.plan.tape import Behaviour, Event, Segment
+from gossiprec.compute.plan.tape import Event, Segment
 from gossiprec.emulation.assembly.conditions import training_events
 from gossiprec.emulation.run.message_sizes import MessageSizes
 from gossiprec.eventlog import EventWriter
+from gossiprec.eventlog.checkpoints import Stateful
 from gossiprec.eventlog.schema import DROP_CAUSES, MISS_CAUSES, NO_PEER
 from gossiprec.sim.availability import Availability
+
+if TYPE_CHECKING:
+    from gossiprec.emulation.assembly.prepare import Prepared
 
 
 @dataclass
@@ -74,76 +78,44 @@ def _sessions(availability: Availability) -> tuple[F64, I32, U8]:
     )
 
 
-_STATE = ("updates_left", "view", "sender", "sent_at", "sent_bytes")
-_STATE_LISTS = ("unfinished", "sessions")
-"""What changes in the course of a run."""
-
-
-class Recording:
+class Recording(Stateful):
     """Turns stretches of tape into events of the log.
 
     Parameters
     ----------
     log : EventWriter
-    behaviours : sequence of Behaviour
-    roles : ndarray of int64, shape (n_nodes,)
-    samples : ndarray of int64, shape (n_nodes,)
-        Training samples of one local update.
-    epochs : int
-        Local epochs of one.
-    sizes : MessageSizes
-    most_updates : ndarray of int64, shape (n_nodes,)
-        Local updates after which a node trains no more.
-    view_size : int or None
-        Peers of a view if a wake sends to the whole view; views are then logged when they change.
-    inline : bool
-        Messages arrive when they are sent.
-    presence : Presence
-        When nodes come and go.
+    prepared : Prepared
+        Views are logged, when they change, if a wake sends to the whole view.
     """
 
-    def __init__(
-        self,
-        log: EventWriter,
-        *,
-        behaviours: Sequence[Behaviour],
-        roles: I64,
-        samples: I64,
-        epochs: int,
-        sizes: MessageSizes,
-        most_updates: I64,
-        view_size: int | None,
-        inline: bool,
-        availability: Availability,
-    ) -> None:
+    changing = ("updates_left", "view", "sender", "sent_at", "sent_bytes", "unfinished", "sessions")
+
+    def __init__(self, log: EventWriter, prepared: Prepared) -> None:
+        protocol, work, load = prepared.protocol, prepared.executor.work, prepared.load
         self._log = log
-        self._roles = roles
-        self._samples = samples
-        self._epochs = epochs
-        self._sizes = sizes
-        self._updates_left = most_updates.copy()
-        self._inline = inline
-        self._trains = training_events(behaviours)
-        self._view = None if view_size is None else np.full((len(roles), view_size), -1, np.int32)
+        self._roles = protocol.roles
+        self._samples = load.samples
+        self._sizes = MessageSizes(load.message_bytes, prepared.executor.update_bytes)
+        self._epochs = work.training.local_epochs
+        self._updates_left = work.node_settings.most_updates.copy()
+        self._inline = prepared.schedule.inline
+        self._trains = training_events(protocol.behaviours)
+        size = protocol.view_size
+        self._view = None if size is None else np.full((len(self._roles), size), -1, np.int32)
         self._sender = np.zeros(0, np.int32)
         self._sent_at = np.zeros(0, np.float64)
         self._sent_bytes = np.zeros(0, np.int32)
         self._unfinished = np.zeros(0), np.zeros(0, np.int32)  # updates that end after the last stretch
-        self._sessions = _sessions(availability)
+        self._sessions = _sessions(protocol.availability)
         self.traffic = Traffic()
 
     def state(self) -> dict[str, Any]:
         """Return what links the next stretch of tape to those before, for a checkpoint."""
-        told = {name: getattr(self, f"_{name}") for name in _STATE}
-        pairs = {name: list(getattr(self, f"_{name}")) for name in _STATE_LISTS}
-        return {**told, **pairs, "traffic": self.traffic.state(), "sizes": self._sizes.state()}
+        return {**super().state(), "traffic": self.traffic.state(), "sizes": self._sizes.state()}
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Take over what :meth:`state` gave."""
-        for name in _STATE:
-            setattr(self, f"_{name}", state[name])
-        for name in _STATE_LISTS:
-            setattr(self, f"_{name}", tuple(state[name]))
+        super().restore(state)
         self.traffic = Traffic.restored(state["traffic"])
         self._sizes.restore(state["sizes"])
 

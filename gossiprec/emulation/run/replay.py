@@ -17,8 +17,8 @@ from gossiprec.eventlog.manifest import new_manifest
 from gossiprec.eventlog.reader import Columns
 from gossiprec.plugins import Plugins, check_installed, versions
 from gossiprec.scenario import load_scenario
-from gossiprec.scenario.checkpoint import Checkpoint
 from gossiprec.scenario.plugins import plugins_of
+from gossiprec.scenario.sections import Checkpoint
 
 TABLES = (layout.METRICS, layout.ATTACKS, layout.FINDINGS)
 

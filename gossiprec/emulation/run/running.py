@@ -16,7 +16,6 @@ from gossiprec.attacks.findings import Finding
 from gossiprec.emulation.assembly.memory import peak_rss_mib
 from gossiprec.emulation.assembly.prepare import Prepared
 from gossiprec.emulation.run.checkpointing import Checkpoints
-from gossiprec.emulation.run.message_sizes import MessageSizes
 from gossiprec.emulation.run.metering import seconds_by_label
 from gossiprec.emulation.run.progress import Progress, Status, Stopwatch
 from gossiprec.emulation.run.recording import Recording
@@ -113,25 +112,8 @@ class Running:
         self._utility = Utility(split, evaluate.metrics, prepared.executor, scenario.seed, targets)
         self._utility_now: dict[str, float] = {}
         self._ledger = Ledger(prepared.policies, prepared.protocol.n_nodes)
-        self._recording = self._new_recording()
+        self._recording = Recording(directory.log, prepared)
         self._tape_runner = prepared.tape_runner(self._timed)
-
-    def _new_recording(self) -> Recording:
-        prepared = self._prepared
-        work = prepared.executor.work
-        node_settings, load = work.node_settings, prepared.load
-        return Recording(
-            self._directory.log,
-            behaviours=prepared.protocol.behaviours,
-            roles=prepared.protocol.roles,
-            samples=load.samples,
-            epochs=work.training.local_epochs,
-            sizes=MessageSizes(load.message_bytes, prepared.executor.update_bytes),
-            most_updates=node_settings.most_updates,
-            view_size=prepared.protocol.view_size,
-            inline=prepared.schedule.inline,
-            availability=prepared.protocol.availability,
-        )
 
     def state(self, now: float) -> dict[str, Any]:
         """Return all that the rest of the run depends on at a report at virtual time `now`, for a checkpoint.

@@ -109,7 +109,7 @@ class Unforeseen(Schedule):
         copies = 2 if scenario.network.duplication > 0.0 else 1
         each = protocol.wakes * protocol.messages_per_wake * copies
         self.n_messages = wakers * each
-        self.virtual_time = float(protocol.clock.intervals(0, protocol.wakes).sum(axis=1).max())
+        self.virtual_time = protocol.horizon
         trains_on_wake = any(Op.TRAIN in behaviour.on_wake for behaviour in protocol.behaviours)
         self.updates = self._wakes(scenario, load) if trains_on_wake else None
         self.n_updates = self.n_messages if self.updates is None else int(self.updates.sum())

@@ -2,27 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from gossiprec.arrays import I32, I64
-from gossiprec.attacks.observations import Deliveries, Meetings
-from gossiprec.compute.executors import Executor
-from gossiprec.compute.plan.planner import Plan, Planner
+from gossiprec.attacks.observations import Meetings
+from gossiprec.compute.plan.planner import Plan
 from gossiprec.compute.plan.tape import Event, Segment, at_wakes, joined
 from gossiprec.compute.serving import Serving
 from gossiprec.compute.waves import WaveRunner
 from gossiprec.emulation.run.barriers import BarrierRecord, Told
-from gossiprec.emulation.run.metering import Metered
 from gossiprec.emulation.run.progress import Stopwatch
-from gossiprec.emulation.run.schedule import Schedule
-from gossiprec.protocols import Protocol
+
+if TYPE_CHECKING:
+    from gossiprec.emulation.assembly.prepare import Prepared
 
 
 class TapeRunner:
     """Turns tape into trained models.
+
+    Parameters
+    ----------
+    prepared : Prepared
+    watch : Stopwatch
+        Is told how long planning, computing and learning last.
 
     Attributes
     ----------
@@ -30,28 +35,23 @@ class TapeRunner:
         Messages so far after which a node did not train, because nothing was worth merging.
     """
 
-    def __init__(
-        self,
-        *,
-        schedule: Schedule,
-        protocol: Protocol,
-        planner: Planner,
-        executor: Executor,
-        deliveries: Deliveries,
-        meters: Sequence[Metered],
-        runner: WaveRunner,
-        watch: Stopwatch,
-        serving: Serving | None = None,
-    ) -> None:
-        self._serving = serving
-        self._schedule = schedule
-        self._protocol = protocol
-        self._planner = planner
-        self._executor = executor
-        self._deliveries, self._meters = deliveries, meters
-        self._runner = runner
+    def __init__(self, prepared: Prepared, watch: Stopwatch) -> None:
+        self._serving, self._schedule = prepared.serving, prepared.schedule
+        self._protocol, self._planner = prepared.protocol, prepared.planner
+        self._executor = prepared.executor
+        self._deliveries, self._meters = prepared.deliveries, prepared.meters
         self._watch = watch
-        self._sender = np.zeros(0 if schedule.meetings.complete else schedule.n_messages, np.int32)
+        wave_size = prepared.scenario.executor.wave_size
+        steps = (prepared.reducing if prepared.reducing.any else None, prepared.encoding)
+        self._runner = WaveRunner(
+            self._executor,
+            self._meters,
+            threads=prepared.threads,
+            wave_size=None if wave_size == "unlimited" else wave_size,
+            steps=[step for step in steps if step],
+        )
+        complete = self._schedule.meetings.complete
+        self._sender = np.zeros(0 if complete else self._schedule.n_messages, np.int32)
         self._stretches: list[Segment] = []
         self._refused: list[I64] = []
         self._told = BarrierRecord()

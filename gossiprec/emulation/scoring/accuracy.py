@@ -23,8 +23,7 @@ from gossiprec.measures.attack import (
     upper_bound,
 )
 from gossiprec.measures.communities import jaccard_communities
-
-_NAMES = ("observer", "relevance", "momentum", "community_size")
+from gossiprec.measures.names import FILTERS
 
 
 @dataclass
@@ -56,10 +55,7 @@ class AttackRecord:
         self._defended = np.zeros(split.n_users, np.bool_) if defended is None else defended
         self._best: dict[str, _Best] = {}
         if largest:
-            train = split.train
-            self._communities = jaccard_communities(
-                train.offsets, train.values, n_items=split.n_items, k=largest
-            )
+            self._communities = jaccard_communities(split.train, n_items=split.n_items, k=largest)
 
     def score(self, rankings: Sequence[Ranking], *, time: float, round: int) -> list[dict[str, Any]]:
         """Return one row of ``attacks.csv`` per ranking and community size.
@@ -130,7 +126,7 @@ class AttackRecord:
         """Return the attacks' part of the summary: the best round, and the bounds at the end."""
         return [
             {
-                **{name: best.row[name] for name in _NAMES},
+                **{name: best.row[name] for name in FILTERS},
                 "max_aac": best.row["aac"],
                 "at_round": best.row["round"],
                 "last_aac": best.last["aac"],
@@ -152,4 +148,4 @@ def _mean_known(values: F64) -> float | None:
 
 
 def _key(row: dict[str, Any]) -> str:
-    return attack_key(**{name: row[name] for name in _NAMES})
+    return attack_key(**{name: row[name] for name in FILTERS})

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from gossiprec.arrays import F64, I64
@@ -15,11 +15,12 @@ from gossiprec.emulation.scoring.accuracy import AttackRecord
 from gossiprec.emulation.scoring.membership import MembershipRecord
 from gossiprec.errors import ScenarioError
 from gossiprec.eventlog.adversaries import attack_key
+from gossiprec.eventlog.checkpoints import Stateful
 
 Row = dict[str, Any]
 
 
-class FindingRecord:
+class FindingRecord(Stateful):
     """Findings over a run: those that attacks report themselves, and their guesses once joined with the truth.
 
     Parameters
@@ -29,6 +30,8 @@ class FindingRecord:
     rankings : AttackRecord
         Of guesses, the summary keeps those of the report at which the ranking made of them was best.
     """
+
+    changing = ("membership", "kept", "per_node")
 
     def __init__(self, split: Split, rankings: AttackRecord) -> None:
         self._split = split
@@ -99,16 +102,6 @@ class FindingRecord:
     def per_node(self) -> list[tuple[str, I64, F64]]:
         """Return measure, node ids and values of the findings that have some, as last reported."""
         return [(name, *values) for name, values in self._per_node.items()]
-
-    def state(self) -> dict[str, Any]:
-        """Return what is kept so far, for a checkpoint."""
-        return {"membership": self._membership, "kept": self._kept, "per_node": self._per_node}
-
-    def restore(self, state: Mapping[str, Any]) -> None:
-        """Take over what :meth:`state` gave."""
-        self._membership, self._kept, self._per_node = (
-            state[name] for name in ("membership", "kept", "per_node")
-        )
 
 
 def _name(attack: str, finding: Finding) -> str:

@@ -11,8 +11,8 @@ import numpy as np
 from gossiprec.arrays import F64
 from gossiprec.attacks.base import Guesses
 from gossiprec.attacks.findings import RATES
-from gossiprec.attacks.relevance import MEMBERS
 from gossiprec.feeds.base import membership
+from gossiprec.numerics.relevance import MIA
 from gossiprec.ragged import Ragged
 
 
@@ -41,7 +41,7 @@ class MembershipRecord:
                 "observer": guesses.observer,
                 "momentum": guesses.momentum,
                 "threshold": threshold,
-                "relevance": f"{MEMBERS}{threshold:g}",
+                "relevance": f"{MIA}{threshold:g}",
                 **_rates(*count),
             }
             for threshold, count in zip(guesses.thresholds, counts.tolist(), strict=True)
@@ -56,9 +56,8 @@ class MembershipRecord:
         truth = self._is_member[guesses.victims]
         times = np.broadcast_to(asked, truth.shape).copy()
         asks = np.isin(guesses.victims, guesses.adversaries)
-        times[asks] -= truth[
-            asks
-        ]  # a victim that is an adversary asks about its own items, but not at itself
+        # a victim that is an adversary asks about its own items, but not at itself
+        times[asks] -= truth[asks]
         members, pairs = times[truth].sum(), times.sum()
         counts = np.zeros((len(guesses.thresholds), 4))
         for t, rho in enumerate(guesses.thresholds):
@@ -96,5 +95,5 @@ def metric_rows(findings: Iterable[Mapping[str, Any]]) -> Iterator[tuple[str, fl
     """Yield the rates among findings as metrics, such as ``mia_precision[coordinator,b0.99,0.2]``."""
     for row in findings:
         if row["measure"] in RATES and not math.isnan(row["value"]):
-            about, rule = row["labels"], row["labels"]["relevance"].removeprefix(MEMBERS)
+            about, rule = row["labels"], row["labels"]["relevance"].removeprefix(MIA)
             yield f"{row['measure']}[{about['observer']},b{about['momentum']:g},{rule}]", row["value"]

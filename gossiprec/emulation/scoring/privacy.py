@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from gossiprec.arrays import F64, I64
+from gossiprec.eventlog.checkpoints import Stateful
 from gossiprec.policies import Policy, Privacy
 
 
-class Ledger:
+class Ledger(Stateful):
     """Follows the policies that account for privacy.
 
     Parameters
@@ -19,6 +20,8 @@ class Ledger:
     policies : sequence of Policy
     n_nodes : int
     """
+
+    changing = ("told", "updates", "pushes")
 
     def __init__(self, policies: Sequence[Policy], n_nodes: int) -> None:
         self._policies = policies
@@ -34,14 +37,6 @@ class Ledger:
         changed = np.flatnonzero(now != self._told)
         self._told = now
         return changed, now[changed]
-
-    def state(self) -> dict[str, Any]:
-        """Return what has been told so far, for a checkpoint."""
-        return {"told": self._told, "updates": self._updates, "pushes": self._pushes}
-
-    def restore(self, state: Mapping[str, Any]) -> None:
-        """Take over what :meth:`state` gave."""
-        self._told, self._updates, self._pushes = state["told"], state["updates"], state["pushes"]
 
     def summary(self) -> dict[str, Any] | None:
         """Return the run's privacy in numbers, as it was last told; None where no policy accounts for any."""

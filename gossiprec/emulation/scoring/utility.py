@@ -22,6 +22,7 @@ from gossiprec.feeds.base import Columns
 from gossiprec.measures.base import RelevantRanks
 from gossiprec.measures.metric import read_metric
 from gossiprec.measures.ranking import mean_of_known, ranks_against, user_means
+from gossiprec.models.base.kernels import Query
 from gossiprec.scenario.sections import LeastPopular, Targets
 
 BLOCK = 512
@@ -88,10 +89,9 @@ class Utility:
         return found
 
     def _scores(self, current: I64, users: I64, offsets: I64, items: I32, contexts: Columns) -> F32:
-        models = self._executor.store.readable(current, users)
-        return self._executor.scores(
-            models.layout, models.rows, models.row, models.user, offsets, items, contexts
-        )
+        models, known = self._executor.store.readable(current, users), self._executor.work.model.constants
+        about = (models.layout, models.rows, models.row, models.user)
+        return self._executor.score(Query(*about, offsets, items, contexts, known, models.together))
 
     def _sampled_ranks(self, current: I64) -> I32:
         """Return the rank of every test item among its candidates, shape (n_test,)."""

@@ -25,6 +25,41 @@ def flat(rows: Any) -> Any:
 
 
 @dataclass(frozen=True)
+class Query:
+    """Which models score which items.
+
+    Attributes
+    ----------
+    layout : Layout
+        Of `rows`; it may hold fewer items than the run's, as the models that observers keep do.
+    rows : ndarray of float32 or float16, shape (n_rows, row_size)
+        Model versions.
+    row, user : ndarray of int64, shape (n_queries,)
+        Query q uses version ``rows[row[q]]`` and row ``user[q]`` of its user table.
+    offsets : ndarray of int64, shape (n_queries + 1,)
+    items : ndarray of int32, shape (offsets[-1],)
+        Query q scores ``items[offsets[q]:offsets[q + 1]]``.
+    contexts : mapping of str to ndarray of int32, shape (offsets[-1],)
+        The feed's context columns: items by the layout's numbering; -1: not known, as all are of a column left out.
+    constants : mapping of str to ndarray, shape (n_items, ...)
+        The model's constants for the layout's items. An executor that stacks rows also takes one for each row, shape
+        (n_rows, n_items, ...).
+    together : bool
+        All queries use row 0, which need not be copied for each of them.
+    """
+
+    layout: Layout
+    rows: F32
+    row: I64
+    user: I64
+    offsets: I64
+    items: I32
+    contexts: Mapping[str, I32]
+    constants: Mapping[str, F32]
+    together: bool = False
+
+
+@dataclass(frozen=True)
 class Victims:
     """Models that a pool of observers holds.
 
@@ -63,7 +98,7 @@ class Asked:
     weights : ndarray of float32
         See :meth:`Kernels.query_weights`.
     rules : ndarray of int64; thresholds : ndarray of float32
-        Codes (:func:`gossiprec.attacks.relevance.rule_code`).
+        Codes (:func:`gossiprec.numerics.relevance.rule_code`).
     """
 
     offsets: I64
@@ -118,18 +153,8 @@ class Kernels(ABC):
         raise NotImplementedError(f"{type(self).__name__} trains nobody apart")
 
     @abstractmethod
-    def scores(
-        self,
-        layout: Layout,
-        rows: F32,
-        row: I64,
-        user: I64,
-        offsets: I64,
-        items: I32,
-        contexts: Mapping[str, I32],
-        constants: Mapping[str, F32],
-    ) -> F32:
-        """Return predicted scores (see :meth:`gossiprec.compute.executors.base.Executor.scores`)."""
+    def scores(self, query: Query) -> F32:
+        """Return predicted scores."""
 
     def query_weights(self, items: I32, contexts: I32) -> F32:
         """Return constants of what an adversary asks about, for `score_kept` and `rank`, one row for each question."""

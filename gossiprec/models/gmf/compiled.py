@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
 from gossiprec.arrays import F32, I32, I64
-from gossiprec.models.base.blocks import Layout
-from gossiprec.models.base.kernels import Asked, Kernels, Victims
+from gossiprec.models.base.kernels import Asked, Kernels, Query, Victims
 from gossiprec.models.gmf import anchored, kernels, observed, private
 
 
@@ -58,20 +56,13 @@ class GMFKernels(Kernels):
             np.uint64(work.seed), self.dims,
         )  # fmt: skip
 
-    def scores(
-        self,
-        layout: Layout,
-        rows: F32,
-        row: I64,
-        user: I64,
-        offsets: I64,
-        items: I32,
-        contexts: Mapping[str, I32],
-        constants: Mapping[str, F32],
-    ) -> F32:
+    def scores(self, query: Query) -> F32:
         """Return logits."""
-        out = np.empty(len(items), np.float32)
-        kernels.score_items(rows, row, user, offsets, items, layout.n_items, layout.n_users, self.dims, out)
+        out = np.empty(len(query.items), np.float32)
+        kernels.score_items(
+            query.rows, query.row, query.user, query.offsets, query.items, query.layout.n_items,
+            query.layout.n_users, self.dims, out,
+        )  # fmt: skip
         return out
 
     def rank(self, victims: Victims, asked: Asked, latest: F32) -> None:

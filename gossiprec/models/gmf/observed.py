@@ -17,12 +17,11 @@ from numpy import float32
 
 from gossiprec.measures.ranking import CUTOFF
 from gossiprec.models.base.kernels import FIT_NEGATIVES, FIT_RATE, FIT_STEPS
+from gossiprec.numerics.adam import step_vector
 from gossiprec.numerics.jit import NO_DENORMALS, inline, kernel, outline, swap_float_mode
-from gossiprec.numerics.relevance import FLAT, GAINS, entropy, relevance_of
+from gossiprec.numerics.relevance import MEMBERS, NDCG, STANDARDIZED
+from gossiprec.numerics.relevance_kernels import FLAT, GAINS, entropy, relevance_of
 from gossiprec.numerics.sampling import sample_negatives
-
-STANDARDIZED, NDCG, MEMBERS = 2, 1, 3
-"""Codes of rules (:func:`gossiprec.attacks.relevance.rule_code`)."""
 
 
 @inline
@@ -76,12 +75,7 @@ def fit_user(a, rows, row, begin, shared, n_items, now, state, recipe, dim):
         for s in range(n):
             for k in range(dim):
                 gradient[k] += error[s] * features[s, k]
-        for k in range(dim):
-            g = gradient[k] / n
-            m[k] = 0.9 * m[k] + 0.1 * g
-            v[k] = 0.999 * v[k] + 0.001 * g * g
-            away = math.sqrt(v[k] / (1.0 - 0.999**step)) + 1e-8
-            user[k] -= FIT_RATE * m[k] / (1.0 - 0.9**step) / away
+        step_vector(user, m, v, gradient, n, step, FIT_RATE)
     n_fits[a] += 1
     due[a] = now + refit_every
 

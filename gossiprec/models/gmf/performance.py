@@ -5,10 +5,9 @@ from __future__ import annotations
 import numpy as np
 from numpy import float32
 
-from gossiprec.measures.ranking import CUTOFF, gains
+from gossiprec.measures.ranking import CUTOFF
 from gossiprec.numerics.jit import copy_floats, inline, outline
-
-GAINS = gains(np.arange(CUTOFF))
+from gossiprec.numerics.relevance_kernels import GAINS
 
 
 @outline

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
 from gossiprec.arrays import F32, I32, I64
 from gossiprec.geodesy import distances_km
-from gossiprec.models.base.blocks import Layout
-from gossiprec.models.base.kernels import NO_CONTEXT, Asked, Kernels, Victims, flat
+from gossiprec.models.base.kernels import NO_CONTEXT, Asked, Kernels, Query, Victims, flat
 from gossiprec.models.prme_g import kernels, observed
 
 _NOWHERE = np.zeros((0, 3), np.float32)
@@ -43,23 +41,13 @@ class PRMEGKernels(Kernels):
             work.node_settings.drift_penalty,
         )  # fmt: skip
 
-    def scores(
-        self,
-        layout: Layout,
-        rows: F32,
-        row: I64,
-        user: I64,
-        offsets: I64,
-        items: I32,
-        contexts: Mapping[str, I32],
-        constants: Mapping[str, F32],
-    ) -> F32:
+    def scores(self, query: Query) -> F32:
         """Return ``-D``."""
-        out = np.empty(len(items), np.float32)
+        out = np.empty(len(query.items), np.float32)
         kernels.score_items(
-            flat(np.ascontiguousarray(rows)), rows.shape[1], row, user, offsets, items,
-            contexts.get("previous", NO_CONTEXT), constants.get("places", _NOWHERE), layout.n_users,
-            self.work.model.options.alpha, self.dims, out,
+            flat(np.ascontiguousarray(query.rows)), query.rows.shape[1], query.row, query.user, query.offsets,
+            query.items, query.contexts.get("previous", NO_CONTEXT), query.constants.get("places", _NOWHERE),
+            query.layout.n_users, self.work.model.options.alpha, self.dims, out,
         )  # fmt: skip
         return out
 

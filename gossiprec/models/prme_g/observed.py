@@ -18,9 +18,10 @@ from numpy import float32, uint64
 from gossiprec.measures.ranking import CUTOFF
 from gossiprec.models.base.kernels import FIT_NEGATIVES, FIT_RATE, FIT_STEPS
 from gossiprec.models.prme_g.kernels import gap_squared, place_weights
+from gossiprec.numerics.adam import step_vector
 from gossiprec.numerics.half import widen, widen_row
 from gossiprec.numerics.jit import NO_DENORMALS, inline, kernel, outline, swap_float_mode
-from gossiprec.numerics.relevance import relevance_of
+from gossiprec.numerics.relevance_kernels import relevance_of
 from gossiprec.numerics.sampling import sample_negatives
 
 
@@ -113,12 +114,7 @@ def fit_user(a, rows, row, begin, shared, n_items, now, state, recipe, dim):
             for k in range(dim):
                 pull = near * (user[k] - features[at, k]) - far * (user[k] - features[other, k])
                 gradient[k] += slope * pull
-        for k in range(dim):
-            g = gradient[k] / n if mean else gradient[k]
-            m[k] = 0.9 * m[k] + 0.1 * g
-            v[k] = 0.999 * v[k] + 0.001 * g * g
-            away = math.sqrt(v[k] / (1.0 - 0.999**step)) + 1e-8
-            user[k] -= FIT_RATE * m[k] / (1.0 - 0.9**step) / away
+        step_vector(user, m, v, gradient, n if mean else 1, step, FIT_RATE)
     n_fits[a] += 1
     due[a] = now + refit_every
 

@@ -15,7 +15,7 @@ from pydantic import Field, TypeAdapter, ValidationError
 from gossiprec.aggregators import AGGREGATORS
 from gossiprec.errors import PluginError, ScenarioError
 from gossiprec.graphs import FAMILIES
-from gossiprec.member_options import OneOf, named_in, options_class
+from gossiprec.named import OneOf, named_in, options_class
 from gossiprec.options import NoOptions, Options
 from gossiprec.overlay import SAMPLINGS
 from gossiprec.overlay.graph_options import Graph

@@ -1,0 +1,37 @@
+"""Options that several commands have."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar
+
+import click
+
+Command = TypeVar("Command", bound=Callable[..., object])
+Decorator = Callable[[Command], Command]
+
+JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+JSON_SUMMARY = click.option(
+    "--json", "as_json", is_flag=True, help="Print one JSON object instead of the closing table."
+)
+NO_PLOTS = click.option("--no-plots", is_flag=True, help="Draw no pictures at the end.")
+QUIET = click.option("-q", "--quiet", is_flag=True, help="Show no progress.")
+REPLACE = click.option("--overwrite", is_flag=True, help="Replace the file if it exists.")
+SET = click.option(
+    "--set", "overrides", multiple=True, metavar="KEY.PATH=VALUE",
+    help="Set a value, such as protocol.wakes=10 or observers.0.momentum=0.5; may be repeated.",
+)  # fmt: skip
+THREADS = click.option(
+    "--threads", type=click.IntRange(min=1), help="Compute on N threads; results do not depend on it."
+)
+
+
+def adding(*options: Decorator[Command]) -> Decorator[Command]:
+    """Return what adds options to a command, in this order."""
+
+    def add(command: Command) -> Command:
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return add

@@ -1,0 +1,118 @@
+"""Relevance rules compiled: how well a model's scores serve a set of target items.
+
+The plain forms, and the codes by which :func:`relevance_of` knows them, are in :mod:`gossiprec.numerics.relevance`.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy import float32
+
+from gossiprec.measures.ranking import CUTOFF, gains
+from gossiprec.numerics.jit import inline
+from gossiprec.numerics.relevance import CLOSENESS, MEAN_SCORE, MEMBERS, NDCG
+
+GAINS = gains(np.arange(CUTOFF))
+FLAT = 1e-20
+"""Relative spread below which float32 scores are equal: two that differ do so by 2**-24, squared and halved 2**-49."""
+
+
+@inline
+def mean_of(values):
+    """Return the mean, summed in double precision."""
+    total = 0.0
+    for value in values:
+        total += value
+    return total / len(values)
+
+
+@inline
+def certainty(score):
+    """Return the predicted probability of a logit."""
+    return float32(1.0) / (float32(1.0) + np.exp(-score))
+
+
+@inline
+def mean_certainty(scores):
+    """Return the mean predicted probability (``mean_score``)."""
+    total = 0.0
+    for score in scores:
+        total += certainty(score)
+    return total / len(scores)
+
+
+@inline
+def mean_gain(targets, references, best):
+    """Return the mean NDCG; `best` holds the best references, ascending from its end. Ties count against a target."""
+    count, lost = 0, 0
+    for score in references:
+        if np.isnan(score):
+            lost += 1
+        elif count < CUTOFF or score > best[count - 1]:
+            place = count if count < CUTOFF else CUTOFF - 1
+            while place > 0 and best[place - 1] < score:
+                best[place] = best[place - 1]
+                place -= 1
+            best[place] = score
+            count = min(count + 1, CUTOFF)
+    total = 0.0
+    for score in targets:
+        rank = 0
+        while rank < count and not best[rank] < score:
+            rank += 1
+        if rank + lost < CUTOFF:
+            total += GAINS[rank + lost]
+    return total / len(targets)
+
+
+@inline
+def standard_gap(targets, references):
+    """Return ``standardized``."""
+    middle = mean_of(references)
+    spread = 0.0
+    for score in references:
+        spread += (score - middle) ** 2
+    if spread <= FLAT * middle**2:
+        return 0.0
+    return (mean_of(targets) - middle) / math.sqrt(spread / len(references))
+
+
+@inline
+def entropy(score):
+    """Return ``-(1 - p) log p`` of a logit."""
+    surprise = np.log1p(np.exp(-abs(score)))
+    if score < float32(0.0):
+        surprise -= score
+    return surprise / (float32(1.0) + np.exp(score))
+
+
+@inline
+def members(surprise, threshold):
+    """Return the rule's number for the entropies of the targets."""
+    count, total = 0, 0.0
+    for e in surprise:
+        count += e < threshold
+        total += e
+    return count + 0.5 / (1.0 + total / len(surprise))
+
+
+@inline
+def last_if_nan(value):
+    """Return the value; what is no number ranks last."""
+    return -np.inf if np.isnan(value) else value
+
+
+@inline
+def relevance_of(rule, threshold, targets, references, best):
+    """Return the relevance by the rule's code; for the rule ``members``, `targets` are entropies."""
+    if rule == MEAN_SCORE:
+        return last_if_nan(mean_certainty(targets))
+    if rule == NDCG:
+        return mean_gain(targets, references, best)
+    if rule == MEMBERS:
+        return last_if_nan(members(targets, threshold))
+    if rule == CLOSENESS:
+        return last_if_nan(mean_of(targets))
+    return last_if_nan(standard_gap(targets, references))
