@@ -180,13 +180,12 @@ def test_f1_of_a_model_without_moves_needs_no_places():
 def test_a_test_item_is_ranked_after_the_visit_before_it_if_that_was_within_the_window():
     split = drawn_split()
     executor, asked = executor_for(split), []
-    real = executor.scores
-    executor.scores = lambda *query: asked.append(query) or real(*query)
+    real = executor.score
+    executor.score = lambda query: asked.append(query) or real(query)
 
     Utility(split, ["hr@10"], executor, 3).measure(CURRENT)
 
-    (*_, offsets, items, told) = asked[0]
-    contexts = told["previous"]
+    offsets, items, contexts = asked[0].offsets, asked[0].items, asked[0].contexts["previous"]
     visits = split.check_ins.test
     recent = np.where(visits.gap_minutes <= 360, visits.previous, -1)
     assert items[::100].tolist() == split.test.values.tolist() == visits.items.values.tolist()
