@@ -16,6 +16,7 @@ from analysis.cda_paper.experiments import momentum_of
 from gossiprec.arrays import F64, I64
 from gossiprec.eventlog import Run
 from gossiprec.figures.series import AttackKey
+from gossiprec.measures.names import FILTERS
 
 RULES = ("standardized", "ndcg", "mean_score")
 MAIN_RULE = RULES[0]
@@ -91,10 +92,7 @@ class Attack(Measure):
     def of_seed(self, runs: Mapping[str, Run], rule: str) -> float | None:
         """Return the number of its line."""
         for line in _summary(runs[self.experiment]).get("attacks", []):
-            key = AttackKey(
-                "", *(line[name] for name in ("observer", "relevance", "momentum", "community_size"))
-            )
-            if self.fits(key, rule):
+            if self.fits(AttackKey("", *(line[name] for name in FILTERS)), rule):
                 return _percent(line[self.quantity])
         return None
 

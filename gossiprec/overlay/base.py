@@ -20,7 +20,7 @@ class Setting:
     fanout : int
         Peers that a wake sends to, at most.
     seed : int
-    presence : Presence
+    availability : Availability
         When nodes are online.
     profiles : Profiles or None
         Of the nodes' users; None where nothing is known of them.

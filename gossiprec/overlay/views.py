@@ -76,7 +76,7 @@ class RandomViews(Views):
         How many of its view a node sends to at a wake: all, or that many drawn at each wake.
     refresh : Refresh
     seed : int
-    presence : Presence, optional
+    availability : Availability, optional
         If given, views heal: a peer that is away at the wake gives its place to a random node that is there.
     """
 

@@ -31,7 +31,7 @@ class Protocol(ABC):
     n_users : int
         Nodes 0 .. n_users - 1 hold one user each.
     seed : int
-    presence : Presence, optional
+    availability : Availability, optional
         When nodes are online; they always are if it is left out.
     profiles : Profiles, optional
         What is known of the users; needed where links are made by taste or place.

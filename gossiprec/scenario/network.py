@@ -10,10 +10,10 @@ from pydantic import Field, field_validator, model_validator
 from gossiprec.options import LARGEST, Options
 from gossiprec.scenario.sections import NodeIds
 from gossiprec.scenario.times import (
-    ConstantTime,
     ExponentialTime,
     LognormalTime,
     PositiveTime,
+    RandomTime,
     Time,
     TraceTime,
     UniformTime,
@@ -174,10 +174,7 @@ class Partition(Options):
 class Compute(Options):
     """How long a local update takes."""
 
-    time: Annotated[
-        ConstantTime | UniformTime | ExponentialTime | LognormalTime | WeibullTime | TraceTime,
-        Field(discriminator="law"),
-    ] = Field(description="Law of the time of one local update.")
+    time: RandomTime = Field(description="Law of the time of one local update.")
     per: Literal["update", "node"] = Field(
         default="update",
         description="Draw for each local update, or once for each node: a slow node stays slow.",

@@ -141,7 +141,7 @@ class Engine:
     recorder : Recorder
     wakes : int
         Rings of each node's clock; those that it misses count.
-    presence : Presence
+    availability : Availability
     work : Work, optional
         How long nodes compute; no time if it is left out.
     mode : {'inline', 'stretch', 'step'}

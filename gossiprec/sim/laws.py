@@ -79,26 +79,6 @@ class Uniform(Law):
 
 
 @dataclass(frozen=True)
-class Exponential(Law):
-    """No memory."""
-
-    scale: float
-
-    def draw(self, seed: int, counter: IntLike, node: IntLike, purpose: int) -> F64:
-        """Return exponential times."""
-        return self.scale * exponentials(seed, counter, node, purpose)
-
-    @property
-    def mean(self) -> float:
-        """The scale."""
-        return self.scale
-
-    def in_progress(self, level: F64) -> F64:
-        """Return quantiles of the sum of two such times."""
-        return Weibull(self.scale, 1.0).in_progress(level)
-
-
-@dataclass(frozen=True)
 class Weibull(Law):
     """``P(T > t) = exp(-(t / scale)^shape)``; a shape below 1 makes many short and a few very long times."""
 
@@ -120,6 +100,13 @@ class Weibull(Law):
 
         quantiles: F64 = self.scale * gammaincinv(1.0 + 1.0 / self.shape, level) ** (1.0 / self.shape)
         return quantiles
+
+
+@dataclass(frozen=True)
+class Exponential(Weibull):
+    """No memory: the Weibull law of shape 1."""
+
+    shape: float = 1.0
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from heapq import heappop, heappush
 from typing import Any, NamedTuple
 
@@ -76,10 +76,6 @@ class Outcomes:
         """Return some of the outcomes."""
         return Outcomes(*[getattr(self, field.name)[chosen] for field in fields(self)])
 
-    def with_(self, **columns: Any) -> Outcomes:
-        """Return outcomes with other columns."""
-        return Outcomes(*[columns.get(field.name, getattr(self, field.name)) for field in fields(self)])
-
     @staticmethod
     def joined(parts: Sequence[Outcomes]) -> Outcomes:
         """Return several batches as one."""
@@ -94,7 +90,7 @@ class Transport:
     Parameters
     ----------
     network : Network
-    presence : Presence
+    availability : Availability
     held : bool
         What arrives while its receiver is away waits for its return; otherwise it is lost.
     in_order : bool
@@ -244,8 +240,8 @@ class Transport:
         if not self._always:
             cause[~self._availability.look_up(batch.sender, batch.time)[0]] = SENDER_OFFLINE
         going = cause == ARRIVED
-        gone = batch.with_(cause=cause, rank=np.where(wake_rank >= 0, wake_rank, batch.rank)).part(~going)
-        sent, delay = batch.with_(cause=cause).part(going), delay[going]
+        gone = replace(batch, cause=cause, rank=np.where(wake_rank >= 0, wake_rank, batch.rank)).part(~going)
+        sent, delay = replace(batch, cause=cause).part(going), delay[going]
         if self._sharing is None:
             arrived = self._arrivals(sent, delay)
         else:
@@ -273,8 +269,8 @@ class Transport:
         done, delay = self._transfers.part(place), self._delays[place]
         self._transfers, self._delays = self._transfers.part(~ended), self._delays[~ended]
         queued = np.maximum(0.0, time - (done.time + sharing.unhindered(done.sender, done.receiver)))
-        broken = done.with_(time=time, settled=time, cause=np.full(len(time), SENDER_OFFLINE)).part(~whole)
-        there = done.with_(time=time, queued=queued).part(whole)
+        broken = replace(done, time=time, settled=time, cause=np.full(len(time), SENDER_OFFLINE)).part(~whole)
+        there = replace(done, time=time, queued=queued).part(whole)
         return Outcomes.joined([broken, self._arrivals(there, delay[whole])])
 
     def _arrivals(self, sent: Outcomes, delay: F64) -> Outcomes:
@@ -283,11 +279,11 @@ class Transport:
         if self._in_order:
             time = self._in_turn(sent, time)
         if self._always:
-            return sent.with_(time=time, settled=time)
+            return replace(sent, time=time, settled=time)
         online, back = self._availability.look_up(sent.receiver, time)
         if self._held:
-            return sent.with_(time=np.where(online, time, back), settled=time)
-        return sent.with_(time=time, settled=time, cause=np.where(online, ARRIVED, RECEIVER_OFFLINE))
+            return replace(sent, time=np.where(online, time, back), settled=time)
+        return replace(sent, time=time, settled=time, cause=np.where(online, ARRIVED, RECEIVER_OFFLINE))
 
     def _in_turn(self, sent: Outcomes, time: F64) -> F64:
         """Return times at which no message overtakes an earlier one of its link."""
@@ -307,7 +303,8 @@ def _ended(outcomes: Outcomes, until: float, time: float, rank: int) -> Outcomes
     if time >= until:
         return outcomes
     later = (outcomes.time > time) | ((outcomes.time == time) & (outcomes.rank > rank))
-    return outcomes.with_(
+    return replace(
+        outcomes,
         time=np.where(later, time, outcomes.time),
         rank=np.where(later, rank + 1 + outcomes.rank, outcomes.rank),
         cause=np.where(later, RUN_ENDED, outcomes.cause),

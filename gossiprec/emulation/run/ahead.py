@@ -66,7 +66,7 @@ class Returns:
 
     Parameters
     ----------
-    presence : Presence
+    availability : Availability
     lost : bool
         Whether they do.
     """
