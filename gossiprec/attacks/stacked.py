@@ -26,8 +26,9 @@ class Stacked:
     """Does what :class:`~gossiprec.attacks.individual.IndividualObservers` do, many deliveries at once.
 
     Rows are collected and blended by compiled loops that serve any model. The small models wait until there are many,
-    or somebody asks for a ranking; then the executor scores them in stacks, of each pair of adversary and victim the
-    latest alone, and compiled rules judge the scores: no Python for each message, unless fictive users are fitted.
+    or somebody asks for a ranking or a checkpoint; then the executor scores them in stacks, of each pair of adversary
+    and victim the latest alone, and compiled rules judge the scores: no Python for each message, unless fictive users
+    are fitted.
     """
 
     def __init__(self, observers: IndividualObservers) -> None:
