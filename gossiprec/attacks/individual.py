@@ -271,7 +271,9 @@ class IndividualObservers:
         first = k - int(seen.places[k])
         own = self._own_of(seen.own_model(first), node)
         for entry in range(first, k + 1):
-            keep, sender = abs(seen.keeps[entry]), seen.senders[entry]
+            keep, sender = seen.keeps[entry], seen.senders[entry]
+            if keep < 0:  # of an inbox, which is merged after its last delivery
+                continue
             travels = layout.n_users > 1 and not self.world.hides_user[sender]
             at = slice(0 if travels else layout.user_width, None)
             received = self._own_of(seen.models(np.array([entry]))[0], node)[at]

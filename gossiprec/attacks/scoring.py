@@ -194,6 +194,11 @@ class ScoringAttack(Attack):
         return np.zeros(0, np.int64) if self._individual is None else self._individual.targets.adversaries
 
     @property
+    def weighs(self) -> bool:
+        """Single adversaries that look with their own models follow what these merge."""
+        return self._individual is not None and self._fictive[0].own and bool(self.world.hides_user.any())
+
+    @property
     def pools(self) -> Sequence[I64]:
         """Coalitions, or the coordinator."""
         return self._groups

@@ -325,8 +325,9 @@ def _metered(
     )  # fmt: skip
     meters: list[Metered] = []
     first_pool, hides = 0, cast.outgoing.hides(Role.USER)
+    weigh = executor.weighed if cast.protocol.chooses_by_value else None
     for attack in attacks:
-        meters.append(Metered(attack, cast.layout, hides, deliveries, first_pool))
+        meters.append(Metered(attack, cast.layout, hides, deliveries, first_pool, weigh))
         first_pool += len(attack.pools)
     return meters
 
