@@ -46,7 +46,7 @@ def test_executors_agree_on_worth_refusal_and_model(name, user_table, seed):
     np.testing.assert_allclose(found.rows, expected.rows, rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.parametrize("name", EXECUTORS)
+@pytest.mark.parametrize("name", list(EXECUTORS))
 @pytest.mark.parametrize("seed", range(3))
 def test_weights_can_be_known_before_and_are_those_of_the_merge(name, seed):
     world = World(n_nodes=6, n_items=N_ITEMS, seed=seed)
