@@ -197,6 +197,11 @@ class Attack(ABC):
         return np.zeros(0, np.int64)
 
     @property
+    def weighs(self) -> bool:
+        """Whether :attr:`Observations.keeps` must also be there for merges by performance, which takes time."""
+        return False
+
+    @property
     def pools(self) -> Sequence[I64]:
         """Groups of nodes that share what they receive: they see it in the order of delivery, a copy once."""
         return ()

@@ -22,6 +22,7 @@ import numpy as np
 from gossiprec.arrays import F32, I64
 from gossiprec.attacks.base import World
 from gossiprec.attacks.targets import TargetItems
+from gossiprec.feeds.base import Columns
 from gossiprec.models.base.kernels import FIT_NEGATIVES, FIT_RATE, FIT_STEPS, flat
 from gossiprec.rng import generator, purpose_id
 
@@ -103,9 +104,8 @@ class FictiveUsers:
 
         from gossiprec.compute.executors.tensors import constants_of, one_torch_thread, tables_of, tensor_of
 
-        scorer = self._scorer
-        layout, node = replace(scorer.layout, n_users=1), int(self._targets.adversaries[a])
-        samples = self.feed.samples(node, update=int(self.n_fits[a]), negatives=FIT_NEGATIVES, seed=self.seed)
+        scorer, samples = self._scorer, self._samples(a, int(self.n_fits[a]))
+        layout = replace(scorer.layout, n_users=1)
         n_samples = len(next(iter(samples.values())))
         values = np.zeros(layout.size, np.float32)
         values[layout.users] = self.start[a]
@@ -124,8 +124,37 @@ class FictiveUsers:
                 torch.autograd.backward(scorer.model.loss(layout.named(tables) | constants, batch))
                 adam.step()
         self.users[a] = values[layout.users]
-        self.n_fits[a] += 1
-        self.due[a] = now + self.refit_every
+        self.begin(np.array([a]), now)
+
+    def begin(self, which: I64, now: Any) -> I64:
+        """Count fits of some adversaries' rows, each once, to models received by then; return the number of each."""
+        numbers = self.n_fits[which]
+        self.n_fits[which] += 1
+        self.due[which] = now + self.refit_every
+        return numbers
+
+    def fitted(self, which: I64, numbers: I64, frozen: Callable[[I64], F32]) -> F32:
+        """Return fits that have begun, stacked: what :meth:`fit` finds one by one; for models without kernels.
+
+        Parameters
+        ----------
+        which, numbers : ndarray of int64, shape (n,)
+        frozen : callable
+            Places below n -> item tables and shared weights that each is fitted to, shape (n_asked, n_columns).
+        """
+        from gossiprec.compute.executors.user_fits import fitted_users
+
+        samples = [
+            self._samples(a, number) for a, number in zip(which.tolist(), numbers.tolist(), strict=True)
+        ]
+        return fitted_users(
+            self._scorer.model, replace(self._scorer.layout, n_users=1), self.start[which], samples, frozen,
+            steps=FIT_STEPS, rate=FIT_RATE,
+        )  # fmt: skip
+
+    def _samples(self, a: int, number: int) -> Columns:
+        node = int(self._targets.adversaries[a])
+        return self.feed.samples(node, update=number, negatives=FIT_NEGATIVES, seed=self.seed)
 
     def fit_due(self, hosts: I64, own_models: Callable[[I64], F32], now: float) -> bool:
         """Fit every row that is outdated at time `now`; say if any was.
@@ -147,6 +176,9 @@ class FictiveUsers:
             threads.run(
                 lambda part: self._fit_compiled(models, row_of, late, threads.share(len(late), part), now)
             )
+        elif not self._scorer.plain:
+            frozen = models[:, self._scorer.layout.items.start : self._scorer.layout.shared.stop]
+            self.users[late] = self.fitted(late, self.begin(late, now), lambda some: frozen[row_of[some]])
         else:
             for a, row in zip(late.tolist(), row_of, strict=True):
                 self.fit(a, models[row].astype(np.float32), now)

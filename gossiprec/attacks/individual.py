@@ -125,6 +125,7 @@ class IndividualObservers:
 
     def state(self, now: float) -> dict[str, Any]:
         """Return momentum models and scores at a report at time `now`, for a checkpoint."""
+        self._settle()
         memory = Live(self.memory, functools.partial(self._live, now))
         state = {"memory": memory, "latest": self.latest}
         return state if self._complete else {**state, "slot_at": self._slot_at, "n_met": self._n_met}
@@ -170,6 +171,11 @@ class IndividualObservers:
                 self._observe_plainly(seen, k)
         else:
             self._stacked.observe(seen)
+
+    def _settle(self) -> None:
+        """Score what waits."""
+        if "_stacked" in vars(self):
+            self._stacked.settle()
 
     @functools.cached_property
     def _stacked(self) -> Any:
@@ -263,7 +269,9 @@ class IndividualObservers:
         first = k - int(seen.places[k])
         own = self._own_of(seen.own_model(first), node)
         for entry in range(first, k + 1):
-            keep, sender = abs(seen.keeps[entry]), seen.senders[entry]
+            keep, sender = seen.keeps[entry], seen.senders[entry]
+            if keep < 0:  # of an inbox, which is merged after its last delivery
+                continue
             travels = layout.n_users > 1 and not self.world.hides_user[sender]
             at = slice(0 if travels else layout.user_width, None)
             received = self._own_of(seen.models(np.array([entry]))[0], node)[at]
@@ -279,8 +287,7 @@ class IndividualObservers:
 
     def rankings(self) -> Iterator[tuple[int, str, np.float32, I64, F32]]:
         """Yield (0, rule, momentum, adversaries, scores)."""
-        if "_stacked" in vars(self):
-            self._stacked.settle()
+        self._settle()
         for b, momentum in enumerate(self.momenta):
             for r, rule in enumerate(self.rules):
                 yield 0, rule, momentum, self.targets.adversaries, self.latest[b, r]

@@ -79,9 +79,11 @@ def observe_individuals(
             message, row = merge_message[merge], np.int64(merge_row[merge]) * width
             victim = sender_of[message]
             hidden = hides[victim]
-            if looks_as_itself:
+            if looks_as_itself and merge_keep[merge] >= float32(
+                0.0
+            ):  # else an inbox, merged after its last delivery
                 travels = n_users > 1 and not hidden
-                adopt_own(own, abs(merge_keep[merge]), rows, row + my_user, row + shared, dim, travels)
+                adopt_own(own, merge_keep[merge], rows, row + my_user, row + shared, dim, travels)
             if victim >= latest.shape[3]:
                 continue  # the coordinator's model is nobody's
             if hidden and due[a] <= time_of[message]:

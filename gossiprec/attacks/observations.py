@@ -156,7 +156,11 @@ class Observations:
 
     @property
     def keeps(self) -> F32:
-        """What the receiver's own version keeps in the merge, shape (n,); 0: it is replaced."""
+        """What the receiver's own version keeps in the merge, shape (n,); 0: it is replaced; -1: not known yet.
+
+        An inbox is merged as a whole after its last delivery, and merges by performance are weighed when they are made,
+        unless the attack asks for their weights before (:attr:`gossiprec.attacks.Attack.weighs`).
+        """
         assert isinstance(self.raw, Tasks)
         return self.raw.program.merge_keep[self._entries[0]]
 

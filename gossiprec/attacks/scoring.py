@@ -195,6 +195,12 @@ class ScoringAttack(Attack):
         return super().nodes
 
     @property
+    def weighs(self) -> bool:
+        """Single adversaries that look with their own models follow what these merge."""
+        singles = isinstance(self._observers, IndividualObservers)
+        return singles and self._fictive[0].own and bool(self.world.hides_user.any())
+
+    @property
     def pools(self) -> Sequence[I64]:
         """Coalitions, or the coordinator."""
         return self._groups

@@ -19,15 +19,16 @@ if TYPE_CHECKING:
 LEAST = 32
 """Kept items are padded to powers of two from here on, so that few sizes of small models occur."""
 MOST_BYTES = 32 * 2**20
-"""Small models that wait to be scored."""
+"""Small models that wait to be scored; likewise, models that wait for a user to be fitted to them."""
 
 
 class Stacked:
     """Does what :class:`~gossiprec.attacks.individual.IndividualObservers` do, many deliveries at once.
 
     Rows are collected and blended by compiled loops that serve any model. The small models wait until there are many,
-    or somebody asks for a ranking; then the executor scores them in stacks, of each pair of adversary and victim the
-    latest alone, and compiled rules judge the scores: no Python for each message, unless fictive users are fitted.
+    or somebody asks for a ranking or a checkpoint; then the executor scores them in stacks, of each pair of adversary
+    and victim the latest alone, and compiled rules judge the scores: no Python for each message. Fictive users are
+    fitted then, too, many at once; until then what they are fitted to is kept.
     """
 
     def __init__(self, observers: IndividualObservers) -> None:
@@ -40,8 +41,12 @@ class Stacked:
         }
         self._width = max((layout.row_size for layout in self._layouts.values()), default=1)
         self._most = max(1, MOST_BYTES // (4 * self._width * len(observers.momenta)))
-        self._waiting: list[tuple[I64, I64, F32]] = []
+        self._most_fits = max(1, MOST_BYTES // (4 * observers.scorer.layout.row_size))
+        self._waiting: list[tuple[I64, I64, F32, I64]] = []
         self._n_waiting = 0
+        self._fits: list[tuple[I64, I64, F32]] = []
+        self._n_fits = 0
+        self._fit_of = np.full(len(sizes), -1)
 
     def warm_up(self) -> None:
         """Compile the loops."""
@@ -75,25 +80,53 @@ class Stacked:
         victims = seen.senders[ks].astype(np.int64)
         adversaries = of.adversary_of[seen.receivers[ks]].astype(np.int64)
         hidden = np.flatnonzero(of.world.hides_user[victims])
-        for place in hidden[of.fictive.due[adversaries[hidden]] <= seen.times[ks[hidden]]].tolist():
-            a, k = int(adversaries[place]), ks[place : place + 1]
-            of.fictive.fit(a, seen.models(k)[0], float(seen.times[k[0]]))
+        fits = self._begin_fits(seen, ks, adversaries, hidden)
         own = np.zeros((0, 0), np.float32)
         if of.fictive.own and len(hidden):
             own = np.stack([part for k in ks if (part := of.own_part(seen, int(k))) is not None])
         rows, messages = seen.rows[ks].astype(np.int64), seen.messages[ks].astype(np.int64)
         small = self._collect(seen.raw.rows, rows, adversaries, victims, messages, own)
-        self._waiting.append((adversaries, victims, small))
+        self._waiting.append((adversaries, victims, small, fits))
         self._n_waiting += len(ks)
         if self._n_waiting >= self._most:
             self.settle()
+        elif self._n_fits >= self._most_fits:
+            self._finish_fits()
+
+    def _begin_fits(self, seen: Observations, ks: I64, adversaries: I64, hidden: I64) -> I64:
+        """Return the waiting fit with which each delivery is to be looked at, after those that are due; -1: none."""
+        of, frozen = self._of, slice(self._of.scorer.layout.items.start, self._of.scorer.layout.shared.stop)
+        late = hidden[of.fictive.due[adversaries[hidden]] <= seen.times[ks[hidden]]]
+        for some in (late[low : low + self._most_fits] for low in range(0, len(late), self._most_fits)):
+            whose = adversaries[some]  # each once
+            numbers = of.fictive.begin(whose, seen.times[ks[some]])
+            self._fit_of[whose] = self._n_fits + np.arange(len(whose))
+            self._fits.append((whose, numbers, seen.models(ks[some])[:, frozen]))
+            self._n_fits += len(whose)
+        fits = np.full(len(ks), -1)
+        fits[hidden] = self._fit_of[adversaries[hidden]]
+        return fits
+
+    def _finish_fits(self) -> None:
+        """Fit the users that wait, and put them into the small models that wait for them."""
+        of, width = self._of, self._of.scorer.layout.user_width
+        whose, numbers, frozen = (np.concatenate(parts) for parts in zip(*self._fits, strict=True))
+        users = of.fictive.fitted(whose, numbers, lambda some: frozen[some])
+        for _, _, small, fits in self._waiting:
+            small[fits >= 0, :, :width] = users[fits[fits >= 0], None]
+            fits[:] = -1
+        of.fictive.users[whose] = users  # of several of one adversary the last
+        self._fits, self._n_fits = [], 0
+        self._fit_of[:] = -1
 
     def settle(self) -> None:
         """Score all that waits."""
         if not self._waiting:
             return
+        if self._fits:
+            self._finish_fits()
         of = self._of
-        adversaries, victims, small = (np.concatenate(parts) for parts in zip(*self._waiting, strict=True))
+        adversaries, victims, small, _ = (np.concatenate(parts) for parts in zip(*self._waiting, strict=True))
         self._waiting, self._n_waiting = [], 0
         pair = adversaries * of.world.n_users + victims
         latest = len(pair) - 1 - np.unique(pair[::-1], return_index=True)[1]

@@ -130,10 +130,15 @@ class RunDirectory:
         Raises
         ------
         LogError
-            If log or tables are not what they were then; they are left alone.
+            If log or tables are not what they were then, or the checkpoint knows others; they are left alone.
         ResourceError
             If the files cannot be written.
         """
+        if stamp.tables.keys() != {table.file for table in TABLES}:
+            raise LogError(
+                f"the checkpoint at time {stamp.time:g} is of a version with the tables {', '.join(stamp.tables)}, not "
+                + ", ".join(table.file for table in TABLES)
+            )
         before = [content_before(path, table, stamp.tables[table.file]) for table in TABLES]
         log = EventWriter.resumed(path / layout.EVENTS, end=stamp.log_bytes, digest=stamp.log_digest)
         with writing(path):

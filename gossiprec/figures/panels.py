@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -33,11 +33,11 @@ class Panel:
     series: Sequence[Series]
     random: Sequence[float] = ()
 
-    @property
-    def heading(self) -> str:
-        """The title, and below it what the dots mark; two lines in every panel, so that titles are level."""
+    def heading(self, width_in: float) -> str:
+        """Return the title, and below it what the dots mark, in lines that are no wider; the dots' are level."""
         guess = ", ".join(f"{percent:.1f}" for percent in self.random)
-        return f"{self.title}\n" + (f"dots: random, {guess} %" if guess else "")
+        dots = style.wrapped(f"dots: random, {guess} %" if guess else "", width_in)
+        return "\n".join([*style.wrapped(self.title, width_in), *(dots or [""])])
 
 
 @dataclass(frozen=True)
@@ -106,18 +106,21 @@ def draw_panels(
     width = style.COLUMN_IN if n_columns == 1 else style.PAGE_IN
     per_row = max(1, int((width - style.Margins.left) / (0.55 + max(map(style.text_width_in, names)))))
     top = 0.5 + 0.17 * -(-len(names) // per_row)
-    margins = style.Margins(top=top, between_columns=0.35, between_rows=0.95)
+    margins = style.Margins(between_columns=0.35)
+    headings = [panel.heading(margins.panel_width(width, n_columns)) for panel in panels]
+    more = style.TITLE_LINE_IN * (max(heading.count("\n") for heading in headings) - 1)
+    margins = replace(margins, top=top + more, between_rows=0.95 + more)
     figure, grid = style.panels(n_rows, n_columns, width=width, panel_height=1.9, margins=margins)
     places = [axes for row in grid for axes in row]
     for axes in places[len(panels) :]:
         axes.remove()
-    for place, (axes, panel) in enumerate(zip(places, panels, strict=False)):
+    for place, (axes, panel, heading) in enumerate(zip(places, panels, headings, strict=False)):
         for percent in panel.random:
             mark = axes.axvline if is_random_upright else axes.axhline
             mark(percent, color=style.GREY, linewidth=0.9, linestyle=":")
         for series in panel.series:
             line(axes, series, looks[series.name])
-        axes.set_title(panel.heading, pad=4)
+        axes.set_title(heading, pad=4)
         axes.margins(0.08)  # no marker on the frame
         _dress(axes, panels, x, y, is_first=place % n_columns == 0)
         dress(axes)

@@ -10,6 +10,7 @@ M. Okabe, K. Ito, "Color Universal Design", 2008.
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -25,7 +26,8 @@ COLUMN_IN, PAGE_IN = 3.5, 7.16
 """Width of one column and of the page, in inches."""
 
 POINT_IN = 1 / 72
-LABEL_PT = 8.0
+LABEL_PT, TITLE_PT = 8.0, 8.5
+TITLE_LINE_IN = 1.2 * TITLE_PT * POINT_IN
 MAX_NAME = 36
 GREY = "0.35"
 THIN_DOTS: Any = (0, (1, 1.5))
@@ -38,7 +40,7 @@ _LOOK: dict[Any, Any] = {
     "font.family": "sans-serif",
     "font.sans-serif": ["DejaVu Sans"],  # ships with matplotlib: the same letters everywhere
     "font.size": LABEL_PT,
-    "axes.titlesize": 8.5,
+    "axes.titlesize": TITLE_PT,
     "axes.titlelocation": "left",
     "axes.labelsize": LABEL_PT,
     "xtick.labelsize": LABEL_PT,
@@ -111,6 +113,10 @@ class Margins:
     between_columns: float = 0.25
     between_rows: float = 0.4
 
+    def panel_width(self, width: float, n_columns: int) -> float:
+        """Return the width of each of so many panels in a figure of this width."""
+        return (width - self.left - self.right - (n_columns - 1) * self.between_columns) / n_columns
+
 
 def panels(
     n_rows: int, n_columns: int, *, width: float, panel_height: float, margins: Margins
@@ -128,7 +134,7 @@ def panels(
     """
     m = margins
     height = m.top + m.bottom + n_rows * panel_height + (n_rows - 1) * m.between_rows
-    panel_width = (width - m.left - m.right - (n_columns - 1) * m.between_columns) / n_columns
+    panel_width = m.panel_width(width, n_columns)
     figure = Figure(figsize=(width, height))
 
     def place(row: int, column: int) -> Axes:
@@ -142,6 +148,13 @@ def panels(
 def text_width_in(text: str) -> float:
     """Return about how wide a line of label text is, in inches (a little too wide)."""
     return 0.56 * LABEL_PT * POINT_IN * len(text)
+
+
+def wrapped(title: str, width_in: float) -> list[str]:
+    """Return a panel's title in lines that fit: broken after commas, and within what stands between two if it must."""
+    size = max(1, int(width_in / text_width_in("m") * LABEL_PT / TITLE_PT))
+    lines = textwrap.wrap(title.replace(" ", "\xa0").replace(",\xa0", ", "), size)
+    return [line.replace("\xa0", " ") for line in lines]
 
 
 def short_name(name: str) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import inspect
 import os
 import platform
 import types as types_
@@ -14,7 +13,10 @@ import numba
 import numpy as np
 from llvmlite import ir
 from numba.core import cgutils, types
+from numba.core.caching import FunctionCache
 from numba.extending import intrinsic
+
+from gossiprec.numerics.contents import contents_of
 
 # Rows are short (d = 8 is one vector register), so the vectoriser for straight-line code matters; numba leaves it off.
 numba.config.SLP_VECTORIZE = 1  # type: ignore[attr-defined]
@@ -46,8 +48,20 @@ _FLAGS: dict[str, Any] = {
     "error_model": "numpy",
 }
 
-kernel = numba.njit(cache=True, **_FLAGS)
-"""A function called from Python; releases the GIL; its machine code is kept on disk."""
+
+class _Cache(FunctionCache):
+    """Machine code on disk, by all that is in it: numba itself looks at the function's own file alone."""
+
+    def _index_key(self, sig: Any, codegen: Any) -> tuple[Any, ...]:
+        return (*super()._index_key(sig, codegen), contents_of(self._py_func))
+
+
+def kernel(function: Any) -> Any:
+    """Compile a function that is called from Python; releases the GIL; its machine code is kept on disk."""
+    compiled = numba.njit(**_FLAGS)(function)
+    compiled._cache = _Cache(function)
+    return compiled
+
 
 inline = numba.njit(forceinline=True, **_FLAGS)
 """A function called from kernels only; inlined, so that constants such as the embedding size reach its loops."""
@@ -59,12 +73,10 @@ outline = numba.njit(**_FLAGS)
 def specialised(template: Any, **functions: Any) -> Any:
     """Return a kernel made of a template: a function in whose globals some names stand for other compiled functions.
 
-    Its machine code is kept on disk under a name that follows from these functions and their sources.
+    Its machine code is kept on disk by all that is in it, like that of any kernel.
     """
-    plain = [function.py_func for function in functions.values()]
-    sources = [Path(source).read_bytes() for source in sorted({inspect.getfile(each) for each in plain})]
-    names = [f"{each.__module__}.{each.__qualname__}:{each.__code__.co_firstlineno}" for each in plain]
-    mark = hashlib.sha256(b"".join([*sources, *map(str.encode, names)])).hexdigest()[:16]
+    names = [f"{each.py_func.__module__}.{each.py_func.__qualname__}" for each in functions.values()]
+    mark = hashlib.sha256(" ".join(names).encode()).hexdigest()[:16]
     body = types_.FunctionType(template.__code__, {**template.__globals__, **functions}, template.__name__)
     body.__module__, body.__qualname__ = template.__module__, f"{template.__qualname__}_{mark}"
     body.__doc__ = template.__doc__

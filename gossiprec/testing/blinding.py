@@ -69,9 +69,9 @@ class Blinded(Watched):
     """
 
     def __init__(
-        self, attack: Attack, layout: Layout, hides_user: Bools, deliveries: Deliveries, first_pool: int
+        self, attack: Attack, layout: Layout, hides_user: Bools, deliveries: Deliveries, *others: Any
     ) -> None:
-        super().__init__(attack, layout, hides_user, deliveries, first_pool)
+        super().__init__(attack, layout, hides_user, deliveries, *others)
         self._layout, self._hides, self._true = layout, hides_user, deliveries
         self._told = Deliveries(len(deliveries.time))
         self._told.sender[:] = np.arange(len(deliveries.time)) % len(hides_user)
@@ -88,6 +88,7 @@ class Blinded(Watched):
         mine = tasks[self._own[program.node[tasks]]]
         if not len(mine):
             return
+        program = self.weighed(program, mine)
         true = Observations(Tasks(rows, program, mine), self._layout, self._hides, self._true)
         shown, places = self._amid_garbage(rows, true)
         own = np.arange(len(shown), len(shown) + len(mine), dtype=np.int32)

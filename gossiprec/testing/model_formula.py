@@ -14,7 +14,7 @@ from torch.func import grad, vmap
 from gossiprec.compute.executors.tensors import Tensors, constants_of, tables_of, tensor_of
 from gossiprec.data.split import Split
 from gossiprec.feeds import Feed
-from gossiprec.models import Layout, Model, Role
+from gossiprec.models import Layout, Model
 
 NODE, SEED = 5, 3
 WIDTH = 6
@@ -83,18 +83,6 @@ def _double(part: Tensor) -> Tensor:
 
 def _some(columns: Tensors, chosen: slice) -> Tensors:
     return {name: column[chosen] for name, column in columns.items()}
-
-
-def blocks_have_names_of_their_own(case: Case) -> None:
-    """Blocks have names of their own: ``users`` is one of a user's, ``items`` one of an item's."""
-    blocks = case.layout.blocks
-    names = [block.name for block in blocks]
-    twice = {name for name in names if names.count(name) > 1 or name in case.model.constants}
-    assert not twice, f"Several blocks or constants are called {', '.join(sorted(twice))}."
-    for name, role in (("users", Role.USER), ("items", Role.ITEM)):
-        wrong = [block.role.value for block in blocks if block.name == name and block.role is not role]
-        assert not wrong, f"A block of the role {wrong[0]} is called {name}."
-    assert any(block.role in (Role.ITEM, Role.SHARED) for block in blocks), "Nothing would be sent or merged."
 
 
 def there_is_a_score_for_each_item(case: Case) -> None:
@@ -205,7 +193,6 @@ def _advantage(case: Case, row: Tensor) -> float:
 
 
 CLAIMS = (
-    blocks_have_names_of_their_own,
     there_is_a_score_for_each_item,
     a_score_looks_at_what_is_asked_about_alone,
     a_small_model_scores_like_the_whole,

@@ -28,6 +28,8 @@ def check_model(model_class: type[Model], options: Mapping[str, Any] | None = No
     ------
     AssertionError
         Lists every claim that does not hold.
+    PluginError
+        If blocks cannot be told apart by their names.
     """
     about = f"the model {model_class.__name__}"
     with known_as(MODELS, model_class) as name:

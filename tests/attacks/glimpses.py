@@ -191,7 +191,13 @@ def started(attack, world: Observed, received: Receptions, first_pool=0) -> Mete
 
 
 def show(meter: Metered, world: Observed, received: Receptions, upto=None, first=0, pools=None):
-    """Let an attack see messages number first .. upto - 1 that its own nodes receive, and return its rankings.
+    """Let an attack see some messages, and return its rankings."""
+    see(meter, world, received, upto, first, pools)
+    return meter.attack.rankings()
+
+
+def see(meter: Metered, world: Observed, received: Receptions, upto=None, first=0, pools=None):
+    """Let an attack see messages number first .. upto - 1 that its own nodes receive.
 
     Receivers hold the models of the world's arena before each merge. As in a run, what is seen at once are merges of
     different receivers. `pools` are whose messages its pools receive, if not those of their members.
@@ -207,7 +213,6 @@ def show(meter: Metered, world: Observed, received: Receptions, upto=None, first
         sightings = received.sightings(meter.attack.pools if pools is None else pools)
         meter.sight(rows, sightings, *np.searchsorted(sightings.message, [first, last]))
         first = last
-    return meter.attack.rankings()
 
 
 def trainer(world: Observed, **training) -> Scorer:

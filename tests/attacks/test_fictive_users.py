@@ -27,11 +27,12 @@ from tests.attacks.glimpses import (
     both_layouts,
     closed_form,
     kept_by,
+    make_city,
     make_world,
     show,
     started,
 )
-from tests.compute.worlds import make_executor
+from tests.compute.worlds import make_executor, make_model
 
 TOLERANCE = {"rtol": 2e-4, "atol": 1e-4}
 """As in test_observed_momentum; a fit's thirty steps of Adam add 1e-6 to a user row of 0.3."""
@@ -163,6 +164,28 @@ def test_a_single_adversary_fits_to_the_first_model_it_receives_and_again_when_t
                 world, model, users[fit], model[layout.shared], own, references, ranking.relevance
             )
             assert ranking.scores[0, victim] == pytest.approx(expected, rel=2e-3, abs=2e-3)
+
+
+@pytest.mark.parametrize("name", ["mf", "ncf", "prme-g"])
+def test_fits_of_a_stack_are_those_of_one_at_a_time_whoever_is_beside(name):
+    make = make_city if name == "prme-g" else make_world
+    world = make(form="stacked", hidden=HIDDEN, model=make_model(name))
+    who, frozen = np.arange(N_USERS), slice(world.layout.items.start, world.layout.shared.stop)
+    rows = np.random.default_rng(5).normal(0, 0.5, (N_USERS, world.layout.row_size)).astype(np.float32)
+    alone, together = (FictiveUsers(world, targets_of(world), FITTED, 10.0) for _ in range(2))
+    for number in range(2):
+        for a in who.tolist():
+            alone.fit(a, rows[a], 3.0)
+        begun = together.begin(who, np.full(N_USERS, 3.0))
+        found = together.fitted(who, begun, lambda some: rows[some, frozen])
+        np.testing.assert_allclose(found, alone.users, rtol=2e-4, atol=2e-5)
+        assert begun.tolist() == [number] * N_USERS
+        for some in (who[2:3], who[::-1]):
+            again = together.fitted(some, begun[some], lambda places, some=some: rows[some[places], frozen])
+            assert again.tobytes() == found[some].tobytes()
+    assert together.due.tolist() == alone.due.tolist()
+    assert together.n_fits.tolist() == alone.n_fits.tolist()
+    assert len(np.unique(found, axis=0)) == N_USERS
 
 
 @all_forms

@@ -1,6 +1,7 @@
 """Merging by performance: every executor finds the same worth and takes the same model."""
 
 import dataclasses
+import itertools
 
 import numpy as np
 import pytest
@@ -46,6 +47,29 @@ def test_executors_agree_on_worth_refusal_and_model(name, user_table, seed):
     np.testing.assert_allclose(fast.program.found, plain.program.found, rtol=1e-6)
     assert fast.program.refused.tolist() == plain.program.refused.tolist()
     np.testing.assert_allclose(found.rows, expected.rows, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", list(EXECUTORS))
+@pytest.mark.parametrize("seed", range(3))
+def test_weights_can_be_known_before_and_are_those_of_the_merge(name, seed):
+    world = World(n_nodes=6, n_items=N_ITEMS, seed=seed)
+    waves, executor = appraised(world.waves()), make_executor(name, judged(world))
+    program, arena = waves.program, executor.work.arena
+    program.update[:] = -1
+    merged = executor.work.layout.merged
+    for start, stop in itertools.pairwise(waves.starts):
+        tasks = np.arange(start, stop)
+        keeps = executor.weighed(program, tasks).merge_keep
+        assert (program.merge_keep[slice(*program.merge_offsets[[start, stop]])] == -1).all()
+        expected = {}
+        for task in tasks:
+            own = arena.rows[program.source[task], merged].copy()
+            for entry in range(*program.merge_offsets[task : task + 2]):
+                own = keeps[entry] * own + (1 - keeps[entry]) * arena.rows[program.merge_row[entry], merged]
+            expected[program.target[task]] = own
+        executor.run(program, tasks)
+        for row, own in expected.items():
+            np.testing.assert_allclose(arena.rows[row, merged], own, rtol=1e-5, atol=1e-6)
 
 
 def test_the_worlds_hold_what_the_agreement_is_about():

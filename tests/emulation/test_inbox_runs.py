@@ -111,6 +111,20 @@ def test_the_mean_of_an_inbox_is_what_streaming_gives():
     assert not np.array_equal(one[clients], other[clients])  # it did wait
 
 
+@pytest.mark.usefixtures("registered")
+def test_who_looks_at_merges_is_one_round_behind_where_answers_wait():
+    """As docs/coordinator.md says of the attribute inference attack."""
+    watcher = {"name": "aia", "adversaries": 2, "models": 4, "epochs": 2, "community_size": 3}
+    found = []
+    for rule, rounds in (("samples", 3), ("waiting", 4), ("waiting", 3)):
+        protocol = {"name": "fedavg", "rounds": rounds, "merge": rule}
+        run = carried_out(tiny(protocol=protocol, observers=[watcher], training=DAMPED))
+        found.append(run.attacks[0].rankings()[0].scores)
+    streaming, later, behind = found
+    np.testing.assert_allclose(later, streaming, rtol=1e-3, atol=1e-4)
+    assert not np.allclose(behind, streaming, rtol=1e-3, atol=1e-4, equal_nan=True)
+
+
 class Remembering(Aggregator):
     """Takes the latest model, and counts what has passed."""
 

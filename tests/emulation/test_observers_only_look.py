@@ -5,9 +5,12 @@ import itertools
 import numpy as np
 import pytest
 
+from gossiprec.attacks import ATTACKS
+from gossiprec.attacks.cda import CDA
 from gossiprec.emulation import simulate
 from gossiprec.errors import ScenarioError
 from gossiprec.scenario import load_scenario
+from gossiprec.testing import registered
 from tests.emulation.tiny_runs import COORDINATOR, SINGLE, carried_out, final_models, tiny
 
 COALITION = {"name": "cda", "who": "coalition", "community_size": 3, "reference_items": 9}
@@ -153,3 +156,34 @@ def test_the_coordinator_meets_everybody_in_its_first_round(tmp_path):
 def test_a_coordinator_observes_only_where_there_is_one(tmp_path):
     with pytest.raises(ScenarioError, match="who: coordinator needs a protocol with a coordinator"):
         simulate(tiny(observers=[{**SINGLE, "who": "coordinator"}]), out=tmp_path / "run")
+
+
+class Noting(CDA):
+    """Notes the weights of the merges that it sees."""
+
+    def observe(self, seen):
+        super().observe(seen)
+        NOTED.extend(seen.keeps.tolist())
+
+
+NOTED: list[float] = []
+
+
+@pytest.mark.parametrize("executor", EXECUTORS)
+def test_who_looks_with_its_own_model_follows_what_it_merges_by_performance(executor, tmp_path):
+    """A merge's weight is found when it is made, after observers have looked: they are told it before."""
+    sections = {
+        "protocol": {"name": "pers-gossip", "view": {"size": 3}, "wakes": 6},
+        "dataset": {**tiny()["dataset"], "split": {"name": "leave_last_k", "test": 2, "validation": 2}},
+        "policies": [{"name": "share-less", "nodes": "all"}],
+        "executor": {"name": executor},
+    }
+    NOTED.clear()
+    with registered(ATTACKS, {"noting": Noting}):
+        observers = [{**SINGLE, "name": "noting", "fictive_user": "own_embedding"}]
+        watched = simulate(tiny(observers=observers, **sections), out=tmp_path / "watched")
+    alone = simulate(tiny(observers=[], **sections), out=tmp_path / "alone")
+
+    assert 0.0 <= min(NOTED) < max(NOTED) <= 1.0
+    assert watched.manifest["log_digest"] == alone.manifest["log_digest"]
+    assert watched.metrics["value"].tolist() == alone.metrics["value"].tolist()

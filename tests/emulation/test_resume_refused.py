@@ -6,12 +6,14 @@ import errno
 import importlib
 import json
 import os
+from dataclasses import asdict
 
 import pytest
 
 from gossiprec.emulation import resume, simulate
 from gossiprec.errors import LogError
 from gossiprec.eventlog import checkpoint_folder, open_run
+from gossiprec.eventlog.checkpoints import Stamp, read_checkpoint, read_stamp, write_checkpoint
 from gossiprec.eventlog.frames import MAGIC, read_record
 from gossiprec.eventlog.lock import RunLock
 from tests.emulation.ended_early import Patient, checkpoints, ended_early, often, outcome
@@ -104,6 +106,54 @@ def test_another_code_version_is_refused_unless_forced(broken, whole, monkeypatc
     assert outcome(resume(broken.path, force=True).path) == whole
 
 
+def rewrite(path, change):
+    """Write a checkpoint as another version of the code would have; `change` gets its stamp and state."""
+    stamp, state = read_checkpoint(path, limit_bytes=2**30)
+    stamp = {**asdict(stamp), "code": "another"}
+    change(stamp, state)
+    with path.open("wb", buffering=0) as file:
+        write_checkpoint(file, Stamp(**stamp), state)
+
+
+OTHERS = {
+    "a table too few": (
+        lambda stamp, state: stamp["tables"].pop("findings.csv"),
+        "with the tables metrics.csv, att",
+    ),
+    "a table too many": (
+        lambda stamp, state: stamp["tables"].update(more=[0, 0]),
+        r"findings.csv, more, not metrics",
+    ),
+    "a part too few": (
+        lambda stamp, state: state.pop("findings"),
+        "the state lacks findings and has nothing too",
+    ),
+    "a part too many": (
+        lambda stamp, state: state.update(serving={}),
+        "lacks nothing and has serving too much",
+    ),
+    "an entry too few": (lambda stamp, state: state["findings"].pop("kept"), "findings lacks kept and"),
+    "an entry too many": (
+        lambda stamp, state: state["planner"].update(more=1),
+        "planner lacks nothing and has more",
+    ),
+    "an attack too few": (lambda stamp, state: state["attacks"].pop(), "ValueError: zip"),
+    "less of an attack": (lambda stamp, state: state["attacks"][0].clear(), "KeyError"),
+    "a time too many": (lambda stamp, state: state["times"].update(more=1.0), "TypeError.*'more'"),
+}
+
+
+@pytest.mark.parametrize("other", OTHERS)
+def test_a_checkpoint_with_other_entries_is_refused_even_if_forced(other, broken, whole):
+    change, told = OTHERS[other]
+    for path in checkpoints(broken):
+        rewrite(path, change)
+
+    with pytest.raises(LogError, match=f"(?s){told}.*--from-start"):
+        resume(broken.path, force=True)
+    assert outcome(resume(broken.path, from_start=True).path) == whole
+
+
 def test_a_log_damaged_before_the_checkpoint_is_not_continued(broken):
     log = broken.path / "events.mplog"
     header = read_record(memoryview(log.read_bytes()), len(MAGIC))
@@ -114,8 +164,6 @@ def test_a_log_damaged_before_the_checkpoint_is_not_continued(broken):
 
 
 def test_a_log_damaged_after_the_older_checkpoint_goes_on_from_there(broken, whole):
-    from gossiprec.eventlog.checkpoints import read_stamp
-
     newest, before = checkpoints(broken)
     flip(broken.path / "events.mplog", (read_stamp(newest).log_bytes + read_stamp(before).log_bytes) // 2)
 

@@ -1,10 +1,14 @@
 """The figure of attack accuracy distributions."""
 
+import itertools
+
 import pytest
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.text import Text
 from small_runs import lines, write_run
 
 from gossiprec.errors import LogError
-from gossiprec.figures import attack_cdf
+from gossiprec.figures import attack_cdf, style
 from gossiprec.figures.series import Selection
 
 
@@ -49,3 +53,29 @@ def test_a_run_without_attacks_does_not_hide_those_of_another(tmp_path):
     runs = [write_run(tmp_path / "quiet", observers=()), write_run(tmp_path / "loud")]
     attack_cdf.draw(runs, tmp_path / "cdf")
     assert {line.split(",")[0] for line in lines(tmp_path / "cdf.csv")[1:]} == {"loud"}
+
+
+def test_long_titles_stay_above_their_own_panels(tmp_path, monkeypatch):
+    figures = []
+    monkeypatch.setattr(attack_cdf, "write_figure", lambda stem, header, rows, draw: figures.append(draw()))
+    several = {"relevances": ("standardized", "mean_score", "mia-0.25"), "momenta": (0.9, 0.995)}
+    runs = [
+        write_run(tmp_path / name, **several) for name in ("plain", "a-run-whose-name-is-longer-than-a-panel")
+    ]
+    with style.house_look():
+        attack_cdf.draw(runs, tmp_path / "cdf")
+        (figure,) = figures
+        FigureCanvasAgg(figure).draw()
+    texts = [part for axes in figure.axes for part in axes.get_children() if isinstance(part, Text)]
+    titles = [text.get_window_extent() for text in texts if text.get_text()]
+    (legend,) = figure.legends
+    drawn = [
+        *titles,
+        legend.get_window_extent(),
+        *(axes.xaxis.label.get_window_extent() for axes in figure.axes),
+    ]
+
+    assert len(titles) == 6
+    assert max(box.x1 for box in titles) <= figure.bbox.x1
+    for box, other in itertools.combinations(drawn, 2):
+        assert not box.overlaps(other)

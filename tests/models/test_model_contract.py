@@ -7,11 +7,15 @@ import pytest
 import torch
 from torch.nn.functional import binary_cross_entropy_with_logits
 
+from gossiprec.emulation import prepare
+from gossiprec.errors import PluginError
 from gossiprec.feeds import PointwiseFeed
 from gossiprec.models import MODELS, Block, Model, Role
 from gossiprec.models.base.blocks import normal, zeros
 from gossiprec.options import Options
+from gossiprec.scenario import load_scenario
 from gossiprec.testing import check_model
+from gossiprec.testing.worlds import registered, scenario
 
 OPTIONS = {"mf": [{}, {"loss": "bpr"}], "prme-g": [{}, {"loss_reduction": "mean", "dim": 5}]}
 """Options with which a model is checked; one that is not here is checked with its defaults."""
@@ -133,16 +137,6 @@ class BeginsAlike(Biased):
         return (Block("taste", Role.USER, (2, 3), lambda rng, n: np.ones(n)), mood, *others)
 
 
-class NamesTwice(Biased):
-    def blocks(self):
-        return (*super().blocks(), Block("level", Role.SHARED, (2,), zeros))
-
-
-class NamesWeightsItems(Biased):
-    def blocks(self):
-        return (*super().blocks(), Block("items", Role.SHARED, (2,), zeros))
-
-
 class HasAnothersKernels(MODELS["gmf"]):
     def score(self, p, query):
         return 2 * super().score(p, query)
@@ -160,8 +154,6 @@ BROKEN = {
     MixesSamples: "Have the mean or the sum of the samples' own losses",
     DrawsAnew: "Begin at the same numbers every time",
     BeginsAlike: "Begin with a row of its own for each user",
-    NamesTwice: "Several blocks or constants are called level",
-    NamesWeightsItems: "A block of the role shared is called items",
     HasAnothersKernels: "Train alike in every executor that can.* fused: models end .* off the reference",
 }
 
@@ -172,6 +164,43 @@ def test_a_model_that_breaks_the_contract_is_told_which_claim(model):
         AssertionError, match=f"(?s)the model {model.__name__}.* breaks its contract:.*{BROKEN[model]}"
     ):
         check_model(model)
+
+
+MORE = {
+    "level": (Role.SHARED, "the block 'level' shares its name with another block or a constant"),
+    "bias": (Role.PRIVATE, "the block 'bias' shares its name"),
+    "places": (Role.USER, "the block 'places' shares its name"),
+    "items": (Role.SHARED, "the block 'items' is shared, but the table of all items is called so"),
+    "users": (Role.ITEM, "the block 'users' is item, but the table of all users is called so"),
+}
+
+
+@pytest.mark.parametrize("name", MORE)
+def test_a_block_whose_name_is_taken_is_refused(name):
+    role, told = MORE[name]
+
+    class Crowded(Biased):
+        def fitted_to(self, split):
+            self.constants = {"places": np.zeros((split.n_items, 2), np.float32)}
+            return self
+
+        def blocks(self):
+            return (*super().blocks(), Block(name, role, (2,), zeros))
+
+    with (
+        registered(MODELS, {"crowded": Crowded}),
+        pytest.raises(PluginError, match=f"^model: Crowded: {told}"),
+    ):
+        prepare(load_scenario(scenario(model={"name": "crowded"})))
+
+
+def test_a_model_that_would_send_nothing_is_refused():
+    class Silent(Biased):
+        def blocks(self):
+            return super().blocks()[:2]
+
+    with pytest.raises(PluginError, match="Silent has no block of the roles item and shared"):
+        check_model(Silent)
 
 
 def test_a_model_without_a_gradient_of_samples_need_not_fall_apart_into_them():

@@ -97,6 +97,12 @@ class Executor(ABC):
             if keep[offsets[task]] < 0:
                 self._appraise_one(program, task)
 
+    def weighed(self, program: Program, tasks: I64) -> Program:
+        """Return the program with the weights that merges of these tasks will have, for those who look before."""
+        copy = replace(program, merge_keep=program.merge_keep.copy())
+        self.appraise(copy, tasks)
+        return copy
+
     def _appraise_one(self, program: Program, task: int) -> None:
         work, node = self.work, int(program.node[task])
         assert work.candidates is not None

@@ -25,7 +25,17 @@ from torch.optim.adam import adam
 from gossiprec.arrays import F32, I32, I64, U32
 from gossiprec.compute.executors import EXECUTORS
 from gossiprec.compute.executors.base import Executor, Workload
-from gossiprec.compute.executors.tensors import Tensors, constants_of, one_torch_thread, tables_of, tensor_of
+from gossiprec.compute.executors.tensors import (
+    Tensors,
+    alike,
+    constants_of,
+    length_of,
+    one_torch_thread,
+    padded_width,
+    pieces,
+    tables_of,
+    tensor_of,
+)
 from gossiprec.compute.plan.program import Program
 from gossiprec.compute.store.keys import merge_keys, update_keys
 from gossiprec.compute.train.local_update import local_batches
@@ -76,7 +86,7 @@ class BatchedExecutor(Executor):
     def run(self, program: Program, tasks: I64) -> None:
         """Run `tasks` of one wave: first all merges, then all local updates."""
         self.appraise(program, tasks)
-        for some in _pieces(tasks, self._stack_rows):
+        for some in pieces(tasks, self._stack_rows):
             self._merge(program, some)
         with one_torch_thread():
             for stack in self._stacks(program, tasks[(program.update[tasks] >= 0) & ~program.refused[tasks]]):
@@ -97,7 +107,7 @@ class BatchedExecutor(Executor):
             return self.work.model.score(layout.named(tables) | shared | known, wanted)
 
         with torch.no_grad(), one_torch_thread():
-            for width, queries in self._alike(_padded_width(lengths), rows_at_once):
+            for width, queries in alike(padded_width(lengths), rows_at_once):
                 place = np.arange(width)
                 real = place < lengths[queries, None]
                 at = offsets[queries, None] + np.where(real, place, 0)
@@ -135,23 +145,17 @@ class BatchedExecutor(Executor):
             )
         ]
         lessons.sort(key=lambda lesson: -len(lesson[1]))
-        widths = [_length(batches[0]) if batches else 0 for _, batches in lessons]
-        padded = _padded_width(widths)
+        widths = [length_of(batches[0]) if batches else 0 for _, batches in lessons]
+        padded = padded_width(widths)
         kinds = self._kinds[program.node[np.array([task for task, _ in lessons], np.int64)]]
         for kind in np.unique(kinds).tolist():
-            alike = np.where(kinds == kind, padded, 0)
-            samples = int(alike.max()) if kind == Kind.PRIVATE else 1  # each has a gradient of its own
-            for width, chosen in self._alike(alike, max(1, self._stack_rows // max(samples, 1))):
+            of_kind = np.where(kinds == kind, padded, 0)
+            samples = int(of_kind.max()) if kind == Kind.PRIVATE else 1  # each has a gradient of its own
+            for width, chosen in alike(of_kind, max(1, self._stack_rows // max(samples, 1))):
                 some = np.array([lessons[c][0] for c in chosen])
                 batches = [lessons[c][1] for c in chosen]
                 keys = update_keys(program, some, self.work.seed) if self.work.arena.is_half else None
                 yield _Stack.pad(program.node[some], program.target[some], keys, batches, width, Kind(kind))
-
-    def _alike(self, widths: I64, stack_rows: int) -> Iterator[tuple[int, I64]]:
-        """Yield each width but 0 with the places that have it, a stack at a time, a lone place twice."""
-        for width in np.unique(widths[widths > 0]).tolist():
-            for places in _pieces(np.flatnonzero(widths == width), stack_rows):
-                yield width, places if len(places) > 1 else places.repeat(2)
 
     def _train(self, stack: _Stack) -> None:
         """Train a stack and store the result; nodes drop out as their batches run out."""
@@ -305,12 +309,8 @@ class _Stack:
             for k, batch in enumerate(batches):
                 for name, column in batch.items():
                     columns[name][t, k, : len(column)] = column
-                columns["weights"][t, k, : _length(batch)] = 1.0
+                columns["weights"][t, k, : length_of(batch)] = 1.0
         return cls(node.astype(np.int64), target.astype(np.int64), keys, n_steps, columns, kind)
-
-
-def _length(batch: Columns) -> int:
-    return len(next(iter(batch.values())))
 
 
 def _choose_device(name: str) -> torch.device:
@@ -321,16 +321,3 @@ def _choose_device(name: str) -> torch.device:
             "or install a CUDA build of torch and check that nvidia-smi lists a device"
         )
     return torch.device("cuda" if name == "cuda" or (name == "auto" and available) else "cpu")
-
-
-def _padded_width(length: npt.ArrayLike) -> I64:
-    """Return `length` rounded up to a multiple of 32 and of an eighth of the next power of two."""
-    lengths = np.asarray(length, np.int64)
-    power = 2 ** np.ceil(np.log2(np.maximum(lengths, 1))).astype(np.int64)
-    unit = np.maximum(32, power // 8)
-    return -(-lengths // unit) * unit
-
-
-def _pieces(tasks: I64, size: int) -> Iterator[I64]:
-    """Cut `tasks` into consecutive pieces of at most `size`."""
-    return (tasks[start : start + size] for start in range(0, len(tasks), size))

@@ -23,34 +23,40 @@ AT_ONCE = 2**24
 
 
 class ClientExecutor(Executor):
-    """Trains small models ``[user | touched items | shared | private]`` with another executor.
+    """Trains small models ``[user | touched items | shared | private]`` with executors of another kind.
 
     How much room a small model has follows from its own samples alone, so that bytes do not depend on who trains beside
     whom. A user's row and private weights keep their Adam moments; those of items and shared weights are new each time.
 
     Parameters
     ----------
-    inner : Executor
-        Reference or batched: its kind and settings are taken over. What it works on holds no nodes' models.
+    trainer : type of Executor
+        Reference or batched.
+    scoring : Executor
+        Scores whole models, and is the kind that attacks compute with. What it works on holds no nodes' models.
     store : UpdateStore
     """
 
-    def __init__(self, inner: Executor, store: UpdateStore) -> None:
-        super().__init__(inner.work, inner.device)
-        self.inner = inner
-        self.name = inner.name  # type: ignore[misc]
+    def __init__(self, trainer: type[Executor], scoring: Executor, store: UpdateStore) -> None:
+        super().__init__(scoring.work, scoring.device)
+        self.name = trainer.name  # type: ignore[misc]
+        self._trainer, self._scoring = trainer, scoring
         self._bytes: dict[tuple[int, int], int] = {}
         self._updates = store
 
     @property
     def kind(self) -> type[Executor]:
-        """That of the other executor."""
-        return self.inner.kind
+        """That which scores."""
+        return self._scoring.kind
 
     @property
     def store(self) -> UpdateStore:
         """What owns versions and updates."""
         return self._updates
+
+    def warm_up(self) -> None:
+        """Compile what scores."""
+        self._scoring.warm_up()
 
     @property
     def update_bytes(self) -> dict[tuple[int, int], int]:
@@ -76,7 +82,7 @@ class ClientExecutor(Executor):
 
     def score(self, query: Query) -> F32:
         """Return predicted scores."""
-        return self.inner.score(query)
+        return self._scoring.score(query)
 
     def _adopt(self, program: Program, tasks: I64) -> None:
         """Let each task's target be the version that it adopts last, or its source."""
@@ -107,7 +113,7 @@ class ClientExecutor(Executor):
         of_node = {int(program.node[task]): touched for task, touched in lessons}
         feed = TouchedFeed(work.feed, of_node, small.n_items)
         small_work = replace(work, layout=small, feed=feed, arena=arena)
-        trainer = self.kind(small_work, self.device)
+        trainer = self._trainer(small_work, self.device)
         trainer.run(Program.updates(nodes, program.update[tasks]), np.arange(len(tasks)))
         trainer.work = (
             work  # torch's transforms refer to the trainer and it to them: let the small models go now

@@ -12,6 +12,8 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from gossiprec.arrays import I64
+from gossiprec.feeds.base import Columns
 from gossiprec.models.base.blocks import Layout
 
 Tensors = dict[str, Tensor]
@@ -46,3 +48,28 @@ def one_torch_thread() -> Iterator[None]:
         yield
     finally:
         torch.set_num_threads(before)
+
+
+def length_of(batch: Columns) -> int:
+    """Return how many samples there are."""
+    return len(next(iter(batch.values())))
+
+
+def padded_width(length: npt.ArrayLike) -> I64:
+    """Return `length` rounded up to a multiple of 32 and of an eighth of the next power of two."""
+    lengths = np.asarray(length, np.int64)
+    power = 2 ** np.ceil(np.log2(np.maximum(lengths, 1))).astype(np.int64)
+    unit = np.maximum(32, power // 8)
+    return -(-lengths // unit) * unit
+
+
+def alike(widths: I64, stack_rows: int) -> Iterator[tuple[int, I64]]:
+    """Yield each width but 0 with the places that have it, a stack at a time, a lone place twice."""
+    for width in np.unique(widths[widths > 0]).tolist():
+        for places in pieces(np.flatnonzero(widths == width), stack_rows):
+            yield width, places if len(places) > 1 else places.repeat(2)
+
+
+def pieces(places: I64, size: int) -> Iterator[I64]:
+    """Cut `places` into consecutive pieces of at most `size`."""
+    return (places[start : start + size] for start in range(0, len(places), size))

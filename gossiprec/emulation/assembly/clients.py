@@ -37,16 +37,20 @@ def make_client_executor(cast: Cast, settings: NodeSettings, epochs: int) -> Cli
             f"model.name: {scenario.model.name} knows its items by constants, which go with whole models; take another"
         )
     name: str = scenario.executor.name
+    scoring = name
     if name == "auto":
         small = epochs < FEW_EPOCHS and scenario.executor.device != "cuda"
-        name = "reference" if small else "batched"
+        name = scoring = "reference" if small else "batched"
+        lacking = EXECUTORS["fused"].lacks(model, cast.training, "float32", settings)
+        if not small and scenario.executor.device != "cuda" and lacking is None:
+            scoring = "fused"
     if name == "fused":
         raise refused("executor.name: 'fused' trains whole models; use 'batched' or 'auto'")
     empty = Arena(layout, n_nodes=1, capacity=1, moments=False)
     work = Workload(model, layout, cast.training, cast.feed, empty, seed, settings)
     moments = cast.training.optimizer == "adam"
     store = UpdateStore(model, layout, n_nodes=cast.protocol.n_nodes, seed=seed, moments=moments)
-    return ClientExecutor(EXECUTORS[name](work, scenario.executor.device), store)
+    return ClientExecutor(EXECUTORS[name], EXECUTORS[scoring](work, scenario.executor.device), store)
 
 
 def needed_by_clients(cast: Cast) -> dict[str, int]:

@@ -28,6 +28,7 @@ from gossiprec.emulation.run.metering import Metered
 from gossiprec.emulation.run.progress import Progress, Silent, Stopwatch
 from gossiprec.emulation.run.schedule import Foreseen, Schedule, Unforeseen
 from gossiprec.emulation.run.tape_runner import TapeRunner
+from gossiprec.errors import ScenarioError
 from gossiprec.models import Role
 from gossiprec.overlay.profiles import Profiles
 from gossiprec.protocols import PROTOCOLS, Protocol
@@ -188,7 +189,7 @@ def _assembled(cast: Cast, schedule: Schedule, watch: Stopwatch) -> Prepared:
         return store.models(planner.current, nodes)
 
     attacks = make_attacks(cast, executor, threads, schedule.meetings, own_models)
-    meters = _metered(cast, attacks, deliveries)
+    meters = _metered(cast, executor, attacks, deliveries)
     planner = machinery.make_planner(cast, executor, schedule, meters, needs.rows)
     receivers, serving = cast.receivers, None
     if cast.server is not None:
@@ -202,12 +203,17 @@ def _assembled(cast: Cast, schedule: Schedule, watch: Stopwatch) -> Prepared:
     )  # fmt: skip
 
 
-def _metered(cast: Cast, attacks: list[Attack], deliveries: Deliveries) -> list[Metered]:
+def _metered(cast: Cast, executor: Executor, attacks: list[Attack], deliveries: Deliveries) -> list[Metered]:
     """Return the attacks, each with a meter that shows it what its own nodes receive."""
+    if cast.protocol.sends_updates and any(len(attack.nodes) for attack in attacks):
+        raise ScenarioError(
+            "observers: clients without a model have nothing to observe; observe as the coordinator"
+        )
     meters: list[Metered] = []
-    first_pool = 0
+    first_pool, hides = 0, cast.outgoing.hides(Role.USER)
+    weigh = executor.weighed if cast.protocol.chooses_by_value else None
     for attack in attacks:
-        meters.append(Metered(attack, cast.layout, cast.outgoing.hides(Role.USER), deliveries, first_pool))
+        meters.append(Metered(attack, cast.layout, hides, deliveries, first_pool, weigh))
         first_pool += len(attack.pools)
     return meters
 

@@ -31,6 +31,8 @@ class Metered(Watcher):
     deliveries : Deliveries
     first_pool : int
         Number under which the first of the attack's pools appears in sightings.
+    weigh : callable, optional
+        Finds the weights of merges by performance for attacks that ask for them (:meth:`Executor.weighed`).
 
     Notes
     -----
@@ -38,13 +40,20 @@ class Metered(Watcher):
     """
 
     def __init__(
-        self, attack: Attack, layout: Layout, hides_user: Bools, deliveries: Deliveries, first_pool: int
+        self,
+        attack: Attack,
+        layout: Layout,
+        hides_user: Bools,
+        deliveries: Deliveries,
+        first_pool: int,
+        weigh: Callable[[Program, I64], Program] | None = None,
     ) -> None:
         self.attack = attack
         self._about = (layout, hides_user, deliveries)
         self._first_pool, self._n_pools = first_pool, len(attack.pools)
         self._own = np.zeros(len(hides_user), np.bool_)
         self._own[attack.nodes] = True
+        self._weigh = weigh if attack.weighs else None
         self._spent: dict[int, float] = {}  # by thread, so that no two threads write one entry
 
     def call(self, job: Callable[..., T], *args: Any) -> T:
@@ -69,7 +78,12 @@ class Metered(Watcher):
         """Let the attack see what its single nodes are about to merge."""
         mine = tasks[self._own[program.node[tasks]]]
         if len(mine):
+            program = self.weighed(program, mine)
             self.call(self.attack.observe, Observations(Tasks(rows, program, mine), *self._about))
+
+    def weighed(self, program: Program, tasks: I64) -> Program:
+        """Return the program as the attack sees it."""
+        return program if self._weigh is None else self.call(self._weigh, program, tasks)
 
     def sight(self, rows: F32, sightings: Sightings, first: int, last: int) -> None:
         """Let the attack see what its pools receive."""

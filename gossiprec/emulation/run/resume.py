@@ -83,8 +83,8 @@ def resume(
         return carried_out(lambda: found.running(begin), found.directory, after=found.stamp.tick)
     if not from_start:
         raise NoCheckpointError(
-            f"{run.path} has no checkpoint: it ended before the first was due (scenario key checkpoint). Run it again "
-            f"from the start with: gossiprec resume {run.path} --from-start"
+            f"{run.path} has no checkpoint: it ended before the first was due (scenario key checkpoint); "
+            + _again(run.path)
         )
     return simulate(scenario, out=run.path, overwrite=True, progress=progress)
 
@@ -99,14 +99,30 @@ class _Reopened:
 
     prepared: Prepared
     directory: RunDirectory
+    checkpoint: Path
     stamp: Stamp
+    code: str
     state: dict[str, Any]
     say: Progress
 
     def running(self, begin: float) -> Running:
-        """Return the run in the state of the checkpoint."""
+        """Return the run in the state of the checkpoint.
+
+        Raises
+        ------
+        OtherRunError
+            If it is of another version of the code, and does not fit this one.
+        """
         run = Running(self.prepared, self.directory, self.say, begin)
-        run.restore(self.state)
+        try:
+            run.restore(self.state)
+        except (LookupError, TypeError, ValueError, AttributeError) as error:
+            if self.stamp.code == self.code:
+                raise
+            raise OtherRunError(
+                f"{self.checkpoint} is of code version {self.stamp.code} and cannot be taken up by {self.code}: "
+                f"{type(error).__name__}: {error}; install again what began the run, or {_again(self.directory.path)}"
+            ) from error
         self.state.clear()  # its arrays are in the run now, or copied
         return run
 
@@ -137,11 +153,9 @@ def _reopened(
             say.note(f"{error}; the checkpoint before is tried")
             continue
         directory.notes += damage
-        return _Reopened(prepared, directory, stamp, state, say)
+        return _Reopened(prepared, directory, checkpoint, stamp, code, state, say)
     raise NoCheckpointError(
-        "no checkpoint of this run can be used:\n"
-        + "".join(f"{line}\n" for line in damage)
-        + f"run it again from the start with: gossiprec resume {run} --from-start"
+        "no checkpoint of this run can be used:\n" + "".join(f"{line}\n" for line in damage) + _again(run)
     )
 
 
@@ -149,15 +163,18 @@ class OtherRunError(NoCheckpointError):
     """A checkpoint is not of this scenario, or not of this code."""
 
 
+def _again(run: Path) -> str:
+    return f"run it again from the start with: gossiprec resume {run} --from-start"
+
+
 def _check_stamp(stamp: Stamp, run: Path, code: str, *, force: bool) -> None:
-    again = f"run it again from the start with: gossiprec resume {run} --from-start"
     if stamp.scenario != scenario_hash(run):
         raise OtherRunError(
             f"{run / layout.SCENARIO} has been changed since the run began, so its checkpoints do not fit; undo the "
-            f"change, or, as it is now, {again}"
+            f"change, or, as it is now, {_again(run)}"
         )
     if stamp.code != code and not force:
         raise OtherRunError(
             f"the checkpoint is of code version {stamp.code}, this is {code}: the result might be neither's; install "
-            f"again what began the run, give --force to go on all the same, or {again}"
+            f"again what began the run, give --force to go on all the same, or {_again(run)}"
         )

@@ -55,6 +55,14 @@ def _added(one: Mapping[str, float], other: Mapping[str, float]) -> dict[str, fl
     return {part: one.get(part, 0.0) + other.get(part, 0.0) for part in (*other, *one)}
 
 
+def _check_entries(where: str, found: Mapping[str, Any], due: Mapping[str, Any]) -> None:
+    lacking, surplus = (
+        ", ".join(sorted(some)) for some in (due.keys() - found.keys(), found.keys() - due.keys())
+    )
+    if lacking or surplus:
+        raise ValueError(f"{where} lacks {lacking or 'nothing'} and has {surplus or 'nothing'} too much")
+
+
 def carried_out(make: Callable[[], Running], directory: RunDirectory, *, after: int = 0) -> Run:
     """Carry out a run, or the rest of it after so many reports, and end it in its directory, however it ends.
 
@@ -135,8 +143,17 @@ class Running:
         }
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Take over what :meth:`state` gave."""
-        for name, part in self._parts().items():
+        """Take over what :meth:`state` gave.
+
+        Raises
+        ------
+        ValueError
+            If it holds other entries, as that of another version of the code may.
+        """
+        parts = self._parts()
+        _check_entries("the state", state, self.state(0.0))
+        for name, part in parts.items():
+            _check_entries(name, state[name], part.state())
             part.restore(state[name])
         store = self._prepared.executor.store
         store.grow(self._prepared.planner.capacity)

@@ -83,11 +83,11 @@ class AttackRecord:
 
     def state(self) -> dict[str, Any]:
         """Return the best rounds so far, for a checkpoint."""
-        return {key: vars(best) for key, best in self._best.items()}
+        return {"best": {key: vars(best) for key, best in self._best.items()}}
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Take over what :meth:`state` gave."""
-        self._best = {key: _Best(**best) for key, best in state.items()}
+        self._best = {key: _Best(**best) for key, best in state["best"].items()}
 
     def _score(self, ranking: Ranking, size: int, *, time: float, round: int) -> dict[str, Any]:
         community = self._communities[ranking.adversaries, :size]

@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from gossiprec.arrays import F32
 from gossiprec.data.split import Split
+from gossiprec.errors import PluginError
 from gossiprec.feeds.base import Feed
 from gossiprec.models.base.blocks import Block, Layout, Role
 from gossiprec.models.base.kernels import Kernels
@@ -86,8 +87,32 @@ class Model(ABC):
         """
 
     def layout(self, n_items: int, n_users: int = 1) -> Layout:
-        """Return the layout of one version."""
-        return Layout(self.blocks(), n_items, n_users)
+        """Return the layout of one version.
+
+        Raises
+        ------
+        PluginError
+            If a block's name is taken: by another one, a constant, or a table; or if nothing would be sent.
+        """
+        blocks = self.blocks()
+        self._check(blocks)
+        return Layout(blocks, n_items, n_users)
+
+    def _check(self, blocks: tuple[Block, ...]) -> None:
+        names = [*self.constants, *(block.name for block in blocks)]
+        for block in blocks:
+            due = {"users": Role.USER, "items": Role.ITEM}.get(block.name, block.role)
+            if block.role is not due:
+                found = f"is {block.role}, but the table of all {block.name} is called so; rename it"
+            elif names.count(block.name) > 1:
+                found = "shares its name with another block or a constant; rename one of them"
+            else:
+                continue
+            raise PluginError(f"model: {type(self).__name__}: the block {block.name!r} {found}")
+        if not {Role.ITEM, Role.SHARED} & {block.role for block in blocks}:
+            raise PluginError(
+                f"model: {type(self).__name__} has no block of the roles item and shared: nothing would be sent"
+            )
 
     def sample_cost(self, layout: Layout) -> float:
         """Return the time to train on one sample, in merges of whole rows: how tasks are dealt out to threads."""

@@ -1,0 +1,117 @@
+"""Machine code on disk is used again only while all that is in it is what it was."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+KERNELS = """
+from gossiprec.numerics.jit import inline, kernel, specialised
+import sibling
+from sibling import CONSTANT, deep, make
+import types
+
+@kernel
+def own_kernel(x):
+    return deep(x)
+
+def template(x):
+    return hook(x)
+
+def hook(x):
+    raise NotImplementedError
+
+@inline
+def by_name(x):
+    return deep(x)
+
+@inline
+def by_module(x):
+    return sibling.shallow(x)
+
+@inline
+def by_constant(x):
+    return x + CONSTANT
+
+by_closure = make(int(sibling.FACTOR))
+hooks = {"by_name": by_name, "by_module": by_module, "by_constant": by_constant, "by_closure": by_closure}
+"""
+SIBLING = """
+from gossiprec.numerics.jit import inline
+from deeper import double
+CONSTANT, FACTOR = 3.0, 5
+
+@inline
+def shallow(x):
+    return x + 7.0
+
+@inline
+def deep(x):
+    return double(x)
+
+def make(factor):
+    @inline
+    def times(x):
+        return factor * x
+    return times
+"""
+DEEPER = """
+from gossiprec.numerics.jit import inline
+
+@inline
+def double(x):
+    return 2.0 * x
+"""
+RUN = """
+import json
+from kernels import hooks, own_kernel, specialised, template
+compiled = {"own_kernel": own_kernel, **{name: specialised(template, hook=hook) for name, hook in hooks.items()}}
+told = {name: each(1.0) for name, each in compiled.items()}
+print(json.dumps([told, sum(sum(each.stats.cache_hits.values()) for each in compiled.values())]))
+"""
+
+
+@pytest.fixture
+def ran(tmp_path):
+    """Run the kernels in a process of their own: what they give, and how many came from disk."""
+
+    def run():
+        told = subprocess.run(
+            [sys.executable, "-c", RUN],
+            env={**os.environ, "PYTHONPATH": f"{tmp_path}{os.pathsep}{os.getcwd()}", "PYTHONDONTWRITEBYTECODE": "1"}
+            | {"NUMBA_CACHE_DIR": str(tmp_path / "cache")},
+            capture_output=True, text=True, check=True,
+        )  # fmt: skip
+        return json.loads(told.stdout)
+
+    for name, text in {"kernels": KERNELS, "sibling": SIBLING, "deeper": DEEPER}.items():
+        (tmp_path / f"{name}.py").write_text(text)
+    return run
+
+
+def test_an_edit_in_any_module_that_is_reached_is_seen(ran, tmp_path):
+    first = {"own_kernel": 2.0, "by_name": 2.0, "by_module": 8.0, "by_constant": 4.0, "by_closure": 5.0}
+    assert ran() == [first, 0]
+    assert ran() == [first, 5]
+
+    for name, before, after in [
+        ("deeper", "2.0 * x", "4.0 * x"),
+        ("sibling", "7.0", "70.0"),
+        ("sibling", "3.0, 5", "30.0, 50"),
+    ]:
+        path = tmp_path / f"{name}.py"
+        path.write_text(path.read_text().replace(before, after))
+    edited = {"own_kernel": 4.0, "by_name": 4.0, "by_module": 71.0, "by_constant": 31.0, "by_closure": 50.0}
+    assert ran() == [edited, 0]
+
+
+def test_machine_code_that_does_not_reach_the_edited_module_is_used_again(ran, tmp_path):
+    ran()
+    path = tmp_path / "deeper.py"
+    path.write_text(path.read_text().replace("2.0", "6.0"))
+
+    assert ran()[1] == len(["by_module", "by_constant", "by_closure"])
