@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from gossiprec.arrays import F32, I64
+from gossiprec.arrays import F32, I32, I64
 from gossiprec.compute.executors.base import Executor
 from gossiprec.compute.plan.program import Program
 from gossiprec.compute.store.arena import Arena
@@ -96,36 +96,39 @@ class ClientExecutor(Executor):
         """Train the small models of some tasks, and keep what becomes of them as updates."""
         store, work = self._updates, self.work
         tasks = np.array([task for task, _ in lessons])
-        nodes, targets = program.node[tasks], program.target[tasks].tolist()
-        arena = Arena(
-            small, n_nodes=store.n_nodes, capacity=len(tasks), moments=len(store.first) > 0, anew=True
-        )
-        arena.steps = store.steps
-        own, n_shared = store.own_columns(small), small.n_shared
-        arena.rows[:, own] = store.own[nodes]
-        for row, target, (_, touched) in zip(arena.rows, targets, lessons, strict=True):
-            version = store.version(target)
-            tables = version[: len(version) - n_shared].reshape(work.layout.n_items, -1)
-            row[small.items].reshape(small.n_items, -1)[: len(touched.items)] = tables[touched.items]
-            row[small.shared] = version[len(version) - n_shared :]
-        for moments, kept in self._moments(arena):
-            moments[np.ix_(nodes, own)] = kept[nodes]
-        of_node = {int(program.node[task]): touched for task, touched in lessons}
-        feed = TouchedFeed(work.feed, of_node, small.n_items)
-        small_work = replace(work, layout=small, feed=feed, arena=arena)
-        trainer = self._trainer(small_work, self.device)
-        trainer.run(Program.updates(nodes, program.update[tasks]), np.arange(len(tasks)))
-        trainer.work = (
-            work  # torch's transforms refer to the trainer and it to them: let the small models go now
-        )
+        nodes, updates, targets = program.node[tasks], program.update[tasks], program.target[tasks].tolist()
+        touched = [each for _, each in lessons]
+        arena = self._small_models(small, nodes, targets, touched)
+        feed = TouchedFeed(work.feed, dict(zip(nodes.tolist(), touched, strict=True)), small.n_items)
+        trainer = self._trainer(replace(work, layout=small, feed=feed, arena=arena), self.device)
+        trainer.run(Program.updates(nodes, updates), np.arange(len(tasks)))
+        trainer.work = work  # it and torch's transforms refer to each other: let the small models go now
+        own = store.own_columns(small)
         store.own[nodes] = arena.rows[:, own]
         for moments, kept in self._moments(arena):
             kept[nodes] = moments[np.ix_(nodes, own)]
-        for row, target, (task, touched) in zip(arena.rows, targets, lessons, strict=True):
-            rows = row[small.items].reshape(small.n_items, -1)[: len(touched.items)].copy()
-            update = Update(store.version(target), touched.items, rows, row[small.shared].copy())
+        for k, (row, target) in enumerate(zip(arena.rows, targets, strict=True)):
+            rows = row[small.items].reshape(small.n_items, -1)[: len(touched[k].items)].copy()
+            update = Update(store.version(target), touched[k].items, rows, row[small.shared].copy())
             store.keep(target, update)
-            self._bytes[int(program.node[task]), int(program.update[task])] = update.size_bytes
+            self._bytes[int(nodes[k]), int(updates[k])] = update.size_bytes
+
+    def _small_models(self, small: Layout, nodes: I32, targets: list[int], touched: list[Touched]) -> Arena:
+        """Return an arena of small models, one for each node: its own part, and what it touches of its version."""
+        store, layout = self._updates, self.work.layout
+        moments = len(store.first) > 0
+        arena = Arena(small, n_nodes=store.n_nodes, capacity=len(nodes), moments=moments, anew=True)
+        arena.steps = store.steps
+        own, end = store.own_columns(small), layout.n_items * layout.item_width
+        arena.rows[:, own] = store.own[nodes]
+        for row, target, each in zip(arena.rows, targets, touched, strict=True):
+            version = store.version(target)
+            tables = version[:end].reshape(layout.n_items, -1)
+            row[small.items].reshape(small.n_items, -1)[: len(each.items)] = tables[each.items]
+            row[small.shared] = version[end:]
+        for of_models, kept in self._moments(arena):
+            of_models[np.ix_(nodes, own)] = kept[nodes]
+        return arena
 
     def _moments(self, arena: Arena) -> list[tuple[F32, F32]]:
         store = self._updates
