@@ -76,6 +76,8 @@ class Metered(Watcher):
 
     def observe(self, rows: F32, program: Program, tasks: I64) -> None:
         """Let the attack see what its single nodes are about to merge."""
+        if not len(self.attack.nodes):
+            return
         mine = tasks[self._own[program.node[tasks]]]
         if len(mine):
             program = self.weighed(program, mine)
@@ -87,6 +89,8 @@ class Metered(Watcher):
 
     def sight(self, rows: F32, sightings: Sightings, first: int, last: int) -> None:
         """Let the attack see what its pools receive."""
+        if not self._n_pools:
+            return
         pool = sightings.pool[first:last] - self._first_pool
         mine = np.flatnonzero((pool >= 0) & (pool < self._n_pools)) + first
         if len(mine):
