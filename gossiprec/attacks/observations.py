@@ -34,9 +34,9 @@ class Meetings:
     n_messages: int
     complete: bool = True
 
-    def at(self, nodes: I64) -> Meetings:
-        """Return the deliveries to some nodes."""
-        own = np.isin(self.receiver, nodes)
+    def at(self, nodes: Bools) -> Meetings:
+        """Return the deliveries to some of all nodes."""
+        own = nodes[self.receiver]
         if own.all():
             return self
         parts = (self.message[own], self.sender[own], self.receiver[own], self.time[own])

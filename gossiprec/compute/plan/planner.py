@@ -290,7 +290,6 @@ class Planner:
         n_tasks, n_merges, n_sightings = self._counters[:3]
         tasks, merges, sightings = tasks[:n_tasks], merges[:n_merges], sightings[:n_sightings]
         offsets = np.concatenate([[0], ends[:n_tasks]]).astype(np.int64)
-        sender, weight = self._senders_of(merges[:, 1])
         program = Program(
             node=tasks[:, tables.NODE].copy(),
             source=tasks[:, tables.SOURCE].copy(),
@@ -300,9 +299,8 @@ class Planner:
             merge_row=merges[:, 0].copy(),
             merge_keep=keep[:n_merges].copy(),
             merge_message=merges[:, 1].copy(),
-            merge_sender=sender,
-            merge_weight=weight,
-            **self._pushes_of(int(n_tasks), encodes[: self._counters[tables.ENCODES]]),
+            **(self._senders_of(merges[:, 1]) if self._has_inboxes else {}),
+            **(self._pushes_of(int(n_tasks), encodes) if self._rewrites else {}),
         )
         cost = np.where(program.update >= 0, self._cost[program.node], 0.0) + np.diff(offsets)
         wave = tasks[:, tables.WAVE]
@@ -332,14 +330,15 @@ class Planner:
             arrived = segment.kind == Event.DELIVER
             self._factors[segment.message[arrived]] = segment.factor[arrived]
 
-    def _senders_of(self, messages: I32) -> tuple[I32, F64]:
-        """Return whose the merged versions are, and what they count; nothing if no node has an inbox."""
-        sender = self._messages[messages if self._has_inboxes else messages[:0], tables.SENDER]
-        return sender, self._weights[sender] * self._factors[messages[: len(sender)]]
+    def _senders_of(self, messages: I32) -> dict[str, Any]:
+        """Return the columns of a program that say whose the merged versions are, and what they count."""
+        sender = self._messages[messages, tables.SENDER]
+        return {"merge_sender": sender, "merge_weight": self._weights[sender] * self._factors[messages]}
 
-    def _pushes_of(self, n_tasks: int, encodes: I32) -> dict[str, I32]:
-        """Return the columns of a program that say which tasks rewrite; none if no node does."""
-        columns = np.full((2, n_tasks if self._rewrites else 0), tables.NONE, np.int32)
+    def _pushes_of(self, n_tasks: int, encodes: I32) -> dict[str, Any]:
+        """Return the columns of a program that say which tasks rewrite."""
+        encodes = encodes[: self._counters[tables.ENCODES]]
+        columns = np.full((2, n_tasks), tables.NONE, np.int32)
         columns[:, encodes[:, tables.ENCODER]] = encodes[:, [tables.PUSH_NUMBER, tables.FROM]].T
         return {"push": columns[0], "base": columns[1]}
 

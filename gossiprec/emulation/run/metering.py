@@ -53,6 +53,9 @@ class Metered(Watcher):
         self._first_pool, self._n_pools = first_pool, len(attack.pools)
         self._own = np.zeros(len(hides_user), np.bool_)
         self._own[attack.nodes] = True
+        self._knows = self._own.copy()
+        for pool in attack.pools:
+            self._knows[pool] = True
         self._weigh = weigh if attack.weighs else None
         self._spent: dict[int, float] = {}  # by thread, so that no two threads write one entry
 
@@ -72,7 +75,7 @@ class Metered(Watcher):
 
     def known(self, meetings: Meetings) -> Meetings:
         """Return those deliveries that the attack may know: to its own nodes."""
-        return meetings.at(np.concatenate([self.attack.nodes, *self.attack.pools]))
+        return meetings.at(self._knows)
 
     def observe(self, rows: F32, program: Program, tasks: I64) -> None:
         """Let the attack see what its single nodes are about to merge."""
