@@ -6,7 +6,7 @@ member of u's community. Momentum makes the models of several receptions one.
 References
 ----------
 "On the Resilience of Collaborative Learning-based Recommender Systems Against Community Detection Attack",
-arXiv 2306.08929: Algorithm 1 (relevance), eq. 6 (momentum), section 6.4 (colluders), Algorithm 3 (fictive user).
+arXiv 2306.08929: Algorithm 1 (relevance), eq. 5 (momentum), section 6.4 (colluders), Algorithm 3 (fictive user).
 
 Notes
 -----

@@ -33,7 +33,7 @@ def merge_into(rows, source, target, begin, end, merge_row, merge_keep, first, l
 
 @inline
 def blend(memory, fresh, momentum):
-    """Momentum: M <- beta M + (1 - beta) Theta (CDA paper, eq. 6)."""
+    """Momentum: M <- beta M + (1 - beta) Theta (CDA paper, eq. 5)."""
     rest = float32(1.0) - momentum
     for k in range(len(fresh)):
         memory[k] = momentum * memory[k] + rest * fresh[k]

@@ -2,7 +2,7 @@
 
 References
 ----------
-CDA paper (arXiv 2306.08929), section 7.1: the item tables and shared weights alone are sent, and the loss is
+CDA paper (arXiv 2306.08929), section 4.1: the item tables and shared weights alone are sent, and the loss is
 ``L_rec + tau ||V - V_ref||``. The norm is not said there, and the published code has no such term; here it is the
 squared Frobenius norm over the items of the batch.
 """

@@ -3,7 +3,7 @@
 References
 ----------
 McMahan et al., "Communication-efficient learning of deep networks from decentralized data", AISTATS 2017;
-CDA paper (arXiv 2306.08929), section 2.1; for buffered aggregation :mod:`gossiprec.protocols.fedavg_options`.
+CDA paper (arXiv 2306.08929), section 2.2; for buffered aggregation :mod:`gossiprec.protocols.fedavg_options`.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 References
 ----------
-CDA paper (arXiv 2306.08929), section 2.2; PEPPER's published code: merge weights and views.
+CDA paper (arXiv 2306.08929), section 2.3; PEPPER's published code: merge weights and views.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 References
 ----------
-CDA paper (arXiv 2306.08929), section 2.2; its published code trains on receive, Table 3's reading is on wake.
+CDA paper (arXiv 2306.08929), section 2.3; its published code trains on receive, Table 3's reading is on wake.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 References
 ----------
-PEPPER (the Pers-Gossip of the CDA paper, arXiv 2306.08929, section 2.2; its published code): performance is
+PEPPER (the Pers-Gossip of the CDA paper, arXiv 2306.08929, section 2.3; its published code): performance is
 HR@20 x NDCG@20 of each validation item among itself and 99 fixed items, with the receiver's own user row.
 """
 
