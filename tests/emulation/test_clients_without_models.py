@@ -22,6 +22,8 @@ NETWORK = {
     "duplication": 0.3,
     "compute": {"time": {"law": "exponential", "mean": 0.3}, "per": "node"},
 }
+AWAY = {"online": {"law": "exponential", "mean": 3.0}, "offline": {"law": "exponential", "mean": 1.0}}
+CHURN = {"sessions": AWAY, "leave": {"nodes": [7], "at": 5.0}, "messages": "held"}
 MODELS = {
     "gmf": {"name": "gmf", "dim": 8, "init_std": 0.1},
     "mf": {"name": "mf", "dim": 4, "init_std": 0.1, "loss": "bpr"},
@@ -175,7 +177,7 @@ def test_nothing_is_kept_of_updates_that_have_arrived():
 @pytest.mark.parametrize("merge", ["touched-mean", "sum", "median"])
 def test_a_run_goes_on_where_it_was(merge, tmp_path):
     training = {"optimizer": "adam", "learning_rate": 0.02, "batch_size": 16}
-    scenario = often(**star(merge=merge, rounds=8, network=NETWORK, training=training))
+    scenario = often(**star(merge=merge, rounds=8, network=NETWORK, churn=CHURN, training=training))
     whole = simulate(scenario, out=tmp_path / "whole")
     broken = ended_early(tmp_path / "broken", scenario, 3)
     done = resume(broken.path)
