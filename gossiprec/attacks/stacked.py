@@ -42,7 +42,10 @@ class Stacked:
         self._width = max((layout.row_size for layout in self._layouts.values()), default=1)
         self._most = max(1, MOST_BYTES // (4 * self._width * len(observers.momenta)))
         self._most_fits = max(1, MOST_BYTES // (4 * observers.scorer.layout.row_size))
-        self._waiting: list[tuple[I64, I64, F32, I64]] = []
+        self._adversaries, self._victims, self._waiting_for = (
+            np.empty(2 * self._most, np.int64) for _ in range(3)
+        )
+        self._small = np.empty((2 * self._most, len(observers.momenta), self._width), np.float32)
         self._n_waiting = 0
         self._fits: list[tuple[I64, I64, F32]] = []
         self._n_fits = 0
@@ -53,7 +56,7 @@ class Stacked:
         layout = self._of.scorer.layout
         none = np.zeros(0, np.int64)
         rows = np.zeros((1, layout.row_size), self._of.scorer.storage)
-        self._collect(rows, none, none, none, none, np.zeros((0, 0), np.float32))
+        self._collect(rows, none, none, none, none, np.zeros((0, 0), np.float32), self._small[:0])
         self._judge(np.zeros(0, np.float32), np.zeros(1, np.int64), none)
 
     def observe(self, seen: Observations) -> None:
@@ -85,8 +88,9 @@ class Stacked:
         if of.fictive.own and len(hidden):
             own = np.stack([part for k in ks if (part := of.own_part(seen, int(k))) is not None])
         rows, messages = seen.rows[ks].astype(np.int64), seen.messages[ks].astype(np.int64)
-        small = self._collect(seen.raw.rows, rows, adversaries, victims, messages, own)
-        self._waiting.append((adversaries, victims, small, fits))
+        some = slice(self._n_waiting, self._n_waiting + len(ks))
+        self._adversaries[some], self._victims[some], self._waiting_for[some] = adversaries, victims, fits
+        self._collect(seen.raw.rows, rows, adversaries, victims, messages, own, self._small[some])
         self._n_waiting += len(ks)
         if self._n_waiting >= self._most:
             self.settle()
@@ -112,40 +116,42 @@ class Stacked:
         of, width = self._of, self._of.scorer.layout.user_width
         whose, numbers, frozen = (np.concatenate(parts) for parts in zip(*self._fits, strict=True))
         users = of.fictive.fitted(whose, numbers, lambda some: frozen[some])
-        for _, _, small, fits in self._waiting:
-            small[fits >= 0, :, :width] = users[fits[fits >= 0], None]
-            fits[:] = -1
+        fits = self._waiting_for[: self._n_waiting]
+        self._small[: self._n_waiting][fits >= 0, :, :width] = users[fits[fits >= 0], None]
+        fits[:] = -1
         of.fictive.users[whose] = users  # of several of one adversary the last
         self._fits, self._n_fits = [], 0
         self._fit_of[:] = -1
 
     def settle(self) -> None:
         """Score all that waits."""
-        if not self._waiting:
+        if not self._n_waiting:
             return
         if self._fits:
             self._finish_fits()
-        of = self._of
-        adversaries, victims, small, _ = (np.concatenate(parts) for parts in zip(*self._waiting, strict=True))
-        self._waiting, self._n_waiting = [], 0
+        of, n = self._of, self._n_waiting
+        adversaries, victims, small = self._adversaries[:n], self._victims[:n], self._small[:n]
+        self._n_waiting = 0
         pair = adversaries * of.world.n_users + victims
-        latest = len(pair) - 1 - np.unique(pair[::-1], return_index=True)[1]
-        adversaries, victims, small = adversaries[latest], victims[latest], small[latest]
+        latest = n - 1 - np.unique(pair[::-1], return_index=True)[1]
+        if len(latest) < n:
+            adversaries, victims, small = adversaries[latest], victims[latest], small[latest]
         found = self._scored(small.reshape(-1, self._width), adversaries)
         for b in range(len(of.momenta)):
             of.latest[b, :, adversaries, victims] = found[b :: len(of.momenta)]
 
-    def _collect(self, rows: F32, row: I64, adversaries: I64, victims: I64, messages: I64, own: F32) -> F32:
-        """Return the small models that the adversaries hold after some deliveries, shape (n, n_momenta, width)."""
+    def _collect(
+        self, rows: F32, row: I64, adversaries: I64, victims: I64, messages: I64, own: F32, small: F32
+    ) -> None:
+        """Fill the small models that the adversaries hold after some deliveries, shape (n, n_momenta, width)."""
         of, layout, kept = self._of, self._of.scorer.layout, self._of.targets.kept
-        small = np.zeros((len(row), len(of.momenta), self._width), np.float32)
+        small[...] = 0.0
         collect(
             flat(rows), layout.row_size, row, adversaries, victims, messages, of.world.hides_user, kept.offsets,
             kept.items, self._padded, of.lengths, of.slot_of, of.seen_before, of.memory, of.memory_offsets,
             of.momenta, of.fictive.users, own, small, layout.n_items, layout.n_users, layout.user_width,
             layout.item_width, layout.n_shared,
         )  # fmt: skip
-        return small
 
     def _scored(self, small: F32, adversaries: I64) -> F32:
         """Return the relevance of small models to their adversaries by every rule, shape (n_models, n_rules)."""
