@@ -48,6 +48,19 @@ def test_an_item_that_nobody_touched_stays_as_it_is():
     assert aggregated("touched-mean", [SECOND], [7.0]).tolist() == [10, 20, 30, 36, 50]
 
 
+def test_any_columns_of_an_update_are_those_of_the_whole():
+    rng = np.random.default_rng(4)
+    base, rows = rng.normal(size=7 * 3 + 4).astype(np.float32), rng.normal(size=(3, 3)).astype(np.float32)
+    update = Update(base, np.int32([0, 3, 6]), rows, rng.normal(size=4).astype(np.float32))
+    expected = base.copy()
+    expected[:21].reshape(7, 3)[[0, 3, 6]] = rows
+    expected[21:] = update.shared
+
+    for low in range(25):
+        for high in range(low + 1, 26):
+            assert update.part(low, high).tolist() == expected[low:high].tolist()
+
+
 def test_a_model_without_shared_weights_has_none_to_change():
     update = Update(np.float32([1, 2]), np.int32([1]), np.float32([[5]]), np.float32([]))
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
@@ -42,9 +42,16 @@ class Update:
     @property
     def whole(self) -> F32:
         """The model, ``[items | shared]``."""
-        out = self.base.copy()
-        self._tables(out)[self.items] = self.rows
-        out[len(out) - len(self.shared) :] = self.shared
+        return self.part(0, len(self.base))
+
+    def part(self, low: int, high: int) -> F32:
+        """Return the columns ``low .. high`` of the model."""
+        out, width, end = self.base[low:high].copy(), self.rows.shape[1], len(self.base) - len(self.shared)
+        some = slice(*np.searchsorted(self.items, [low // width, -(-high // width)]))
+        at = (self.items[some, None].astype(np.int64) * width + np.arange(width)).ravel() - low
+        within = (at >= 0) & (at < len(out))
+        out[at[within]] = self.rows[some].ravel()[within]
+        out[max(end - low, 0) :] = self.shared[max(low - end, 0) : max(high - end, 0)]
         return out
 
     @property
@@ -69,13 +76,26 @@ Payload: TypeAlias = "F32 | Update"
 class _Models:
     """Received models as rows to be read (:class:`gossiprec.aggregators.base.Rows`), some columns at a time."""
 
-    def __init__(self, payloads: list[Payload], n_columns: int) -> None:
-        self._payloads = payloads
-        self.shape = (len(payloads), n_columns)
+    def __init__(self, updates: list[Update], n_columns: int) -> None:
+        self._updates = updates
+        self.shape = (len(updates), n_columns)
 
     def __getitem__(self, at: tuple[Handles, slice]) -> F32:
         places, columns = at
-        return np.stack([_whole(self._payloads[place])[columns] for place in places.tolist()])
+        return np.stack([self._updates[place].part(columns.start, columns.stop) for place in places.tolist()])
+
+
+class _Changes(Sequence[Change]):
+    """The changes of received updates, each worked out when it is asked for."""
+
+    def __init__(self, updates: list[Update]) -> None:
+        self._updates = updates
+
+    def __len__(self) -> int:
+        return len(self._updates)
+
+    def __getitem__(self, at: Any) -> Any:
+        return self._updates[at].change
 
 
 class UpdateStore(Store):
@@ -142,8 +162,8 @@ class UpdateStore(Store):
         held = [self._held[handle] for handle in handles.tolist()]
         updates = [each for each in held if isinstance(each, Update)]
         assert len(updates) == len(held), "clients answer with updates"
-        models = _Models(held, self._n_columns)
-        return Inbox(models, np.arange(len(held)), weights, own_weight, [update.change for update in updates])
+        models = _Models(updates, self._n_columns)
+        return Inbox(models, np.arange(len(held)), weights, own_weight, _Changes(updates))
 
     def shown(self, sightings: Sightings, first: int, last: int) -> Iterator[tuple[F32, Sightings, int, int]]:
         """Yield a few whole models at a time."""
