@@ -21,6 +21,7 @@ from gossiprec.data import load_split
 from gossiprec.data.split import Split
 from gossiprec.emulation.assembly import machinery
 from gossiprec.emulation.assembly.availability import make_availability
+from gossiprec.emulation.assembly.client_messages import refused
 from gossiprec.emulation.assembly.conditions import make_conditions
 from gossiprec.emulation.assembly.memory import check_events_fit, check_fits
 from gossiprec.emulation.assembly.participants import Cast, make_attacks, make_cast
@@ -28,7 +29,6 @@ from gossiprec.emulation.run.metering import Metered
 from gossiprec.emulation.run.progress import Progress, Silent, Stopwatch
 from gossiprec.emulation.run.schedule import Foreseen, Schedule, Unforeseen
 from gossiprec.emulation.run.tape_runner import TapeRunner
-from gossiprec.errors import ScenarioError
 from gossiprec.models import Role
 from gossiprec.overlay.profiles import Profiles
 from gossiprec.protocols import PROTOCOLS, Protocol
@@ -205,9 +205,11 @@ def _assembled(cast: Cast, schedule: Schedule, watch: Stopwatch) -> Prepared:
 
 def _metered(cast: Cast, executor: Executor, attacks: list[Attack], deliveries: Deliveries) -> list[Metered]:
     """Return the attacks, each with a meter that shows it what its own nodes receive."""
-    if cast.protocol.sends_updates and any(len(attack.nodes) for attack in attacks):
-        raise ScenarioError(
-            "observers: clients without a model have nothing to observe; observe as the coordinator"
+    single = next((attack.label for attack in attacks if len(attack.nodes)), None)
+    if cast.protocol.sends_updates and single is not None:
+        raise refused(
+            f"observers: {single} looks at merges one by one, but clients send updates, which are reduced together; "
+            "take cda or entropy-mia with who: coordinator"
         )
     meters: list[Metered] = []
     first_pool, hides = 0, cast.outgoing.hides(Role.USER)
