@@ -10,6 +10,8 @@ from gossiprec.compute.executors import clients
 from gossiprec.emulation import prepare, resume, simulate
 from gossiprec.errors import ScenarioError
 from gossiprec.feeds.touched import Touched
+from gossiprec.models import MODELS as MODEL_KINDS
+from gossiprec.models.base.blocks import Block, Role, normal
 from gossiprec.scenario import load_scenario
 from tests.emulation.ended_early import ended_early, often, outcome
 from tests.emulation.tiny_runs import carried_out, final_models, tiny
@@ -226,3 +228,34 @@ def test_what_does_not_go_with_updates_is_refused(case):
     changes, why = REFUSED[case]
     with pytest.raises(ScenarioError, match=why):
         prepare(load_scenario(star(**changes)))
+
+
+class OwnScale(MODEL_KINDS["mf"]):
+    """Dot products times a weight that each node keeps to itself."""
+
+    def blocks(self):
+        return (*super().blocks(), Block("scale", Role.PRIVATE, (1,), normal(1.0)))
+
+    def score(self, p, query):
+        return super().score(p, query) * p["scale"]
+
+
+@pytest.mark.parametrize("training", [SGD, {"optimizer": "adam", "learning_rate": 0.05, "batch_size": 16}])
+def test_private_weights_stay_with_their_client(training, monkeypatch):
+    monkeypatch.setitem(MODEL_KINDS._members, "own-scale", OwnScale)
+    world = {"model": {"name": "own-scale", "dim": 4, "init_std": 0.1}, "training": training}
+    runs = [carried_out(star(**world, executor={"name": name})) for name in ("reference", "batched")]
+    stores = [run.executor.store for run in runs]
+    before = prepare(load_scenario(star(**world))).executor.store.own
+
+    np.testing.assert_allclose(stores[0].own, stores[1].own, rtol=0, atol=1e-5)
+    assert (stores[0].own[:, 4] != before[:, 4]).all()
+    assert version(runs[0]).shape == (40 * 4,)
+    users = np.array([3, 1])
+    found = stores[0].readable(runs[0].planner.current, users)
+    assert found.rows[:, found.layout.private].ravel().tolist() == stores[0].own[users, 4].tolist()
+    asked = (found.row, found.user, np.array([0, 40, 80]), np.tile(np.arange(40, dtype=np.int32), 2))
+    scores = runs[0].executor.scores(found.layout, found.rows, *asked).reshape(2, 40)
+    own = stores[0].own[users]
+    expected = own[:, 4:] * (own[:, :4] @ version(runs[0]).reshape(40, 4).T)
+    np.testing.assert_allclose(scores, expected, rtol=1e-4, atol=1e-6)
