@@ -11,6 +11,7 @@ from pydantic import Field, field_validator, model_validator
 
 from gossiprec.measures.base import TargetRanks
 from gossiprec.measures.metric import read_metric
+from gossiprec.measures.names import beside_name
 from gossiprec.options import LARGEST, Options
 
 
@@ -95,6 +96,10 @@ class Evaluate(Options):
         default=("hr@20", "ndcg@20"),
         description="MEASURE@K or full_MEASURE@K, such as hr@20 or recall@20 (docs/measures.md).",
     )
+    beside: tuple[Literal["popularity", "random"], ...] = Field(
+        default=(),
+        description="Orders of the items that the same metrics are taken of, once: the most popular ones, any.",
+    )
     targets: Targets | None = Field(
         default=None, description="Items whose exposure is measured (er@K): ids, or {least_popular: n}."
     )
@@ -105,6 +110,17 @@ class Evaluate(Options):
         more = range(also.every, also.until + 1, also.every) if isinstance(also, Denser) else also or ()
         regular = itertools.count(self.every, self.every)
         return (due for due, _ in itertools.groupby(heapq.merge(sorted(more), regular)))
+
+    def measured(self) -> tuple[str, ...]:
+        """Return what each report may tell: the metrics, then those of other orders."""
+        return (*self.metrics, *(beside_name(m, order) for order in self.beside for m in self.metrics))
+
+    @field_validator("beside")
+    @classmethod
+    def _once(cls, beside: tuple[str, ...]) -> tuple[str, ...]:
+        if len(set(beside)) < len(beside):
+            raise ValueError(f"found {', '.join(beside)}, must name each order once")
+        return beside
 
     @field_validator("metrics")
     @classmethod

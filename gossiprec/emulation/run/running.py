@@ -117,7 +117,9 @@ class Running:
         self._findings = FindingRecord(split, self._record)
         evaluate = scenario.evaluate
         targets = target_items(evaluate.targets, split)
-        self._utility = Utility(split, evaluate.metrics, prepared.executor, scenario.seed, targets)
+        self._utility = Utility(
+            split, evaluate.metrics, prepared.executor, scenario.seed, targets, evaluate.beside
+        )
         self._utility_now: dict[str, float] = {}
         self._ledger = Ledger(prepared.policies, prepared.protocol.n_nodes)
         self._recording = Recording(directory.log, prepared)
