@@ -35,7 +35,10 @@ class Training(Options):
         default=1, ge=1, le=10**6, description="Passes over the node's samples each time it trains."
     )
     negatives: int = Field(
-        default=4, ge=1, le=10**6, description="Items drawn as negatives for each positive, anew each time."
+        default=4, ge=1, le=10**6, description="Items drawn as negatives for each positive."
+    )
+    negatives_drawn: Literal["each_update", "once"] = Field(
+        default="each_update", description="Anew each time that a node trains, or once for each node."
     )
     betas: tuple[Annotated[float, Field(ge=0, lt=1)], Annotated[float, Field(ge=0, lt=1)]] = Field(
         default=(0.9, 0.999), description="Adam's decay of the first and second moment."

@@ -8,6 +8,7 @@ import torch
 from hypothesis import given, settings
 
 from gossiprec.compute.executors import EXECUTORS
+from gossiprec.compute.plan.program import Program
 from gossiprec.compute.train.local_update import TrainingSettings
 from gossiprec.errors import ResourceError, ScenarioError
 from gossiprec.feeds import PointwiseFeed
@@ -222,6 +223,26 @@ def test_bytes_do_not_depend_on_the_threads_of_torch(name):
         torch.set_num_threads(before)
 
     assert states[0] == states[1]
+
+
+def after_update(name, world, number):
+    """Return the nodes' rows after a local update of each from their first models."""
+    executor = supporting(name, world)
+    nodes = np.arange(world.n_nodes, dtype=np.int32)
+    executor.run(Program.updates(nodes, np.full(world.n_nodes, number, np.int32)), np.arange(world.n_nodes))
+    return executor.work.arena.rows[: world.n_nodes].tobytes()
+
+
+@pytest.mark.parametrize("treated", [{}, {"drift_penalty": (0.5,)}, {"clip_norm": (1.0,)}], ids=str)
+@pytest.mark.parametrize("model", list(MODELS))
+@pytest.mark.parametrize("name", EVERY)
+def test_negatives_drawn_once_are_those_of_the_first_update_for_ever(name, model, treated):
+    training = replace(World(model=model).settings, batch_size=None, negatives_drawn="once")
+    world = World(n_nodes=4, n_items=60, model=model, training=training, **treated)
+    anew = replace(world, training=replace(training, negatives_drawn="each_update"))
+
+    assert after_update(name, world, 3) == after_update(name, world, 0) == after_update(name, anew, 0)
+    assert after_update(name, anew, 3) != after_update(name, anew, 0)
 
 
 @pytest.mark.parametrize("model", list(MODELS))

@@ -70,7 +70,7 @@ class ClientExecutor(Executor):
         work = self.work
         for task in tasks[program.update[tasks] >= 0].tolist():
             touched = Touched.of(
-                work.feed, int(program.node[task]), update=int(program.update[task]),
+                work.feed, int(program.node[task]), update=work.training.draw_of(int(program.update[task])),
                 negatives=work.training.negatives, seed=work.seed,
             )  # fmt: skip
             alike[_room(len(touched.items), work.layout.n_items)].append((task, touched))
