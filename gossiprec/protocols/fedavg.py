@@ -157,7 +157,8 @@ class FedAvg(Protocol):
             slice_: I64 = np.sort(order[place * self.options.slice :][: self.options.slice])
             if self.options.ask == "online":
                 slice_ = slice_[self.availability.online_at(now)[slice_]]
-            return slice_.tolist()
+            in_turn: list[int] = slice_.tolist()
+            return in_turn
         if self.options.ask == "all" and not isinstance(self._pace, Buffer):
             if count == self.n_users:
                 return range(self.n_users)

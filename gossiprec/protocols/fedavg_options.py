@@ -171,7 +171,7 @@ class FedAvgOptions(Options):
         default=None,
         ge=1,
         le=LARGEST,
-        description="a round is a global epoch: all clients are asked once, shuffled, so many at a time, with a wake of "
+        description="a round is a global epoch: all clients are asked once, shuffled, so many at a time, a wake of "
         "the coordinator for each slice",
     )
     user_table: Literal["own", "averaged"] = Field(

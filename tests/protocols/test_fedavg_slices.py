@@ -27,7 +27,7 @@ def test_every_epoch_asks_everybody_once_in_another_order():
     assert [len(some) for some in asked] == [4, 4, 3] * 3
     epochs = [asked[low : low + 3] for low in (0, 3, 6)]
     for epoch in epochs:
-        assert sorted(sum(epoch, [])) == list(range(11))
+        assert sorted(one for some in epoch for one in some) == list(range(11))
         assert all(some == sorted(some) for some in epoch)
     assert epochs[0] != epochs[1] != epochs[2]
     assert slices(11, slice=4, seed=1) == asked != slices(11, slice=4, seed=2)
