@@ -96,7 +96,7 @@ class Entry:
             said = (
                 f'<span class="mark" role="img" aria-label="{escape(self.kind)}">{escape(self.mark)}</span>'
             )
-            text = f"{said} {text}".rstrip()
+            text = f'<span class="value">{said} {text}</span>'
         return text + "".join(f"<small>{escape(part)}</small>" for part in self.small)
 
 

@@ -247,10 +247,10 @@ def interval(values: PerSeed) -> tuple[float, float]:
 
 
 def shown(measure: Measure, runs: Runs, digits: int = 1) -> str:
-    """Return a mean over seeds as text, with the spread where there are several."""
+    """Return a mean over seeds as text, with half of its 95 % interval where there are several."""
     values = measure.per_seed(runs)
-    text = f"{mean(values):.{digits}f}"
-    return f"{text} ± {spread(values):.{digits}f}" if len(values) > 1 else text
+    text, half = f"{mean(values):.{digits}f}", interval(values)[1] - mean(values)
+    return f"{text} ± {half:.{digits}f}" if len(values) > 1 else text
 
 
 def _summary(run: Run) -> Mapping[str, Any]:

@@ -23,7 +23,7 @@ class Verdict(Enum):
     WITHIN = ("✓", "within", "our mean lies in the band around the print")
     NEAR = ("≈", "near", "only the 95 % interval over our seeds reaches the band")
     OUTSIDE = ("✗", "outside", "neither does")
-    NOT_RUN = ("–", "not run", "no finished run: see Missing")
+    NOT_RUN = ("–", "not run", "no finished run gives it: see Missing")
     UNJUDGED = ("○", "not judged", "no single number, no run, or a time of another machine")
 
     def __init__(self, mark: str, word: str, meaning: str) -> None:

@@ -40,7 +40,7 @@ def test_a_grid_is_one_line_of_titles_in_markdown_and_two_in_html():
     assert '<th scope="col" rowspan="2">row</th><th scope="colgroup" colspan="2">AAC</th>' in html
     assert '<th scope="row">a</th><td>5</td>' in html
     said = '<span class="mark" role="img" aria-label="within">✓</span>'
-    assert f'<td class="within">{said} 6<small>n = 1</small></td>' in html
+    assert f'<td class="within"><span class="value">{said} 6</span><small>n = 1</small></td>' in html
 
 
 def test_a_column_of_one_part_needs_no_second_title():
