@@ -186,6 +186,19 @@ def test_a_dry_run_writes_nothing_and_names_the_runs(tmp_path):
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.parametrize("arguments", [("analysis.cda_paper", "--list"), ("gossiprec", "list")])
+def test_a_list_whose_reader_has_left_ends_quietly(arguments):
+    reader, writer = os.pipe()
+    os.close(reader)
+    result = subprocess.run(
+        [sys.executable, "-X", "dev", "-W", "ignore", "-m", *arguments],
+        cwd=ROOT, env={**os.environ, "PYTHONPATH": str(ROOT)},
+        stdout=writer, stderr=subprocess.PIPE, text=True, timeout=DEADLINE_S, check=False,
+    )  # fmt: skip
+    os.close(writer)
+    assert (result.returncode, result.stderr) == (1, "")
+
+
 def test_what_can_be_named_is_listed():
     told = study("unused", "--list").stdout.splitlines()
     assert "fig6: 12 experiments" in told
