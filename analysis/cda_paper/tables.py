@@ -34,6 +34,8 @@ def paper_tables(found: Sequence[Group], runs: Runs) -> list[Block]:
     blocks: list[Block] = []
     for name, title in titles().items():
         own = [group for group in found if group.printed.table == name]
+        if not own:
+            continue
         blocks.append(Heading(3, f"{table_in_words(name)}: {title}{_one_dataset(own)}", name))
         if name == "text":
             blocks += [_text(own), *_remarks(name, own)]
