@@ -281,16 +281,16 @@ def test_a_verdict_under_another_setting_says_what_the_first_gave(two):
 
 
 def test_a_band_that_guessing_reaches_is_said(tmp_path):
-    runs = one_run(tmp_path, ex.ML_RAND, every_rule("single", 0.055))
-    for row, dataset, is_said in (
-        ("rand-gossip prme-g", "foursquare-nyc", True),
-        ("rand-gossip gmf", "movielens-100k", False),
-    ):
+    """5.3 % lies in 2.8 to 8.8, and below 11.6 to 17.6."""
+
+    def told(row, dataset, aac):
+        runs = one_run(tmp_path / dataset, ex.ML_RAND, every_rule("single", aac))
         number = group("table5", row, "max_aac", dataset=dataset).printed
-        found = [Group(number, (result(Cell(number, "a", alone(ex.ML_RAND)), runs),))]
-        assert (
-            "✓ 5.5; n = 1 | a; standardized | guessing alone gives 5.3 |" in text_of(found, runs)
-        ) == is_said
+        return text_of([Group(number, (result(Cell(number, "a", alone(ex.ML_RAND)), runs),))], runs)
+
+    said = told("rand-gossip prme-g", "foursquare-nyc", 0.055)
+    assert "✓ 5.5; n = 1 | a; standardized | guessing alone gives 5.3 |" in said
+    assert "✓ 14.6; n = 1 | a; standardized |  |" in told("rand-gossip gmf", "movielens-100k", 0.146)
 
 
 @pytest.fixture
