@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from dataclasses import replace
 
 import numpy as np
 
-from gossiprec.arrays import F32, I64
+from gossiprec.arrays import F32, I32, I64
 from gossiprec.compute.executors.base import Executor
 from gossiprec.compute.plan.program import Program
 from gossiprec.compute.store.arena import Arena
+from gossiprec.compute.store.base import Readable
 from gossiprec.compute.store.updates import Update, UpdateStore
+from gossiprec.compute.thread_pool import ThreadPool
 from gossiprec.feeds.touched import Touched, TouchedFeed
 from gossiprec.models.base.blocks import Layout
 from gossiprec.models.base.kernels import Query
@@ -93,6 +96,10 @@ class ClientExecutor(Executor):
     def score(self, query: Query) -> F32:
         """Return predicted scores."""
         return self._scoring.score(query)
+
+    def score_all(self, models: Readable, contexts: Mapping[str, I32], threads: ThreadPool) -> F32:
+        """Return the scores of all items."""
+        return self._scoring.score_all(models, contexts, threads)
 
     def _adopt(self, program: Program, tasks: I64) -> None:
         """Let each task's target be the version that it adopts last, or its source."""

@@ -13,6 +13,7 @@ import numpy as np
 
 from gossiprec.attacks.base import Guesses
 from gossiprec.attacks.findings import Finding
+from gossiprec.emulation.assembly.machinery import thread_count
 from gossiprec.emulation.assembly.memory import peak_rss_mib
 from gossiprec.emulation.assembly.prepare import Prepared
 from gossiprec.emulation.run.checkpointing import Checkpoints
@@ -118,8 +119,9 @@ class Running:
         evaluate = scenario.evaluate
         targets = target_items(evaluate.targets, split)
         self._utility = Utility(
-            split, evaluate.metrics, prepared.executor, scenario.seed, targets, evaluate.beside
-        )
+            split, evaluate.metrics, prepared.executor, scenario.seed, targets, evaluate.beside,
+            thread_count(scenario),
+        )  # fmt: skip
         self._utility_now: dict[str, float] = {}
         self._ledger = Ledger(prepared.policies, prepared.protocol.n_nodes)
         self._recording = Recording(directory.log, prepared)

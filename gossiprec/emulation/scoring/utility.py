@@ -15,11 +15,11 @@ import numpy as np
 
 from gossiprec.arrays import F32, I32, I64
 from gossiprec.compute.executors.base import Executor
+from gossiprec.compute.thread_pool import ThreadPool
 from gossiprec.data.split import Split
 from gossiprec.emulation.scoring.orders import ORDERS
 from gossiprec.emulation.scoring.sampled_items import drawn_candidates
 from gossiprec.emulation.scoring.whole_lists import WholeLists
-from gossiprec.feeds.base import Columns
 from gossiprec.measures.base import RelevantRanks
 from gossiprec.measures.metric import read_metric
 from gossiprec.measures.names import beside_name
@@ -47,6 +47,8 @@ class Utility:
         Target items, where a metric wants some.
     beside : sequence of str
         Other orders of the items that are measured likewise, once (:data:`.orders.ORDERS`).
+    threads : int
+        That score whole lists.
 
     Notes
     -----
@@ -68,9 +70,11 @@ class Utility:
         seed: int,
         targets: I64 | None = None,
         beside: Sequence[str] = (),
+        threads: int = 1,
     ) -> None:
         self._split = split
         self._executor = executor
+        self._threads = ThreadPool(threads)
         self._users = np.flatnonzero(split.test.sizes > 0)
         asked = [read_metric(metric) for metric in metrics]
         self._metrics = [m for m in asked if m.measure.wants is not RelevantRanks or len(self._users)]
@@ -131,20 +135,15 @@ class Utility:
         """Return the scores of test items and of those that each is ranked among, by the users' own models."""
         width = self._candidates.shape[1]
         contexts = {name: column.repeat(width) for name, column in self._before_tests.items()}
-        return self._scores(current, users, candidates.offsets, candidates.values, contexts)
+        models, known = self._executor.store.readable(current, users), self._executor.work.model.constants
+        about = (models.layout, models.rows, models.row, models.user, candidates.offsets, candidates.values)
+        return self._executor.score(Query(*about, contexts, known, models.together))
 
     def _scores_of_all(self, current: I64, users: I64) -> F32:
         """Return the scores of all items by the users' own models, shape (n_users, n_items)."""
-        n_items = self._split.n_items
-        items = np.tile(np.arange(n_items, dtype=np.int32), len(users))
-        offsets = np.arange(len(users) + 1, dtype=np.int64) * n_items
-        contexts = {name: column[users].repeat(n_items) for name, column in self._before_next.items()}
-        return self._scores(current, users, offsets, items, contexts).reshape(len(users), n_items)
-
-    def _scores(self, current: I64, users: I64, offsets: I64, items: I32, contexts: Columns) -> F32:
-        models, known = self._executor.store.readable(current, users), self._executor.work.model.constants
-        about = (models.layout, models.rows, models.row, models.user)
-        return self._executor.score(Query(*about, offsets, items, contexts, known, models.together))
+        contexts = {name: column[users] for name, column in self._before_next.items()}
+        models = self._executor.store.readable(current, users)
+        return self._executor.score_all(models, contexts, self._threads)
 
 
 def target_items(chosen: Targets | None, split: Split) -> I64:

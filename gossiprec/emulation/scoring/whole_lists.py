@@ -10,7 +10,7 @@ import numpy as np
 from gossiprec.arrays import F32, I32, I64, Bools
 from gossiprec.data.split import Split
 from gossiprec.measures.base import RelevantRanks, TargetRanks, TopItems
-from gossiprec.measures.full_ranking import relevant_ranks, side_by_side, target_ranks, top_items
+from gossiprec.measures.full_ranking import relevant_ranks, target_ranks, top_items
 from gossiprec.measures.metric import Metric
 from gossiprec.ragged import Ragged
 
@@ -35,7 +35,9 @@ class WholeLists:
     def __init__(self, split: Split, metrics: Sequence[Metric], targets: I64) -> None:
         self._split = split
         self._wanted = {metric.measure.wants for metric in metrics}
-        self._length = max((m.k for m in metrics if m.measure.wants is TopItems), default=0)
+        self._length = {
+            wants: max(m.k for m in metrics if m.measure.wants is wants) for wants in self._wanted
+        }
         self._targets = targets
         of_tests = (
             np.flatnonzero(split.test.sizes > 0) if RelevantRanks in self._wanted else np.zeros(0, np.int64)
@@ -48,20 +50,20 @@ class WholeLists:
         Parameters
         ----------
         blocks : iterable of (users, scores)
-            Some of :attr:`users` and their scores of all items, shape (n_some, n_items).
+            Some of :attr:`users` and their scores of all items, shape (n_some, n_items); overwritten.
         """
         relevant: list[RelevantRanks] = []
         targets: list[I32] = []
         top: list[I32] = []
         for users, scores in blocks:
             unseen, tests = ~self._mask(users, self._split.train), self._mask(users, self._split.test)
-            if RelevantRanks in self._wanted:
-                relevant.append(side_by_side(list(map(relevant_ranks, scores, unseen, tests))))
             if TargetRanks in self._wanted:
                 untouched = unseen & ~tests & ~self._mask(users, self._split.validation)
                 targets.append(target_ranks(scores, untouched, self._targets))
             if TopItems in self._wanted:
-                top.append(top_items(scores, unseen, self._length))
+                top.append(top_items(scores, unseen, self._length[TopItems]))
+            if RelevantRanks in self._wanted:  # the last, for it overwrites the scores
+                relevant.append(relevant_ranks(scores, unseen, tests, self._length[RelevantRanks]))
         return {
             RelevantRanks: relevant,
             TargetRanks: [TargetRanks(np.concatenate(targets))] if targets else [],
