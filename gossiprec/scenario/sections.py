@@ -99,6 +99,9 @@ class Evaluate(Options):
         default=("hr@20", "ndcg@20"),
         description="MEASURE@K or full_MEASURE@K, such as hr@20 or recall@20 (docs/measures.md).",
     )
+    mask: Literal["train", "train+validation"] = Field(
+        default="train", description="Items that are in nobody's own list of all items: those of these parts."
+    )
     beside: tuple[Literal["popularity", "random"], ...] = Field(
         default=(),
         description="Orders of the items that the same metrics are taken of, once: the most popular ones, any.",

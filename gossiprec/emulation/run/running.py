@@ -120,7 +120,7 @@ class Running:
         targets = target_items(evaluate.targets, split)
         self._utility = Utility(
             split, evaluate.metrics, prepared.executor, scenario.seed, targets, evaluate.beside,
-            thread_count(scenario),
+            evaluate.mask, thread_count(scenario),
         )  # fmt: skip
         self._utility_now: dict[str, float] = {}
         self._ledger = Ledger(prepared.policies, prepared.protocol.n_nodes)

@@ -40,13 +40,16 @@ class Utility:
     split : Split
     metrics : sequence of str
         Such as ``hr@20`` or ``recall@20`` (:mod:`gossiprec.measures.metric`). Those of sampled items rank each test
-        item against 99 fixed negatives (fewer if a user leaves fewer), others all items the user has not trained on.
+        item against 99 fixed negatives (fewer if a user leaves fewer), others all items but those
+        that the user has in the masked parts.
     executor : Executor
     seed : int
     targets : ndarray of int64, shape (n_targets,), optional
         Target items, where a metric wants some.
     beside : sequence of str
         Other orders of the items that are measured likewise, once (:data:`.orders.ORDERS`).
+    mask : str
+        Parts of the split, joined by ``+``, whose items are in no whole list of the users who have them.
     threads : int
         That score whole lists.
 
@@ -70,6 +73,7 @@ class Utility:
         seed: int,
         targets: I64 | None = None,
         beside: Sequence[str] = (),
+        mask: str = "train",
         threads: int = 1,
     ) -> None:
         self._split = split
@@ -79,7 +83,8 @@ class Utility:
         asked = [read_metric(metric) for metric in metrics]
         self._metrics = [m for m in asked if m.measure.wants is not RelevantRanks or len(self._users)]
         full = [metric for metric in self._metrics if metric.full]
-        self._whole = WholeLists(split, full, np.zeros(0, np.int64) if targets is None else targets)
+        wanted = np.zeros(0, np.int64) if targets is None else targets
+        self._whole = WholeLists(split, full, wanted, mask.split("+"))
         feed = executor.work.feed
         self._before_tests, self._before_next = feed.before_tests(split), feed.before_next(split)
         self._sampled = len(full) < len(self._metrics)
