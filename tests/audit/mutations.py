@@ -38,7 +38,7 @@ def ruled(rule, function):
 
 ADAM, GRADIENTS, TRAIN, STEP = brute.adam, brute.gradients, brute.Node.train, brute.Node.step
 SAMPLES, ORDER, REFERENCES, FIT = brute.samples_of, brute.order_of, brute.references_of, brute.fitted_user
-REMEMBER, LOOK = brute.Pool.remember, brute.Single.look
+REMEMBER, LOOK, SEEN_BY = brute.Pool.remember, brute.Single.look, brute.Observer.seen_by
 
 
 # Adam, and what it is given.
@@ -248,8 +248,9 @@ def scored_once(self, victim, receiver):
 
 
 def the_victims_weights(self, adversary, model):
-    own = self.world.nodes[adversary].model["user"]
-    return {**model, "user": own}
+    if "user" in model or self.stated["fictive_user"] != "own_embedding":
+        return SEEN_BY(self, adversary, model)
+    return {**model, "user": self.world.nodes[adversary].model["user"]}
 
 
 def the_first_row(self, adversary, model):
@@ -260,6 +261,19 @@ def the_first_row(self, adversary, model):
 
 def a_row_for_everybody(self, adversary, model):
     return {**model, "user": self.fictive[adversary]} if adversary in self.fictive else model
+
+
+def fitted_to_its_own_model(world, user, model, number):
+    return FIT(world, user, world.nodes[user].model, number)
+
+
+def fitted_to_what_was_sent_last(world, user, model, number):
+    sent = [at for node, at in world.sent if node == len(world.nodes)]
+    return FIT(world, user, world.sent[len(world.nodes), max(sent)], number)
+
+
+def other_negatives(world, user, model, number):
+    return FIT(world, user, model, number + 1)
 
 
 def the_same_negatives(world, user, model, number):
@@ -314,11 +328,6 @@ def of_the_met(self, rule, beta, k):
     return {a: share * k / max(min(k, n_met[a]), 1) for a, share in found.items()}, met
 
 
-def one_more_found(self, rule, beta, k):
-    found, met = ACCURACIES(self, rule, beta, k + 1)
-    return {a: share * (k + 1) / k for a, share in found.items()}, met
-
-
 ACCURACIES = brute.Observer.accuracies
 
 
@@ -371,7 +380,7 @@ MUTATIONS = {
     "personal merges are equal": ("personal", put("PersGossip.merge", merged_equally)),
     "performance without NDCG": ("personal", put("performance", hit_ratio)),
     "performance by the sender's row": ("personal", put("PersGossip.merge", judged_with_the_senders_row)),
-    "performance among 98 items": ("personal", put("JUDGING_ITEMS", 98)),
+    "performance among 95 items": ("personal", put("JUDGING_ITEMS", 95)),
     "performance at 19": ("personal", put("CUTOFF", 19)),
     "merging with what is worth nothing": ("personal-on-receive", put("PersGossip.merge", worth_keeping_nothing)),
     "one validation item is enough": ("personal", put("PersGossip.prepare", judged_by_any_validation_item)),
@@ -400,6 +409,11 @@ MUTATIONS = {
     "a fit's negatives drawn once": ("share-less-fitted", put("fitted_user", the_same_negatives)),
     "fitted at every model": ("share-less-fitted", stated("observers.0.refit_every", 1e-9)),
     "fitted once": ("share-less-fitted", stated("observers.0.refit_every", 100.0)),
+    "other negatives in a pool's fits": ("share-less-federated", put("fitted_user", other_negatives)),
+    "the coordinator fits to clients' models": ("share-less-federated", put("fitted_user", fitted_to_its_own_model)),
+    "the coordinator fits to what it sent": ("share-less-federated", put("fitted_user", fitted_to_what_was_sent_last)),
+    "accomplices with the victim's weights": ("share-less-federated", put("Observer.seen_by", the_victims_weights)),
+    "a fictive model trained less": ("share-less-fitted", put("PAPER_UPDATES", 20)),
     "one reference less": ("gossip", put("references_of", one_reference_less)),
     "references among the own items": ("gossip", put("references_of", references_anywhere)),
     "NDCG at 19": ("gossip", put("CUTOFF", 19)),
@@ -409,12 +423,12 @@ MUTATIONS = {
     "the median of references": ("gossip", ruled("standardized", against_the_median)),
     "standardized probabilities": ("gossip", ruled("standardized", of_probabilities)),
     "mean logit": ("gossip", ruled("mean_score", mean_logit)),
-    "equal scores by higher ids": ("gossip", put("largest", higher_ids_first)),
+    "equal scores by higher ids": ("gossip-of-little", put("best", lambda scores, k: higher_ids_first(scores)[:k])),
     "equal likeness by higher ids": ("gossip", put("likest_to", likest_of_higher_ids)),
     "likeness by the number in common": ("gossip", put("jaccard", lambda a, b: len(a & b))),
     "likeness to the larger set": ("gossip", put("jaccard", lambda a, b: len(a & b) / max(len(a), len(b)))),
-    "K + 1 taken": ("gossip", put("Observer.accuracies", one_more_found)),
-    "divided by those met": ("gossip", put("Observer.accuracies", of_the_met)),
+    "K + 1 taken": ("gossip", put("best", lambda scores, k: brute.largest(scores)[: k + 1])),
+    "divided by those met": ("gossip-of-little", put("Observer.accuracies", of_the_met)),
     "best tenth rounded down": ("gossip", put("line", best_tenth_rounded_down)),
     "guessing among the others": ("gossip", put("line", others_than_oneself)),
 }  # fmt: skip

@@ -2,8 +2,8 @@
 
 Accuracies are shares of K: they agree exactly or not at all. The emulator computes in single precision and the brute
 force in double, so two scores could be ranked one way here and the other there. The seed is one for which that does not
-happen: every message of the brute force can be multiplied by ``1 + 1e-6 N(0, 1)``, number by number, which is sixteen
-times single precision's unit, without a change in any accuracy. Seed 8 fails that.
+happen: the brute force can multiply every number of every message by ``1 + 5e-6 N(0, 1)``, forty times the unit of
+single precision, without a change in any accuracy. (Of the seeds 2, 5, 9, 11 and 12 the others fail that.)
 """
 
 import ast
@@ -20,7 +20,7 @@ from gossiprec.scenario import load_scenario
 from tests.audit import brute_force
 from tests.audit.mutations import MUTATIONS
 
-N_USERS, SEED = 30, 7
+N_USERS, SEED = 30, 9
 CDA = {
     "name": "cda",
     "community_size": [4, 7],
@@ -31,13 +31,21 @@ CDA = {
 SINGLE, COORDINATOR = {**CDA, "who": "single"}, {**CDA, "who": "coordinator"}
 COALITIONS = {**CDA, "who": "coalition", "fraction": [0.2, 0.4]}
 COLLUDERS = {**CDA, "who": "coalition", "members": [1, 5, 9, 20]}
-OWN_ROWS = {"fictive_user": "own_embedding"}
+OWN_ROWS = {"fictive_user": "own_embedding", "momentum": [0.3, 0.8]}
+FROM_SCRATCH = {"fictive_user": "paper", "momentum": [0.3, 0.8]}
 GOSSIP = {"name": "rand-gossip", "fanout": 3, "view": {"size": 3}, "wakes": 5}
 PERSONAL = {"name": "pers-gossip", "view": {"size": 3, "refresh": {"every": 2}}, "wakes": 4}
 SMALL_BATCHES = {"batch_size": 16, "learning_rate": 0.03, "eps": 1e-4}
 TWO_PASSES = {**SMALL_BATCHES, "local_epochs": 2}
+FEDERATED = {
+    "protocol": {"name": "fedavg", "rounds": 5, "participation": 0.6},
+    "training": TWO_PASSES,
+    "network": {"latency": {"law": "exponential", "mean": 0.3}},
+}
 SPARSE = {"items": 160}
 """More items than a model is judged on, and few of them hits: that neither model is worth anything happens, too."""
+LITTLE = {"interactions": 130}
+"""Four items to train on or so: many users are equally like, and many victims worth the same NDCG."""
 
 WORLDS = {
     "gossip": {"protocol": GOSSIP, "observers": [SINGLE, COALITIONS]},
@@ -47,18 +55,18 @@ WORLDS = {
         "network": {"latency": {"law": "exponential", "mean": 1.0}, "loss": 0.1},
         "observers": [SINGLE, COLLUDERS],
     },
+    "gossip-of-little": {
+        "protocol": {**GOSSIP, "wakes": 3},
+        "data": LITTLE,
+        "observers": [SINGLE, COLLUDERS],
+    },
     "personal": {"protocol": PERSONAL, "data": SPARSE, "observers": [SINGLE, COLLUDERS]},
     "personal-on-receive": {
         "protocol": {**PERSONAL, "train_on": "receive", "wakes": 3},
         "data": SPARSE,
         "observers": [SINGLE],
     },
-    "federated": {
-        "training": TWO_PASSES,
-        "protocol": {"name": "fedavg", "rounds": 5, "participation": 0.6},
-        "network": {"latency": {"law": "exponential", "mean": 0.3}},
-        "observers": [COORDINATOR],
-    },
+    "federated": {**FEDERATED, "observers": [COORDINATOR]},
     "share-less": {
         "protocol": GOSSIP,
         "policies": [{"name": "share-less", "tau": 1.0}],
@@ -68,7 +76,12 @@ WORLDS = {
     "share-less-fitted": {
         "protocol": GOSSIP,
         "policies": [{"name": "share-less", "tau": 0.3, "nodes": [*range(0, N_USERS, 2), 1, 7]}],
-        "observers": [{**SINGLE, "refit_every": 2.0}],
+        "observers": [{**SINGLE, "refit_every": 2.0}, COLLUDERS, {**COLLUDERS, **FROM_SCRATCH}],
+    },
+    "share-less-federated": {
+        **FEDERATED,
+        "policies": [{"name": "share-less", "tau": 0.3, "nodes": [*range(0, N_USERS, 2), 1, 7]}],
+        "observers": [COORDINATOR, {**COORDINATOR, **OWN_ROWS}],
     },
 }
 BY_REFERENCE = ("gossip-late", "personal-on-receive", "federated")
