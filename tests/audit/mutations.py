@@ -38,7 +38,13 @@ def ruled(rule, function):
 
 ADAM, GRADIENTS, TRAIN, STEP = brute.adam, brute.gradients, brute.Node.train, brute.Node.step
 SAMPLES, ORDER, REFERENCES, FIT = brute.samples_of, brute.order_of, brute.references_of, brute.fitted_user
+RECEIVE, FEDERATED_RECEIVE, AVERAGE = (
+    brute.RandGossip.receive, brute.FedAvg.receive, brute.FedAvg.average
+)  # fmt: skip
+PERSONAL_MERGE, PERSONAL_PREPARE = brute.PersGossip.merge, brute.PersGossip.prepare
 REMEMBER, LOOK, SEEN_BY = brute.Pool.remember, brute.Single.look, brute.Observer.seen_by
+PULL, BLENDED, ACCURACIES, LINE = brute.pull_back, brute.blended, brute.Observer.accuracies, brute.line
+"""As they are before they are mutated."""
 
 
 # Adam, and what it is given.
@@ -110,9 +116,6 @@ def pull_to_the_epochs_start(self, items, labels, start):
         self.in_update = 0
 
 
-PULL = brute.pull_back
-
-
 # Protocols.
 
 
@@ -145,9 +148,6 @@ def the_latest_of_the_sender(self, time, sender, receiver, sent_at):
     RECEIVE(self, time, sender, receiver, sent_at)
 
 
-RECEIVE = brute.RandGossip.receive
-
-
 def judged_with_the_senders_row(self, sender, receiver, model):
     own = receiver.model["user"]
     receiver.model["user"] = model["user"]
@@ -171,9 +171,6 @@ def judged_by_any_validation_item(self):
     PERSONAL_PREPARE(self)
 
 
-PERSONAL_MERGE, PERSONAL_PREPARE = brute.PersGossip.merge, brute.PersGossip.prepare
-
-
 def hit_ratio(model, lists):
     ranks = [brute.rank(brute.logits(model, item), brute.logits(model, others)) for item, others in lists]
     return np.mean([r < brute.CUTOFF for r in ranks])
@@ -184,9 +181,6 @@ def averaged_with_the_last_version(self):
     if self.answers:
         self.answers.append((20, {name: self.coordinator.model[name].copy() for name in brute.TRAVELS}))
     AVERAGE(self)
-
-
-AVERAGE = brute.FedAvg.average
 
 
 def merged_by_clients(self, time, sender, receiver, sent_at):
@@ -203,9 +197,6 @@ def discarding_late_answers(self, time, sender, receiver, sent_at):
     return FEDERATED_RECEIVE(self, time, sender, receiver, sent_at)
 
 
-FEDERATED_RECEIVE = brute.FedAvg.receive
-
-
 # The attack.
 
 
@@ -219,9 +210,6 @@ def undamped(known, model, beta):
 
 def user_row_of_the_first(known, model, beta):
     return {**BLENDED(known, model, beta), "user": known["user"]}
-
-
-BLENDED = brute.blended
 
 
 def from_nothing(self, memory, victim, model):
@@ -328,9 +316,6 @@ def of_the_met(self, rule, beta, k):
     return {a: share * k / max(min(k, n_met[a]), 1) for a, share in found.items()}, met
 
 
-ACCURACIES = brute.Observer.accuracies
-
-
 def best_tenth_rounded_down(k, accuracies, met, n_users):
     best = sorted(accuracies.values())[-max(1, len(accuracies) // 10) :]
     return {**LINE(k, accuracies, met, n_users), "best10_min": best[0], "best10_mean": np.mean(best)}
@@ -338,9 +323,6 @@ def best_tenth_rounded_down(k, accuracies, met, n_users):
 
 def others_than_oneself(k, accuracies, met, n_users):
     return LINE(k, accuracies, met, n_users - 1)
-
-
-LINE = brute.line
 
 
 MUTATIONS = {
