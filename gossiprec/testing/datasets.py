@@ -59,6 +59,8 @@ def ids_are_dense(make: Make) -> None:
         assert len(ids), "There is no interaction."
         low, high = ids.min(), ids.max()
         assert 0 <= low <= high < n, f"Found {name}s {low} to {high}, must be from 0 to {n - 1}."
+        names = getattr(data, f"{name}_names")
+        assert names is None or len(set(names)) == n, f"Found {len(set(names))} names of {n} {name}s."
     silent = np.setdiff1d(np.arange(data.n_users), data.users)
     assert not len(silent), f"Users {silent[:5].tolist()} have no interaction."
 

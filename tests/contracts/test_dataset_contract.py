@@ -73,6 +73,11 @@ class LacksAUser(Toy):
         return replace(data, n_users=data.n_users + 1)
 
 
+class NamesTwoAlike(Toy):
+    def changed(self, data):
+        return replace(data, user_names=("ann", "bob", *map(str, range(5)), "ann"))
+
+
 class ForgetsRatings(Toy):
     def changed(self, data):
         return replace(data, ratings=data.ratings[1:])
@@ -107,6 +112,7 @@ class TellsABoolean(Toy):
 BROKEN = {
     CountsFromOne: "Number users and items from 0.* Found users 1 to 8, must be from 0 to 7",
     LacksAUser: r"have an interaction of every user. Users \[8\] have no interaction",
+    NamesTwoAlike: "Number users and items from 0.* Found 7 names of 8 users",
     ForgetsRatings: r"one of each for each interaction. Found ratings of shape \(63,\)",
     SmallNumbers: "one of each for each interaction. Found items in int16, must be int64",
     LivesOnTheMoon: "a latitude and longitude of every item.* not on the globe",
