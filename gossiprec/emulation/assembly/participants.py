@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from gossiprec.aggregators import InboxRule
 from gossiprec.arrays import F32, I64
 from gossiprec.attacks import ATTACKS, Attack
 from gossiprec.attacks.base import World
@@ -161,7 +162,7 @@ def make_receivers(
     Raises
     ------
     ScenarioError
-        If two policies want to say how a node aggregates.
+        If two policies want to say how a node aggregates, or a rule wants more models than will come.
     """
     receivers: dict[int, Receiver] = {}
     waiting, weights = 0, protocol.merge_weights(split.train.sizes)
@@ -173,13 +174,26 @@ def make_receivers(
         if rule is None:
             continue
         waiting += len(nodes) * rule.expected
+        _check_size(name, rule)
         for node in nodes.tolist():
             if node in receivers:
                 raise ScenarioError(
                     f"policies: {name} and another policy both say how node {node} aggregates; keep one of them"
                 )
-            receivers[node] = Receiver(rule.name, rule.make(), rule.buffer, float(weights[node]))
+            receivers[node] = Receiver(
+                rule.name, rule.make(), rule.buffer, float(weights[node]), invalid=rule.invalid
+            )
     return receivers, waiting
+
+
+def _check_size(where: str, rule: InboxRule) -> None:
+    together = rule.expected if rule.together is None else rule.together
+    least = rule.make().least
+    if least > together:
+        raise ScenarioError(
+            f"{where}: {rule.name} needs {least} models at a time, but no more than {together} are aggregated "
+            "together; let it drop or fear fewer, or let more come"
+        )
 
 
 def make_attacks(

@@ -199,7 +199,7 @@ def _assembled(cast: Cast, schedule: Schedule, watch: Stopwatch) -> Prepared:
     return Prepared(
         **vars(cast), executor=executor, threads=threads, planner=planner, meters=meters, schedule=schedule,
         epochs=epochs, needed=needs.bytes, seconds=watch.seconds, deliveries=deliveries,
-        reducing=Reducing(receivers, store, seed), encoding=encoding, serving=serving,
+        reducing=Reducing(receivers, store, seed, deliveries.time), encoding=encoding, serving=serving,
     )  # fmt: skip
 
 
