@@ -2,8 +2,10 @@
 
     python benchmarks/item_rules.py [--clients 256] [--items 3700] [--touched 600] [--dim 32] [--shared 8000]
 
-One inbox: every client has touched as many items, drawn at random. One JSON line for each rule with
-``ms``, processor time of the thread: the median of five times that the inbox was reduced, after one that is not counted.
+One inbox: every client has touched as many items, drawn at random. One JSON line for each rule:
+
+- ``ms``: processor time of the thread in which the inbox was reduced; the median of five times, after one that is not
+  counted.
 """
 
 from __future__ import annotations
