@@ -45,10 +45,10 @@ class HiCSOptions(Options):
 
 @AGGREGATORS.register("hics")
 class HiCS(Aggregator):
-    """Adds what clients changed, clipped to c1, to a memory; there, the share `top` with the largest norms is let go.
+    """A reconstruction: changes, clipped to c1, gather in a memory, from which the items with most are updated.
 
-    What is let go is clipped to c2, added to the items, and begins anew at zero; the others go on gathering. Shared
-    weights are clipped and added at once. This is a reconstruction: see the module.
+    A share `top` of all items, those with the largest norms in the memory, is clipped to c2, added to the version and
+    begins anew at zero; the others go on gathering. Shared weights are clipped and added at once.
     """
 
     Options = HiCSOptions

@@ -23,13 +23,17 @@ class Median(TouchedRule):
 
     def reduce_models(self, own: F32, inbox: Inbox) -> F32:
         """Return the median; a value that is not a number counts as the largest."""
-        out = np.empty_like(own)
+        n, out = len(inbox.model_weights), np.empty_like(own)
         for columns, models in inbox.models(own):
-            out[columns] = self.combine(models)
+            out[columns] = _middle(np.partition(models, [(n - 1) // 2, n // 2], axis=0))
         return out
 
     def combine(self, values: F32) -> F32:
-        """Return the median of each number."""
-        middle, n = np.sort(values, axis=0), len(values)
-        found: F32 = 0.5 * middle[(n - 1) // 2] + 0.5 * middle[n // 2]
-        return found
+        """Return the median of each number; sorting is faster than finding the middle, as uploads lie."""
+        return _middle(np.sort(values, axis=0))
+
+
+def _middle(ordered: F32) -> F32:
+    n = len(ordered)
+    found: F32 = 0.5 * ordered[(n - 1) // 2] + 0.5 * ordered[n // 2]
+    return found

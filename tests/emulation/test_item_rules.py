@@ -165,6 +165,16 @@ def forward(users, items, weights):
     return hidden[:, 0]
 
 
+def test_what_a_robust_rule_puts_side_by_side_is_in_the_estimate_of_memory():
+    needed = {
+        rule: prepare(load_scenario(star(merge=rule if rule in ("sum", "hics") else RULES[rule]))).needed
+        for rule in ("sum", "hics", "median")
+    }
+    assert "updates side by side" not in needed["sum"]
+    for rule in ("hics", "median"):
+        assert needed[rule]["updates side by side"] == 2 * needed[rule]["updates"] > 0
+
+
 RATE = 0.3
 
 
