@@ -79,7 +79,7 @@ class RegularisedOptions(CL4FedRecOptions):
 class CL4FedRec(Recommender):
     """Contrasts two views of the user with synthetic users, and two views of each positive item with the others."""
 
-    Options: type[Options] = CL4FedRecOptions  # type: ignore[misc]
+    Options = CL4FedRecOptions
     options: CL4FedRecOptions
 
     def draws(self, layout: Layout, samples: Columns, draw: np.random.Generator) -> tuple[Columns, Columns]:
