@@ -125,6 +125,8 @@ class Reducing:
             found = receiver.serving.serve(row[0], found, Answers(clients, inbox))
         row[0, merged] = found
         store.store(target, row, merge_keys(program, only, self._seed) if store.is_half else None)
+        if receiver.serving is not None:
+            store.attach(int(target[0]), receiver.serving.extras)
         program.source[task] = target[0]
         done = entries[(keep < 0) | (keep == 1)]
         program.merge_row[done], program.merge_keep[done] = target[0], 1.0

@@ -49,7 +49,9 @@ def make_client_executor(cast: Cast, settings: NodeSettings, epochs: int) -> Cli
     if name == "fused":
         raise refused("executor.name: 'fused' trains whole models; use 'batched' or 'auto'")
     empty = Arena(layout, n_nodes=1, capacity=1, moments=False)
-    work = Workload(model, layout, cast.training, cast.feed, empty, seed, settings)
+    work = Workload(
+        model, layout, cast.training, cast.feed, empty, seed, settings, recommender=cast.recommender
+    )
     moments = cast.training.optimizer == "adam"
     store = UpdateStore(model, layout, n_nodes=cast.protocol.n_nodes, seed=seed, moments=moments)
     return ClientExecutor(EXECUTORS[name], EXECUTORS[scoring](work, scenario.executor.device), store)

@@ -155,7 +155,7 @@ def prepare(
         schedule = kind(scenario, protocol, cast.load, conditions)
     with watch("setup"):
         prepared = _assembled(cast, schedule, watch)
-    if prepared.executor.parallel:
+    if prepared.executor.kind.parallel:
         say.phase("compiling kernels (once on a machine)")
     with watch("compile"):
         prepared.executor.warm_up()
