@@ -39,6 +39,9 @@ if TYPE_CHECKING:
     import torch
 
 
+BLOCK = 64
+"""Clients whose updates are judged together: always the same, because how numbers are summed may depend on them."""
+
 _STATE = ("seen", "changed", "features", "latest")
 """Arrays that change in the course of a run."""
 
@@ -183,11 +186,12 @@ class AIA(Attack):
 
     def rankings(self) -> list[Ranking]:
         """Rank the clients by the latest gradient of each."""
-        changed = np.flatnonzero(self._changed)
+        blocks = np.unique(np.flatnonzero(self._changed) // BLOCK)
         for a, network in enumerate(self._networks):
-            for low in range(0, len(changed), 64):
-                some = changed[low : low + 64]
-                self._latest[a, some] = confidence(network, unit_rows(self._features[some]))
+            for low in (blocks * BLOCK).tolist():
+                some = slice(low, low + BLOCK)
+                sure = confidence(network, unit_rows(self._features[some]))
+                self._latest[a, some] = np.where(self._seen[some], sure, np.nan)
         self._changed[:] = False
         self._latest[np.arange(len(self._adversaries)), self._adversaries] = np.nan
         sizes: tuple[Any, ...] = tuple(listed(self.options.community_size))

@@ -44,8 +44,8 @@ class World:
         Node ids -> the feed with the data of these nodes alone. An attack asks for its own nodes; for the coordinator's
         accomplices, each of whom uses its own.
     own_models : callable
-        Node ids -> present models of these nodes, shape (n, row_size): copies. An attack asks for its own nodes, in
-        :meth:`Attack.rankings` alone.
+        Node ids -> present models of these nodes, shape (n, row_size): copies. An attack asks for its own nodes, or for
+        the coordinator's accomplices, each of whom uses its own; in :meth:`Attack.rankings` alone.
     """
 
     scorer: Scorer

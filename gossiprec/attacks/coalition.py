@@ -50,15 +50,16 @@ class CoalitionObservers(Stateful):
 
     Notes
     -----
-    A victim's score changes only when one of its models was seen, so a ranking scores the victims seen since the last;
-    and, after a change of the fictive users, all those that hide their user row.
+    A ranking is a function of what a pool has received and of its members' present models: it does not depend on when
+    it was last asked for one. A victim's score changes only when one of its models was seen, so a ranking scores the
+    victims seen since the last; and all those that hide their user row, because what to look at them with is made anew.
 
     Models whose kernels rank every victim are large. Without momentum, and if nobody hides its user row, they are
     scored when they are seen, and none is kept. Kept ones are stored as the run stores its own: in float16 rounded at
     random.
     """
 
-    changing = ("memory", "met", "changed", "seen_at", "latest", "shared_of")
+    changing = ("memory", "met", "changed", "latest", "shared_of")
 
     def __init__(
         self,
@@ -104,7 +105,6 @@ class CoalitionObservers(Stateful):
         self._memory = np.zeros((*shape, self._scorer.layout.row_size), kind)
         self._met = np.zeros(shape[1:], np.bool_)
         self._changed = np.zeros(shape[1:], np.bool_)
-        self._seen_at = np.full(shape[1:], -np.inf)
 
     def announce(self, meetings: Meetings) -> None:
         """Pools see what comes when it comes."""
@@ -133,7 +133,6 @@ class CoalitionObservers(Stateful):
         of_users = np.flatnonzero(seen.senders < self._world.n_users)
         pool, victim = seen.groups[of_users], seen.senders[of_users].astype(np.int64)
         self._changed[pool, victim] = True
-        self._seen_at[pool, victim] = seen.times[of_users]
         row, message = seen.rows[of_users], seen.messages[of_users]
         assert isinstance(seen.raw, Seen)
         for b in np.flatnonzero(self._scored_on_sight).tolist():
@@ -172,9 +171,10 @@ class CoalitionObservers(Stateful):
     def rankings(self) -> Iterator[tuple[int, str, np.float32, I64, F32]]:
         """Yield (pool, rule, momentum, adversaries, scores)."""
         for p, targets in enumerate(self.targets):
-            changed = self._changed[p] | (self._met[p] & self._hides)
-            if not self._refresh(p):
-                changed = self._changed[p]
+            changed = self._changed[p]
+            if len(self.hidden_met(p)):
+                self._look_anew(p)
+                changed = changed | (self._met[p] & self._hides)
             for b, momentum in enumerate(self._momenta):
                 if not self._scored_on_sight[b]:
                     self._world.threads.run(
@@ -188,18 +188,20 @@ class CoalitionObservers(Stateful):
     def _hides(self) -> Bools:
         return self._world.hides_user[: self._world.n_users]
 
-    def _refresh(self, p: int) -> bool:
-        """Bring the fictive users up to date if there is anyone to look at with them; say if any changed."""
-        if not len(self.hidden_met(p)):
-            return False
+    def _look_anew(self, p: int) -> None:
+        """Bring what a pool looks at hidden victims with up to the present models of its hosts."""
         fictive, hosts, layout = self.fictive[p], self._hosts[p], self._scorer.layout
-        if not fictive.own:
-            return fictive.fit_due(hosts, self._world.own_models, float(self._seen_at[p].max()))
-        models = self._world.own_models(hosts).astype(np.float32)
+        if fictive.kind == "paper":
+            return
+        nodes, row_of = np.unique(hosts, return_inverse=True)
+        models = self._world.own_models(nodes)
+        if fictive.kind == "fitted":
+            fictive.fit_all(models, row_of)
+            return
+        models = models[row_of].astype(np.float32)
         users = models[:, layout.users].reshape(len(hosts), layout.n_users, -1)
         fictive.users[:] = users[np.arange(len(hosts)), layout.user_index(hosts)]
         self._shared_of[p] = np.ascontiguousarray(models[:, layout.shared])
-        return True
 
     def open_met(self, p: int) -> I64:
         """Return the victims that a pool has met and that share their user row."""
@@ -238,7 +240,10 @@ class CoalitionObservers(Stateful):
                 own, references = targets.parts(a)
                 for r, rule in enumerate(self._rules):
                     score = rule_named(rule, probabilities=self._probabilities)
-                    latest[r, a, victims] = score(scores[:, own], scores[:, references])
+                    # np.take: the order of summation then does not depend on how many victims there are
+                    latest[r, a, victims] = score(
+                        np.take(scores, own, axis=1), np.take(scores, references, axis=1)
+                    )
         return self._forget_themselves(p, b)
 
     def _forget_themselves(self, p: int, b: int) -> None:

@@ -156,33 +156,32 @@ class FictiveUsers:
         node = int(self._targets.adversaries[a])
         return self.feed.samples(node, update=number, negatives=FIT_NEGATIVES, seed=self.seed)
 
-    def fit_due(self, hosts: I64, own_models: Callable[[I64], F32], now: float) -> bool:
-        """Fit every row that is outdated at time `now`; say if any was.
+    def fit_all(self, models: F32, row_of: I64) -> None:
+        """Fit every row, as if for the first time: what is found depends on the models alone.
 
         Parameters
         ----------
-        hosts : ndarray of int64, shape (n_adversaries,)
-            The node whose present model each adversary has at hand.
-        own_models : callable
-            Node ids -> their present models, shape (n, row_size).
+        models : ndarray of float32 or float16, shape (n_models, row_size)
+        row_of : ndarray of int64, shape (n_adversaries,)
+            The model that each row is fitted to.
         """
-        late = np.flatnonzero(self.due <= now)
-        if not len(late):
-            return False
-        nodes, row_of = np.unique(hosts[late], return_inverse=True)
-        models = own_models(nodes)
+        everyone, now = np.arange(len(self.users)), -np.inf
+        self.n_fits[:] = 0
         if self.compiled:
             threads = self._threads
             threads.run(
-                lambda part: self._fit_compiled(models, row_of, late, threads.share(len(late), part), now)
+                lambda part: self._fit_compiled(
+                    models, row_of, everyone, threads.share(len(everyone), part), now
+                )
             )
         elif not self._scorer.plain:
             frozen = models[:, self._scorer.layout.items.start : self._scorer.layout.shared.stop]
-            self.users[late] = self.fitted(late, self.begin(late, now), lambda some: frozen[row_of[some]])
+            self.users[:] = self.fitted(
+                everyone, self.begin(everyone, now), lambda some: frozen[row_of[some]]
+            )
         else:
-            for a, row in zip(late.tolist(), row_of, strict=True):
+            for a, row in zip(everyone.tolist(), row_of, strict=True):
                 self.fit(a, models[row].astype(np.float32), now)
-        return True
 
     def warm_up(self, rows: F32) -> None:
         """Compile, if it is to be compiled."""

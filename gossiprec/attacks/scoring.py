@@ -76,7 +76,9 @@ class ObserverOptions(Options):
         "attacker's own row and shared weights, or the row of a model trained once on the targets",
     )
     refit_every: float = Field(
-        default=10.0, gt=0, description="fitted: virtual time (rounds) after which the row is fitted anew"
+        default=10.0,
+        gt=0,
+        description="single, fitted: virtual time (rounds) after which the row is fitted anew; pools fit at reports",
     )
 
     @model_validator(mode="after")
@@ -89,14 +91,14 @@ class ObserverOptions(Options):
         self._placement_fits()
         if self.who != "single" and self.nodes != "all":
             raise ValueError(f"nodes belongs to who: single, found who: {self.who}")
-        if self.who == "coordinator" and self.fictive_user == "own_embedding":
-            raise ValueError(
-                "fictive_user: own_embedding needs a user; a coordinator has none: fitted or paper"
-            )
         default = type(self).model_fields["refit_every"].default  # which a resolved scenario writes out
         if self.refit_every != default and self.fictive_user != "fitted":
             raise ValueError(
                 f"refit_every belongs to fictive_user: fitted, found fictive_user: {self.fictive_user}"
+            )
+        if self.refit_every != default and self.who != "single":
+            raise ValueError(
+                f"refit_every belongs to who: single, found who: {self.who}; pools fit at each report"
             )
         return self
 
@@ -148,10 +150,8 @@ class ScoringAttack(Attack):
         if options.who == "single":
             self._observers = IndividualObservers(world, targets[0], momenta, rules, fictive[0])
         else:
-            hosts = [
-                ids if options.who == "coalition" else np.full(len(ids), world.coordinator)
-                for ids in adversaries
-            ]
+            by_coordinator = options.who == "coordinator" and options.fictive_user != "own_embedding"
+            hosts = [np.full(len(ids), world.coordinator) if by_coordinator else ids for ids in adversaries]
             self._observers = CoalitionObservers(world, targets, momenta, rules, fictive, hosts)
 
     def _who(self) -> tuple[list[str], list[I64], list[I64]]:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import heapq
+import itertools
+from collections.abc import Iterator
 from typing import Annotated, Literal, TypeAlias
 
 from pydantic import Field, field_validator, model_validator
@@ -59,6 +62,22 @@ ItemIds: TypeAlias = Annotated[tuple[Annotated[int, Field(ge=0, le=LARGEST)], ..
 Targets: TypeAlias = LeastPopular | ItemIds
 
 
+class Denser(Options):
+    """Reports that come more often for a while."""
+
+    every: int = Field(ge=1, le=LARGEST, description="Rounds between two of them.")
+    until: int = Field(ge=1, le=LARGEST, description="The last round at which there may be one.")
+
+    @model_validator(mode="after")
+    def _some(self) -> Denser:
+        if self.until < self.every:
+            raise ValueError(f"until: {self.until} comes before the first of them, every: {self.every}")
+        return self
+
+
+Rounds: TypeAlias = Annotated[tuple[Annotated[int, Field(ge=1, le=LARGEST)], ...], Field(min_length=1)]
+
+
 class Evaluate(Options):
     """When models and attacks are scored, and by which measures of recommendation quality."""
 
@@ -68,6 +87,10 @@ class Evaluate(Options):
         le=LARGEST,
         description="Rounds between two evaluations; attacks are scored at the same ticks.",
     )
+    also: Rounds | Denser | None = Field(
+        default=None,
+        description="More rounds at which to score: a list, or {every: 2, until: 60}, as where accuracy peaks early.",
+    )
     metrics: tuple[str, ...] = Field(
         default=("hr@20", "ndcg@20"),
         description="MEASURE@K or full_MEASURE@K, such as hr@20 or recall@20 (docs/measures.md).",
@@ -75,6 +98,13 @@ class Evaluate(Options):
     targets: Targets | None = Field(
         default=None, description="Items whose exposure is measured (er@K): ids, or {least_popular: n}."
     )
+
+    def rounds(self) -> Iterator[int]:
+        """Yield the rounds at which there is a report, without end."""
+        also = self.also
+        more = range(also.every, also.until + 1, also.every) if isinstance(also, Denser) else also or ()
+        regular = itertools.count(self.every, self.every)
+        return (due for due, _ in itertools.groupby(heapq.merge(sorted(more), regular)))
 
     @field_validator("metrics")
     @classmethod

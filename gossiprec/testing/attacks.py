@@ -1,7 +1,8 @@
-"""What every attack keeps to: it finds the same when everything that it must not see is garbage."""
+"""What every attack keeps to: it finds the same when all that it must not see is garbage, however often one looks."""
 
 from __future__ import annotations
 
+import csv
 import itertools
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -33,13 +34,30 @@ class _Outcome:
         """How often a victim was given a score, and findings."""
         return self.meter.n_scores + max(0, self.files["findings.csv"].count(b"\n") - 1)
 
+    def by_report(self) -> dict[str, tuple[list[Any], list[dict[str, str]]]]:
+        """Return the rankings and the findings of each report, by its time."""
+        times = list(dict.fromkeys(row["time"] for row in self._rows("metrics.csv")))
+        each = len(self.meter.rankings) // len(times)
+        findings = self._rows("findings.csv")
+        return {
+            time: (
+                self.meter.rankings[place * each : (place + 1) * each],
+                [row for row in findings if row["time"] == time],
+            )
+            for place, time in enumerate(times)
+        }
+
+    def _rows(self, name: str) -> list[dict[str, str]]:
+        return list(csv.DictReader(self.files[name].decode().splitlines()))
+
 
 def check_attack(name: str, options: Mapping[str, Any] | None = None, *, model: str = "gmf") -> None:
     """Run a registered attack twice in tiny runs of each protocol and executor that it accepts.
 
     The second time everything that it must not see is overwritten where it is handed over
     (:mod:`gossiprec.testing.blinding`); every ranking and all tables must be the same to the byte. Where the
-    coordinator observes for its accomplices, a third run has true data of one of them alone, whose ranking must stay.
+    coordinator observes for its accomplices, a further run has true data of one of them alone, whose ranking must stay.
+    In the last run there are reports between the others: what is found at these must stay too.
 
     The meetings foretold by ``world.meetings`` may decide which nodes observe: colluders are placed by them. Nothing
     else may follow from them. An attack whose nodes do not depend on them is set up with wrong ones; for any other they
@@ -89,6 +107,7 @@ def _check(run: Mapping[str, Any]) -> int:
         assert seen.files[name] == blind.files[name], f"{name} {differs}"
     if seen.meter.n_scores and seen.meter.attack.world.coordinator in seen.meter.own_nodes:
         _check_accomplice(run, seen.meter.rankings)
+    _check_reports(run, seen)
     return seen.n_found
 
 
@@ -102,6 +121,18 @@ def _check_accomplice(
         assert dict(one).get(node) == dict(other).get(node), (
             f"the ranking {about} of node {node} differs where the data of all other accomplices are overwritten; each "
             "of them uses its own"
+        )
+
+
+def _check_reports(run: Mapping[str, Any], seen: _Outcome) -> None:
+    """Raise if what is found at a report depends on whether there were others before it."""
+    often = _outcome({**run, "evaluate": {**run["evaluate"], "also": [1, 3]}}, Watch(blind=False)).by_report()
+    seldom = seen.by_report()
+    assert len(often) > len(seldom)
+    for time, found in seldom.items():
+        assert often[time] == found, (
+            f"what it finds at time {time} differs where there are reports between; rankings(), guesses() and "
+            "findings() may depend on what has been received, not on when they were asked for before"
         )
 
 

@@ -212,9 +212,13 @@ class Watch:
 
     def _own_models(self, nodes: I64, own_models: Callable[[I64], F32]) -> F32:
         assert self._own is not None, "it asked for models before the run began; ask in rankings() alone"
-        foreign = sorted(set(np.asarray(nodes).tolist()) - self._own)
+        asked = np.asarray(nodes)
+        foreign = sorted(set(asked.tolist()) - self._whose)
         assert not foreign, f"it asked for the models of nodes {foreign}, which are not its own"
-        return own_models(nodes)
+        models = own_models(nodes)
+        if self._accomplice is not None:
+            models[~np.isin(asked, [*self._own, self._accomplice])] = np.nan
+        return models
 
     def _data_of(self, nodes: I64, feed: Feed, world: World) -> Feed:
         """Return true data of the nodes asked for, and data of the wrong users for all others."""

@@ -46,11 +46,11 @@ FITTED, OWN, PAPER = "fitted", "own_embedding", "paper"
 all_kinds = pytest.mark.parametrize("kind", [FITTED, OWN, PAPER])
 
 
-def attacks(world, kind, received, *, references=8, **options):
+def attacks(world, kind, received, *, references=8, **of_single):
     """Return single adversaries and a coalition, before the first message."""
     made = []
-    for who in ({"who": "single"}, {"who": "coalition", "members": MEMBERS}):
-        given = {"momentum": BETAS, "community_size": 2, "fictive_user": kind, **who, **options}
+    for who in ({"who": "single", **of_single}, {"who": "coalition", "members": MEMBERS}):
+        given = {"momentum": BETAS, "community_size": 2, "fictive_user": kind, **who}
         made.append(CDA(CDAOptions(relevance=RULES, reference_items=references, **given), world))
         made.append(EntropyMIA(EntropyMIAOptions(threshold=(0.3, 0.7), **given), world))
     return [started(attack, world, received) for attack in made]
@@ -189,18 +189,18 @@ def test_fits_of_a_stack_are_those_of_one_at_a_time_whoever_is_beside(name):
 
 
 @all_forms
-def test_a_coalition_member_fits_to_its_present_model_at_a_report(form):
+def test_a_coalition_member_fits_to_its_present_model_however_often_it_has_looked(form):
     world = make_world(form=form, hidden=HIDDEN)
     received = Receptions.drawn(PAIRS, world)
     layout, targets = world.layout, targets_of(world, MEMBERS)
-    attack = attacks(world, FITTED, received, refit_every=7.0)[2]
-    fitted_to = []
-    for first in (0, 4, 8):  # reports at times 3, 7 and 11: the second is too early to refit
-        fitted_to.append(world.own[list(MEMBERS)].copy())
-        shown = show(attack, world, received, first=first, upto=first + 4)
-        world.own[:] *= np.float32(0.7)
+    often, once = (attacks(world, FITTED, received)[2] for _ in range(2))
+    for first in (0, 4, 8):
+        shown = show(often, world, received, first=first, upto=first + 4)
+        world.own[:] *= np.float32(0.7 if first < 8 else 1)
+    for ranking, alone in zip(shown, show(once, world, received), strict=True):
+        assert ranking.scores.tobytes() == alone.scores.tobytes()
     for a, member in enumerate(MEMBERS):
-        user = naive_fit(world, member, fitted_to[2][a], 1)
+        user = naive_fit(world, member, world.own[member], 0)
         own, references = targets.parts(a)
         for ranking in shown:
             for victim in set(HIDDEN) - {member}:
@@ -262,6 +262,32 @@ def test_own_embedding_of_a_coalition_changes_with_its_models(form):
         assert ranking.scores[1, 3] == pytest.approx(expected, rel=1e-3, abs=1e-4)
 
 
+@both_layouts
+@all_forms
+def test_accomplices_of_the_coordinator_look_with_their_own_rows(form, user_table):
+    world = make_world(form=form, user_table=user_table, hidden=HIDDEN, coordinator=N_USERS)
+    received = Receptions.drawn([(v, N_USERS) for v in range(N_USERS)] * 2, world)
+    layout, targets = world.layout, targets_of(world)
+    options = CDAOptions(
+        who="coordinator",
+        fictive_user=OWN,
+        relevance=RULES,
+        reference_items=8,
+        momentum=BETAS,
+        community_size=2,
+    )
+    for ranking in show(started(CDA(options, world), world, received), world, received):
+        for a in range(N_USERS):
+            own, users = world.own[a], world.own[a][layout.users].reshape(layout.n_users, -1)
+            user = users[layout.user_index(np.array([a]))[0]]
+            for victim in set(HIDDEN) - {a}:
+                model = closed_form(received.versions(victim, [N_USERS], 2 * N_USERS), ranking.momentum)
+                expected = score_with(
+                    world, model, user, own[layout.shared], *targets.parts(a), ranking.relevance
+                )
+                assert ranking.scores[a, victim] == pytest.approx(expected, rel=1e-3, abs=1e-4)
+
+
 def trained_alone(world, items, executor, seed):
     """Return the model of a single node with these items, which trained as the paper's fictive user does."""
     work = world.executor.work
@@ -319,9 +345,11 @@ def test_a_hidden_victim_that_diverged_comes_last(form):
 
 def test_options_that_do_not_fit_are_refused():
     for message, options in {
-        "own_embedding needs a user; a coordinator has none": {"who": "coordinator", "fictive_user": OWN},
         "refit_every belongs to fictive_user: fitted, found fictive_user: paper": {
             "who": "single", "fictive_user": PAPER, "refit_every": 5,
+        },
+        "refit_every belongs to who: single, found who: coordinator; pools fit at each report": {
+            "who": "coordinator", "refit_every": 5,
         },
         "greater than 0": {"who": "single", "refit_every": 0},
         "Input should be 'fitted', 'own_embedding' or 'paper'": {"who": "single", "fictive_user": "theirs"},

@@ -76,7 +76,7 @@ def test_communities_of_movers_are_found(form):
 def test_a_fictive_user_finds_communities_of_movers(form):
     world, received = planted(form=form, hidden=True)
     for kind in ("fitted", "own_embedding"):
-        for who in WHO[: 2 if kind == "own_embedding" else 3]:
+        for who in WHO:
             found = accuracies(world, received, momentum=0.5, fictive_user=kind, **who)
             assert found["standardized"] > 0.6, (kind, who, found)
 

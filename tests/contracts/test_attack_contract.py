@@ -12,9 +12,9 @@ from gossiprec.options import Options
 from gossiprec.testing import check_attack, registered
 
 RULES = ["standardized", "ndcg", "mean_score"]
-CDA = {"community_size": 3, "momentum": [0, 0.9], "relevance": RULES, "reference_items": 8, "refit_every": 2}
-MIA = {"community_size": 3, "momentum": [0, 0.9], "refit_every": 2}
-SINGLE, COORDINATOR = {"who": "single", "nodes": [0, 1, 2, 5]}, {"who": "coordinator"}
+CDA = {"community_size": 3, "momentum": [0, 0.9], "relevance": RULES, "reference_items": 8}
+MIA = {"community_size": 3, "momentum": [0, 0.9]}
+SINGLE, COORDINATOR = {"who": "single", "nodes": [0, 1, 2, 5], "refit_every": 2}, {"who": "coordinator"}
 COALITION = {"who": "coalition", "members": [0, 1, 6]}
 PLACED = {"who": "coalition", "fraction": 0.4, "placement": ["degree", "clustered"]}
 OBSERVERS = (SINGLE, COALITION, COORDINATOR)
@@ -22,7 +22,7 @@ OWN = {"fictive_user": "own_embedding", "refit_every": 10}
 CASES = {
     "cda": [
         *({**CDA, **who} for who in (*OBSERVERS, PLACED)),
-        *({**CDA, **who, **OWN} for who in OBSERVERS[:2]),
+        *({**CDA, **who, **OWN} for who in OBSERVERS),
     ],
     "entropy-mia": [{**MIA, **who} for who in OBSERVERS],
     "aia": [{"community_size": 3, "adversaries": 2, "models": 4, "epochs": 2}],
@@ -74,10 +74,11 @@ class Onlooker(Attack):
 
     def look(self, seen):
         """Look at what is there to be seen."""
-        users = np.nan_to_num(seen.users()).sum(axis=1)
-        own = np.array([seen.own_model(k).sum() for k in range(len(seen))])
+        users = np.nan_to_num(seen.users()).max(axis=1)
+        own = np.array([np.isfinite(seen.own_model(k)).all() for k in range(len(seen))])
         mine = np.array([len(self.mine.positives[node]) for node in seen.receivers])
-        return users + seen.gather(np.arange(3, dtype=np.int32)).sum(axis=(1, 2)) + own + mine + seen.times
+        items = seen.gather(np.arange(3, dtype=np.int32)).max(axis=(1, 2))
+        return users + items + own + mine + seen.times
 
 
 class ReadsHiddenRows(Onlooker):
@@ -217,6 +218,12 @@ class ReportsItsNodes(ReportsOthers):
         self.seen = 2.0
 
 
+class CountsReports(Onlooker):
+    def rankings(self):
+        self.latest += 1
+        return super().rankings()
+
+
 class SeesNobody(Onlooker):
     @property
     def nodes(self):
@@ -241,6 +248,7 @@ SPIES = {
     TellsAccomplicesOfOthers: "the ranking .* of node 7 differs where the data of all other accomplices are overwr",
     ReportsOthers: "findings.csv differs where",
     ReportsOthersByNode: "positions.csv differs where",
+    CountsReports: "what it finds at time .* differs where there are reports between",
     SeesNobody: "found nothing in any run, so nothing was checked",
 }
 

@@ -99,7 +99,7 @@ def test_every_attack_goes_on_where_it_was(attack, tmp_path):
 @pytest.mark.parametrize("fictive", ["fitted", "own_embedding", "paper"])
 def test_fictive_users_go_on_where_they_were(fictive, executor, tmp_path):
     refit = {"refit_every": 2.0} if fictive == "fitted" else {}
-    observers = [{**each, "fictive_user": fictive, **refit} for each in (SINGLE, COALITIONS)]
+    observers = [{**each, "fictive_user": fictive} for each in ({**SINGLE, **refit}, COALITIONS)]
     policies = [{"name": "share-less", "nodes": {"fraction": 0.5}, "tau": 0.5}]
     check(tmp_path, often(observers=observers, policies=policies, executor={"name": executor}))
 

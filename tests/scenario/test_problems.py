@@ -64,6 +64,12 @@ ONE_PROBLEM = {
     "observers: [{name: cda, who: single, momentum: high}]": "x.yaml:7: observers.0.momentum: found 'high', "
     "must be a number or a list",
     "evaluate: {every: 0}": "x.yaml:7: evaluate.every: found 0, must be greater than or equal to 1",
+    "evaluate: {also: [1, 0]}": "x.yaml:7: evaluate.also.1: found 0, must be greater than or equal to 1",
+    "evaluate: {also: {every: 4, until: 3}}": "x.yaml:7: evaluate.also: until: 3 comes before the first of them, "
+    "every: 4",
+    "evaluate: {also: {every: 2, untill: 3, until: 3}}": "x.yaml:7: evaluate.also.untill: unknown key; "
+    "did you mean 'until'? (allowed: every, until)",
+    "evaluate: {also: often}": "x.yaml:7: evaluate.also: found 'often', must be a list or a mapping of keys",
     "evaluate: {metrics: [hr20]}": "x.yaml:7: evaluate.metrics: found 'hr20', "
     f"must be a measure and a length, such as hr@20; measures are {', '.join(MEASURES)}",
     "evaluate: {metrics: [hr@20, full_ndgc@5]}": "x.yaml:7: evaluate.metrics: found 'full_ndgc@5': "

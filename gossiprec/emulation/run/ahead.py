@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -94,8 +93,8 @@ def play_to_ticks(
     """
     n_waking = len(protocol.clock.node_ids)
     quiet = False
-    for number in itertools.count(1):
-        due = number * scenario.evaluate.every * protocol.clock.mean
+    for number in scenario.evaluate.rounds():
+        due = number * protocol.clock.mean
         engine.run_until(math.inf if quiet else math.nextafter(due, math.inf))
         segment, over = tape.cut(), engine.finished
         quiet = not engine.wakes_due and not len(segment.time)
