@@ -26,7 +26,10 @@ from gossiprec.version import code_version
 )
 @click.option("--only", default="", metavar="NAMES", help="Such as table5,fig6 or an experiment; see --list.")
 @click.option(
-    "--seeds", type=click.IntRange(1), metavar="N", help="Seeds of experiments that name no number.  [default: 5]"
+    "--seeds",
+    type=click.IntRange(1),
+    metavar="N",
+    help="Seeds of experiments that name no number.  [default: 5]",
 )
 @click.option(
     "--scale",

@@ -58,6 +58,7 @@ LOOKING = {
 """How adversaries look at hidden user rows."""
 AFTER_SEEING = "the momentum was chosen after both numbers were seen"
 
+
 @dataclass(frozen=True)
 class Cell:
     """A number of the report: what is printed, with the measure beside it or why there is none.
@@ -92,7 +93,7 @@ class Cell:
 
 @cache
 def all_cells() -> tuple[Cell, ...]:
-    """Return the cells in the order of the paper: every printed number at least once, the setting compared first first."""
+    """Return the cells in the order of the paper: every printed number, the setting compared first before others."""
     cells: list[Cell] = []
     for number in printed():
         compared = _COMPARED[number.table](number)

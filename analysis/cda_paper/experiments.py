@@ -38,7 +38,7 @@ AUTHORS100, FULL943, FULL_BATCH = "authors100", "full943", "full943, full batche
 SETTINGS = {
     AUTHORS100: "the published code's: the first 100 users, K = 5, two epochs in full batches, training on receive",
     FULL943: "as the paper is written: all 943 users, K = 50, batches of 64",
-    FULL_BATCH: "all 943 users, K = 50, trained as the published code trains: two epochs in full batches, nodes in lock-step",
+    FULL_BATCH: "all 943 users, K = 50, two epochs in full batches as in the published code, nodes in lock-step",
 }
 """The settings on MovieLens-100k that the tables name."""
 WITH_ALL = {"5%": "5.01%", "10%": "10.01%", "20%": "20.01%"}

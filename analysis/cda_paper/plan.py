@@ -47,10 +47,7 @@ def subjects() -> dict[str, tuple[str, ...]]:
             name = cell.printed.table.removesuffix("-bounds")
             tables.setdefault(name, {}).update(dict.fromkeys(cell.measure.experiments))
     movielens = {
-        name
-        for table in MOVIELENS_TABLES
-        for name in tables[table]
-        if data_of(name) == "ml-100k"
+        name for table in MOVIELENS_TABLES for name in tables[table] if data_of(name) == "ml-100k"
     } | set(switches().values())
     return {
         **{name: tuple(serving) for name, serving in tables.items()},

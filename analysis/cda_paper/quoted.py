@@ -92,7 +92,9 @@ def _compared() -> dict[str, list[Told] | str]:
         "6.4-colluders": [
             (f"{setting}, {share} %", _colluders(share, experiment, k))
             for setting, experiment, k in (
-                (AUTHORS100, ex.AUTHORS_RAND, 5), (FULL943, ex.ML_RAND, 50), (FULL_BATCH, ex.ML_FULL_BATCH, 50)
+                (AUTHORS100, ex.AUTHORS_RAND, 5),
+                (FULL943, ex.ML_RAND, 50),
+                (FULL_BATCH, ex.ML_FULL_BATCH, 50),
             )
             for share in (5, 10, 20)
         ],

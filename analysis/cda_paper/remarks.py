@@ -8,12 +8,8 @@ ONE_HUNDRED = (
     "the authors' result files hold 100 attackers, and nine of ten distinct one-decimal accuracies printed for "
     "MovieLens are multiples of 1/500, as with 100 users and K = 5"
 )
-ALL_USERS = (
-    "the random guesses of this table, 1 to 10 %, are K over 943 users: the print mixes it with tables made with 100"
-)
-NO_LEAST = (
-    "a least accuracy is a multiple of 1/K, 20 % with K = 5 and 2 % with K = 50; some of the print are neither"
-)
+ALL_USERS = "its random guesses, 1 to 10 %, are K over 943 users, while other tables fit 100: the print mixes settings"
+NO_LEAST = "a least accuracy is a multiple of 1/K, 20 % with K = 5 and 2 % with K = 50; some of the print are neither"
 CUT_LIST = (
     "a list cut at 50 users and scored over 100 finds 38.5 % (seed 1; analysis/cda_paper/cut_list.py): the print may "
     "have kept 50 victims"
