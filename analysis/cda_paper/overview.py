@@ -101,7 +101,7 @@ def _what(group: Group) -> str:
 def _remark(group: Group, runs: Runs) -> str:
     """Return what the reader of a verdict must know: a choice among settings, a band that proves little, a reason."""
     best, first = group.best, group.first
-    parts = [best.cell.note, best.cell.why_not, group.printed.note]
+    parts = [*best.cell.note.splitlines(), best.cell.why_not, group.printed.note]
     if best.verdict is Verdict.UNJUDGED and not best.cell.why_not:
         parts.append(group.printed.unjudged)
     if best is not first:

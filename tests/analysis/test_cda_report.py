@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 from collections import Counter
 from dataclasses import dataclass
 from html.parser import HTMLParser
@@ -12,7 +11,8 @@ from study_runs import every_rule, line, one_run, write_study_run
 
 from analysis.cda_paper import experiments as ex
 from analysis.cda_paper.cells import Cell
-from analysis.cda_paper.document import Fold, Grid, Heading
+from analysis.cda_paper.csv_rows import CSV_HEADER, csv_rows
+from analysis.cda_paper.document import Fold, Heading
 from analysis.cda_paper.experiments import data_of, dp, experiments
 from analysis.cda_paper.figures import draw_figures
 from analysis.cda_paper.measures import MAIN_RULE, Measure, alone
@@ -149,19 +149,14 @@ def test_statistics_count_users_and_are_whole_numbers(tmp_path):
     }
 
 
-def test_without_runs_no_table_of_the_paper_has_a_number_or_a_fold():
-    blocks = paper_tables(groups({}), {})
-    assert not any(isinstance(one, Fold) for one in blocks)
-    ours = [
-        told
-        for grid in blocks
-        if isinstance(grid, Grid)
-        for one in rows(grid)
-        for title, told in one.items()
-        if title.endswith("ours")
-    ]
-    assert len(ours) > 100
-    assert set(ours) == {"–"}
+def test_without_runs_a_table_has_dashes_and_no_folds():
+    settings = [(name, ()) for name in "abc"]
+    grid, *rest = section(
+        [group("table5", "rand-gossip gmf", column, *settings) for column in ("max_aac", "best10")]
+    )
+    (told,) = rows(grid)
+    assert [told[title] for title in told if title.endswith("ours")] == ["–", "–"]
+    assert rest == []
 
 
 @pytest.fixture
@@ -212,14 +207,22 @@ def test_the_rule_compared_is_that_of_the_cell():
     assert told["setting; rule"] == "a; ndcg"
 
 
-def test_why_a_number_differs_is_said_once_below_the_table():
-    why = "the print does not say"
-    found = [
-        group("table5", f"{who} gmf", "max_aac", ("a", (1.0,)), note=why)
-        for who in ("rand-gossip", "pers-gossip")
-    ]
-    _, remark = section(found)
-    assert remark.markdown() == f"- Rand-Gossip GMF, Pers-Gossip GMF: {why}"
+def test_why_a_number_differs_is_said_once_with_its_rows_or_none_if_they_are_all():
+    who = ("rand-gossip gmf", "pers-gossip gmf")
+    both = [group("table5", row, "max_aac", ("a", (1.0,)), note="this\nthat") for row in who]
+    _, remark = section(both)
+    assert remark.markdown() == "- this\n- that"
+    one = [both[0], group("table5", who[1], "max_aac", ("a", (1.0,)), note="that")]
+    _, remark = section(one)
+    assert remark.markdown() == "- Rand-Gossip GMF: this\n- that"
+
+
+def test_what_is_said_of_a_further_setting_alone_is_in_its_fold():
+    number = group("table5", "rand-gossip gmf", "max_aac").printed
+    cells = [Cell(number, "a", Told((1.0,)), note="both"), Cell(number, "b", Told((2.0,)), note="late\nboth")]
+    _, remark, fold = section([Group(number, tuple(result(cell, {}) for cell in cells))])
+    assert remark.markdown() == "- both"
+    assert fold.blocks[1].markdown() == "- late"
 
 
 def test_a_data_set_without_a_printed_table_has_no_verdict():
@@ -387,16 +390,29 @@ def test_what_a_run_says_is_escaped(study):
     assert "disk" not in page.counted
 
 
-def test_the_table_of_cells_has_a_row_for_each_rule_and_says_which_is_compared(study):
-    folder, write = study
-    write()
-    with (folder / "cells.csv").open() as file:
-        own = [r for r in csv.DictReader(file) if (r["table"], r["column"]) == ("table4", "max_aac")]
-    assert {r["relevance"]: float(r["measured"]) for r in own} == pytest.approx(
-        {"standardized": 60.0, "ndcg": 54.0, "mean_score": 48.0}
-    )
-    assert {(r["rule"], r["verdict"], r["place"]) for r in own} == {("standardized", "within", "1")}
-    assert {(float(r["band_low"]), float(r["band_high"])) for r in own} == {(48.79, 66.01)}
+def csv_of(runs, *cells):
+    found = [Group(cells[0].printed, tuple(result(cell, runs) for cell in cells))]
+    return [dict(zip(CSV_HEADER, one, strict=True)) for one in csv_rows(found, runs)]
+
+
+def test_the_long_form_has_each_rule_of_an_attack_once_and_says_which_is_compared(tmp_path):
+    runs = one_run(tmp_path, ex.ML_FEDAVG, every_rule("coordinator", 0.6))
+    number, attack = group("table4", "fedavg gmf", "max_aac").printed, alone(ex.ML_FEDAVG)
+    told = csv_of(runs, Cell(number, "a", attack), Cell(number, "a", attack, rule="ndcg"))
+    assert [(one["place"], one["rule"], one["relevance"], one["verdict"]) for one in told] == [
+        (1, "standardized", "standardized", "within"),
+        (1, "standardized", "mean_score", "within"),
+        (2, "ndcg", "ndcg", "within"),
+    ]
+    assert [one["measured"] for one in told] == pytest.approx([60.0, 48.0, 54.0])
+    assert {(one["band_low"], one["band_high"]) for one in told} == {(48.79, 66.01)}
+
+
+def test_a_number_that_knows_no_rule_is_in_the_long_form_once(tmp_path):
+    runs = one_run(tmp_path, ex.ML_FEDAVG, every_rule("coordinator", 0.6))
+    number = group("table4-bounds", "random bound", "bound").printed
+    (told,) = csv_of(runs, Cell(number, "a", alone(ex.ML_FEDAVG, quantity="random_bound")))
+    assert (told["rule"], told["relevance"], told["measured"]) == ("", "", pytest.approx(5.3))
 
 
 def test_a_report_is_the_same_bytes_each_time(study):
