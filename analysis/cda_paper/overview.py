@@ -106,7 +106,8 @@ def _remark(group: Group, runs: Runs) -> str:
         parts.append(group.printed.unjudged)
     if best is not first:
         ours = measured_in_words(first.values, group.printed) if first.values else Verdict.NOT_RUN.word
-        parts.append(f"compared first ({first.setting}): {first.verdict.mark} {ours}")
+        tried = sum(bool(result.values) for result in group.results)
+        parts.append(f"nearest of {tried} run; compared first ({first.setting}): {first.verdict.mark} {ours}")
     attack, band = best.cell.attack, group.printed.band
     if attack is not None and attack.quantity == "max_aac" and band is not None:
         random = attack.of("random_bound").mean(runs)

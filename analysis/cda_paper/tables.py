@@ -9,7 +9,7 @@ from analysis.cda_paper.document import Block, Column, Entry, Fold, Grid, Headin
 from analysis.cda_paper.measures import Runs
 from analysis.cda_paper.published import notes, printed, titles
 from analysis.cda_paper.rule_tables import heads_of, row_names, rule_table
-from analysis.cda_paper.verdicts import Group, Result
+from analysis.cda_paper.verdicts import Group, Result, Verdict, counts
 from analysis.cda_paper.wording import (
     DASH,
     dataset_in_words,
@@ -55,10 +55,17 @@ def _folds(title: str, own: Sequence[Group], runs: Runs) -> Iterator[Fold]:
             own_notes = dict.fromkeys(note for group, result in picked for note in _only(group, result))
             if own_notes:
                 blocks.append(Text("\n".join(f"- {note}" for note in own_notes)))
-            yield Fold(f"Further setting: {setting}", blocks)
+            yield Fold(f"Further setting: {setting}: {_tally(picked)}", blocks)
     by_rule = rule_table(title, own, runs)
     if by_rule.rows:
         yield Fold("Under each relevance rule, and beside guessing", (by_rule,))
+
+
+def _tally(picked: Picked) -> str:
+    """Return how many printed numbers have each verdict, by its mark."""
+    found = counts(result for group, result in picked if group.printed in printed())
+    told = (f"{verdict.mark} {count}" for verdict, count in zip(Verdict, found, strict=True) if count)
+    return " ".join(told) or "nothing printed"
 
 
 def _only(group: Group, result: Result) -> list[str]:

@@ -170,8 +170,8 @@ def two():
 
 def test_a_further_setting_is_a_fold_with_the_same_columns_once_it_has_a_run(two):
     grid, *rest = section(two)
-    assert list(folds(rest)) == ["Further setting: b; standardized"]
-    further = folds(rest)["Further setting: b; standardized"]
+    assert list(folds(rest)) == ["Further setting: b; standardized: ✓ 1"]
+    further = folds(rest)["Further setting: b; standardized: ✓ 1"]
     assert further.columns == grid.columns
     (told,) = rows(further)
     assert (told["row"], told["Max AAC %: ours"]) == ("Rand-Gossip GMF", "✓ 14.6; n = 1")
@@ -277,7 +277,7 @@ def text_of(found, runs=None):
 
 def test_a_verdict_under_another_setting_says_what_the_first_gave(two):
     text = text_of(two)
-    assert "| b; standardized | compared first (a; standardized): ✗ 30.0 |" in text
+    assert "| b; standardized | nearest of 2 run; compared first (a; standardized): ✗ 30.0 |" in text
     assert "2 within their band under a named setting (1 under the one compared first)" in text
     assert "| all, nearest setting | 2 | 2 |" in text
     assert "| all, setting compared first | 2 | 1 |  | 1 |" in text
