@@ -70,7 +70,7 @@ class Cell:
     rule : str
         The relevance rule that is compared with the print.
     note : str
-        A sentence: why it differs, or cannot be reproduced.
+        Why it differs, or cannot be reproduced: a sentence a line.
     """
 
     printed: Printed

@@ -101,12 +101,13 @@ def _what(group: Group) -> str:
 def _remark(group: Group, runs: Runs) -> str:
     """Return what the reader of a verdict must know: a choice among settings, a band that proves little, a reason."""
     best, first = group.best, group.first
-    parts = [best.cell.note, best.cell.why_not, group.printed.note]
+    parts = [*best.cell.note.splitlines(), best.cell.why_not, group.printed.note]
     if best.verdict is Verdict.UNJUDGED and not best.cell.why_not:
         parts.append(group.printed.unjudged)
     if best is not first:
         ours = measured_in_words(first.values, group.printed) if first.values else Verdict.NOT_RUN.word
-        parts.append(f"compared first ({first.setting}): {first.verdict.mark} {ours}")
+        tried = sum(bool(result.values) for result in group.results)
+        parts.append(f"nearest of {tried} run; compared first ({first.setting}): {first.verdict.mark} {ours}")
     attack, band = best.cell.attack, group.printed.band
     if attack is not None and attack.quantity == "max_aac" and band is not None:
         random = attack.of("random_bound").mean(runs)

@@ -2,28 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-
-import numpy as np
+from collections.abc import Iterator, Mapping, Sequence
 
 from analysis.cda_paper.cells import COLUMNS, NO_GOWALLA_TABLE
 from analysis.cda_paper.document import Block, Column, Entry, Fold, Grid, Heading, Text
-from analysis.cda_paper.measures import RULES, Runs, mean
+from analysis.cda_paper.measures import Runs
 from analysis.cda_paper.published import notes, printed, titles
-from analysis.cda_paper.verdicts import Group, Result
+from analysis.cda_paper.rule_tables import heads_of, row_names, rule_table
+from analysis.cda_paper.verdicts import Group, Result, Verdict, counts
 from analysis.cda_paper.wording import (
     DASH,
     dataset_in_words,
     measured_entry,
-    measured_in_words,
     printed_entry,
-    printed_in_words,
-    row_in_words,
     table_in_words,
 )
 
-PRINTED_RANDOM = {"movielens-100k": 5.3, "foursquare-nyc": 3.6}
-"""Random bounds of Tables 4 and 5, percent."""
 _SETTING = Column("setting; rule")
 Picked = Sequence[tuple[Group, Result]]
 """Numbers of a table, each with the result that is shown."""
@@ -34,12 +28,15 @@ def paper_tables(found: Sequence[Group], runs: Runs) -> list[Block]:
     blocks: list[Block] = []
     for name, title in titles().items():
         own = [group for group in found if group.printed.table == name]
+        if not own:
+            continue
         blocks.append(Heading(3, f"{table_in_words(name)}: {title}{_one_dataset(own)}", name))
         if name == "text":
-            blocks += [_text(own), *_remarks(name, own)]
+            every = [(group, result) for group in own for result in group.results]
+            blocks += [_text(own), *_remarks(name, own, every)]
             continue
         first = [(group, group.shown) for group in own]
-        blocks += [_grid(table_in_words(name), own, first, hints=True), *_remarks(name, own)]
+        blocks += [_grid(table_in_words(name), own, first, hints=True), *_remarks(name, own, first)]
         blocks += _folds(table_in_words(name), own, runs)
     return blocks
 
@@ -51,12 +48,30 @@ def _one_dataset(own: Sequence[Group]) -> str:
 
 
 def _folds(title: str, own: Sequence[Group], runs: Runs) -> Iterator[Fold]:
+    """Yield a fold for each further setting that was run, with what is said of it alone, and one for the rules."""
     for setting, picked in _further(own).items():
         if any(result.values for _, result in picked):
-            yield Fold(f"Further setting: {setting}", (_grid(f"{title}: {setting}", own, picked),))
-    by_rule = _by_rule(title, own, runs)
+            blocks: list[Block] = [_grid(f"{title}: {setting}", own, picked)]
+            own_notes = dict.fromkeys(note for group, result in picked for note in _only(group, result))
+            if own_notes:
+                blocks.append(Text("\n".join(f"- {note}" for note in own_notes)))
+            yield Fold(f"Further setting: {setting}: {_tally(picked)}", blocks)
+    by_rule = rule_table(title, own, runs)
     if by_rule.rows:
         yield Fold("Under each relevance rule, and beside guessing", (by_rule,))
+
+
+def _tally(picked: Picked) -> str:
+    """Return how many printed numbers have each verdict, by its mark."""
+    found = counts(result for group, result in picked if group.printed in printed())
+    told = (f"{verdict.mark} {count}" for verdict, count in zip(Verdict, found, strict=True) if count)
+    return " ".join(told) or "nothing printed"
+
+
+def _only(group: Group, result: Result) -> list[str]:
+    """Return what is said of a result and not of the one shown first."""
+    said = group.shown.cell.note.splitlines()
+    return [note for note in result.cell.note.splitlines() if note not in said]
 
 
 def _further(own: Sequence[Group]) -> dict[str, list[tuple[Group, Result]]]:
@@ -87,11 +102,11 @@ def _grid(label: str, own: Sequence[Group], picked: Picked, *, hints: bool = Fal
     for group, result in picked:
         place = (group.printed.dataset, group.printed.row)
         rows.setdefault(place, {})[group.printed.column] = (group, result)
-    heads, has_settings = _heads(own), any(result.setting for _, result in picked)
+    heads, has_settings = heads_of(own), any(result.setting for _, result in picked)
     lines = []
     for place, fields in rows.items():
         setting = next((r.setting for _, r in fields.values() if r.setting), "")
-        line = [Entry(words) for words in _place(*place, heads)]
+        line = [Entry(words) for words in row_names(*place, heads)]
         for column in columns:
             line += _field(fields.get(column), setting, is_printed=column in is_printed, hints=hints)
         lines.append([*line, *([Entry(setting)] if has_settings else [])])
@@ -101,16 +116,6 @@ def _grid(label: str, own: Sequence[Group], picked: Picked, *, hints: bool = Fal
     ]
     last = [_SETTING] if has_settings else []
     return Grid(label, [*(Column(head) for head in heads), *titles, *last], lines, len(heads))
-
-
-def _heads(own: Sequence[Group]) -> list[str]:
-    """Return what names a row: the data set, the setting of the paper, or both."""
-    datasets, rows = ({getattr(group.printed, key) for group in own} for key in ("dataset", "row"))
-    return [*(["data"] if len(datasets) > 1 else []), *(["row"] if len(rows) > 1 else [])]
-
-
-def _place(dataset: str, row: str, heads: Sequence[str]) -> list[str]:
-    return [dataset_in_words(dataset) if head == "data" else row_in_words(row) for head in heads]
 
 
 def _field(
@@ -140,60 +145,29 @@ def _text(own: Sequence[Group]) -> Grid:
     return Grid(table_in_words("text"), columns, rows)
 
 
-def _by_rule(title: str, own: Sequence[Group], runs: Runs) -> Grid:
-    """Return what each relevance rule measures, the bounds, and how often guessing is beaten in print and here."""
-    heads = _heads(own)
-    columns = [
-        *heads, "what", "print", *RULES, "random bound", "upper bound", "print / random", "ours / random", "setting",
-    ]  # fmt: skip
-    rows = []
-    for group in own:
-        number, cell, values = group.printed, group.shown.cell, group.shown.values
-        attack = cell.attack
-        if attack is None or not attack.uses_rule or not values:
-            continue
-        random, upper = (attack.of(bound).mean(runs) for bound in ("random_bound", "upper_bound"))
-        by_rule = [attack.per_seed(runs, rule) for rule in RULES]
-        texts = [
-            COLUMNS.get(number.column, number.column),
-            printed_in_words(number) or DASH,
-            *(measured_in_words(found, number) if found else DASH for found in by_rule),
-            f"{random:.1f}",
-            f"{upper:.1f}",
-            _times(number.number, _printed_random(group)),
-            _times(mean(values), random),
-            cell.variant,
-        ]
-        rows.append([Entry(t) for t in (*_place(number.dataset, number.row, heads), *texts)])
-    return Grid(f"{title}: relevance rules", [Column(name) for name in columns], rows, len(heads))
-
-
-def _printed_random(group: Group) -> float:
-    """Return what the paper prints for guessing: in Table 9 for each K, elsewhere for each data set."""
-    number = group.printed
-    if number.table != "table9":
-        return PRINTED_RANDOM.get(number.dataset, float("nan"))
-    others = (other for other in printed() if other.table == "table9" and other.column == "random")
-    return next(float(other.value) for other in others if other.row == number.row)
-
-
-def _times(value: float | None, bound: float) -> str:
-    return f"{value / bound:.1f}" if value is not None and np.isfinite(bound) and bound else DASH
-
-
-def _remarks(table: str, own: Sequence[Group]) -> list[Text]:
-    """Return what is said of the print, and of single rows, each remark once."""
-    found: dict[str, dict[str, None]] = {}
-    for group in own:
-        number, heads = group.printed, _heads(own)
-        where = (
-            number.dataset if number.table == "text" else " ".join(_place(number.dataset, number.row, heads))
-        )
-        for note in (result.cell.note for result in group.results if result.cell.note):
-            found.setdefault(note, {})[where] = None
-        if number.value == "":
-            found.setdefault(NO_GOWALLA_TABLE, {})[dataset_in_words(number.dataset)] = None
-    lines = [f"- {', '.join(where)}: {note}" for note, where in found.items()]
-    if table in notes():
-        lines.insert(0, f"- The print: {notes()[table]}")
+def _remarks(name: str, own: Sequence[Group], picked: Picked) -> list[Text]:
+    """Return what is said of the print, and of the results that are shown: each remark once, with its rows."""
+    of_row: dict[str, dict[str, None]] = {}
+    for group, result in picked:
+        for note in result.cell.note.splitlines():
+            of_row.setdefault(note, {})[_row(group, own)] = None
+    every = {_row(group, own) for group in own}
+    lines = [f"- The print: {notes()[name]}"] if name in notes() else []
+    lines += [f"- {_begin(rows, every)}{note}" for note, rows in of_row.items()]
+    lines += [
+        f"- {dataset_in_words(dataset)}: {NO_GOWALLA_TABLE}"
+        for dataset in dict.fromkeys(group.printed.dataset for group in own if group.printed.value == "")
+    ]
     return [Text("\n".join(lines))] if lines else []
+
+
+def _row(group: Group, own: Sequence[Group]) -> str:
+    number = group.printed
+    if number.table == "text":
+        return number.dataset
+    return " ".join(row_names(number.dataset, number.row, heads_of(own)))
+
+
+def _begin(rows: Mapping[str, None], every: set[str]) -> str:
+    """Return which rows a remark is about; nothing if it is about all."""
+    return "" if rows.keys() == every else f"{', '.join(rows)}: "

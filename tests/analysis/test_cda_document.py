@@ -15,7 +15,12 @@ ESCAPED = "a | &lt;b&gt; &amp; &quot;c&quot;"
     "block",
     [
         Heading(2, NASTY, NASTY),
-        Grid(NASTY, [Column(NASTY, (NASTY,))], [[Entry(NASTY, (NASTY,), NASTY, NASTY, NASTY)]], heads=0),
+        Grid(
+            NASTY,
+            [Column(NASTY), Column(NASTY, (NASTY,))],
+            [[Entry(NASTY, (NASTY,), NASTY, NASTY, NASTY)] * 2],
+            heads=0,
+        ),
         Fold(NASTY, (Heading(2, NASTY),)),
         Picture(NASTY, NASTY, NASTY),
         Text(NASTY),

@@ -2,33 +2,58 @@
 
 from __future__ import annotations
 
-import csv
 from collections import Counter
+from dataclasses import dataclass
 from html.parser import HTMLParser
 
 import pytest
 from study_runs import every_rule, line, one_run, write_study_run
 
 from analysis.cda_paper import experiments as ex
+from analysis.cda_paper.cells import Cell
+from analysis.cda_paper.csv_rows import CSV_HEADER, csv_rows
 from analysis.cda_paper.document import Fold, Heading
-from analysis.cda_paper.experiments import checkins, data_of, dp, experiments
+from analysis.cda_paper.experiments import data_of, dp, experiments
 from analysis.cda_paper.figures import draw_figures
+from analysis.cda_paper.measures import MAIN_RULE, Measure, alone
 from analysis.cda_paper.overview import overview
-from analysis.cda_paper.published import printed
+from analysis.cda_paper.published import Printed, printed
 from analysis.cda_paper.report import write_report
 from analysis.cda_paper.tables import paper_tables
-from analysis.cda_paper.verdicts import groups, judged
-
-RULES_FOLD = "Under each relevance rule, and beside guessing"
+from analysis.cda_paper.verdicts import Group, groups, result
 
 
-def found(runs, table):
-    """Return the parts of a table's section: its grid first."""
-    blocks = paper_tables(groups(runs), runs)
-    begin = next(i for i, one in enumerate(blocks) if isinstance(one, Heading) and one.name == table)
-    rest = blocks[begin + 1 :]
-    end = next((i for i, one in enumerate(rest) if isinstance(one, Heading)), len(rest))
-    return rest[:end]
+@dataclass(frozen=True)
+class Told(Measure):
+    """A measure that says what it is told, by seed."""
+
+    values: tuple[float, ...] = ()
+    experiments: tuple[str, ...] = ()
+    uses_rule: bool = True
+
+    def of_seed(self, runs, rule):
+        raise NotImplementedError
+
+    def per_seed(self, runs, rule=MAIN_RULE):
+        return dict(enumerate(self.values, start=1))
+
+
+def group(table, row, column, *told, dataset="movielens-100k", value=None, **of_cell):
+    """Return a printed number with results by setting: name to values, the first of which is compared first."""
+    if value is None:
+        about = (table, dataset, row, column)
+        (number,) = [p for p in printed() if (p.table, p.dataset, p.row, p.column) == about]
+    else:
+        number = Printed(table, dataset, row, column, value)
+    cells = [Cell(number, name, Told(tuple(values)), **of_cell) for name, values in told]
+    return Group(number, tuple(result(cell, {}) for cell in cells))
+
+
+def section(groups, runs=None):
+    """Return the parts of the only table's section: its grid first."""
+    heading, *blocks = paper_tables(groups, runs or {})
+    assert isinstance(heading, Heading)
+    return blocks
 
 
 def rows(grid):
@@ -37,33 +62,22 @@ def rows(grid):
     return [dict(zip(titles, (entry.markdown() for entry in row), strict=True)) for row in grid.rows]
 
 
-def row(runs, table, **wanted):
-    fits = (one for one in rows(found(runs, table)[0]) if wanted.items() <= one.items())
-    return next(fits)
+def folds(blocks):
+    return {one.title: one.blocks[0] for one in blocks if isinstance(one, Fold)}
 
 
-def folds(runs, table):
-    return {one.title: one.blocks[0] for one in found(runs, table) if isinstance(one, Fold)}
+def by_rule(found, runs):
+    """Return the lines of a table under each rule, of groups that have attacks."""
+    return rows(folds(section(found, runs))["Under each relevance rule, and beside guessing"])
 
 
-def seeds(folder, experiment, observer, accuracies, **more):
-    """Return runs of one experiment whose attack reaches these accuracies."""
-    return {
-        experiment: {
-            seed: write_study_run(folder / f"{experiment}-{seed}", every_rule(observer, aac, **more))
-            for seed, aac in enumerate(accuracies, start=1)
-        }
-    }
-
-
-def test_a_table_has_the_rows_and_columns_of_the_paper(tmp_path):
-    runs = one_run(
-        tmp_path,
-        ex.ML_FEDAVG,
-        [x for k in (10, 20, 40, 50, 100) for x in every_rule("coordinator", 0.5, k=k)],
-    )
-    grid = found(runs, "table9")[0]
-    assert [row[0].text for row in grid.rows] == ["K = 10", "K = 20", "K = 40", "K = 50", "K = 100"]
+def test_a_table_has_the_rows_and_columns_of_the_paper():
+    found = [
+        group("table9", f"K={k}", column, ("", values))
+        for k, values in ((10, (50.0,)), (20, ()))
+        for column in ("full", "share_less", "random")
+    ]
+    grid, *rest = section(found)
     assert [(column.title, column.parts) for column in grid.columns] == [
         ("row", ()),
         ("Max AAC % full models", ("print", "ours")),
@@ -71,51 +85,60 @@ def test_a_table_has_the_rows_and_columns_of_the_paper(tmp_path):
         ("random guess %", ("print", "ours")),
         ("setting; rule", ()),
     ]
-    assert rows(grid)[0] == {
-        "row": "K = 10",
-        "Max AAC % full models: print": "49; 41.65–56.35",
-        "Max AAC % full models: ours": "✓ 50.0; n = 1",
-        "Max AAC % Share less: print": "31; 26.35–35.65",
-        "Max AAC % Share less: ours": "–",
-        "random guess %: print": "1; 0.5–1.5",
-        "random guess %: ours": "✗ 5.3; n = 1",
-        "setting; rule": "standardized",
-    }
+    assert rows(grid) == [
+        {
+            "row": "K = 10",
+            "Max AAC % full models: print": "49; 41.65–56.35",
+            "Max AAC % full models: ours": "✓ 50.0; n = 1",
+            "Max AAC % Share less: print": "31; 26.35–35.65",
+            "Max AAC % Share less: ours": "✗ 50.0; n = 1",
+            "random guess %: print": "1; 0.5–1.5",
+            "random guess %: ours": "✗ 50.0; n = 1",
+            "setting; rule": "standardized",
+        },
+        {
+            "row": "K = 20",
+            "Max AAC % full models: print": "51; 43.35–58.65",
+            "Max AAC % full models: ours": "–",
+            "Max AAC % Share less: print": "32; 27.2–36.8",
+            "Max AAC % Share less: ours": "–",
+            "random guess %: print": "2; 1.5–2.5",
+            "random guess %: ours": "–",
+            "setting; rule": "standardized",
+        },
+    ]
+    assert rest == []  # nothing to fold, nothing to remark
+
+
+def test_seeds_are_a_mean_with_its_interval():
+    def ours(*values):
+        grid, *_ = section([group("table5", "rand-gossip gmf", "max_aac", ("", values))])
+        return rows(grid)[0]["Max AAC %: ours"]
+
+    assert ours(14.0, 16.0) == "✓ 15.0 ± 12.7; n = 2"
+    assert ours(8.0, 10.0) == "≈ 9.0 ± 12.7; n = 2"
+    assert ours(15.0, 15.0) == "✓ 15.0; n = 2"
+    assert ours(15.0) == "✓ 15.0; n = 1"
 
 
 def test_the_best_tenth_is_judged_as_a_minimum_and_shown_as_a_mean(tmp_path):
     runs = one_run(tmp_path, ex.ML_FEDAVG, every_rule("coordinator", 0.4))
-    told = row(runs, "table4", data="MovieLens-100k")
-    assert told["Best 10 % AAC, least %: ours"] == "✗ 60.0; n = 1"
+    own = [one for one in groups(runs) if one.printed.table == "table4"]
+    (told,) = [one for one in rows(section(own, runs)[0]) if one["data"] == "MovieLens-100k"]
+    assert "✗ 60.0; n = 1" in told["Best 10 % AAC, least %: ours"]
     assert told["Best 10 % AAC, mean %: ours"] == "64.0; n = 1"
 
 
-def test_seeds_are_a_mean_with_its_interval(tmp_path):
-    runs = seeds(tmp_path, ex.ML_RAND, "single", (0.14, 0.16))
-    told = row(runs, "table5", data="MovieLens-100k", row="Rand-Gossip GMF")
-    assert told["Max AAC %: ours"] == "✓ 15.0 ± 12.7; n = 2"
-
-
-def test_membership_is_in_fractions_as_printed(tmp_path):
-    about = {
-        "observer": "coordinator",
-        "momentum": 0.0,
-        "round": 8,
-        "accuracy": 0.8,
-        "precision": 0.3,
-        "recall": 0.7,
-    }
-    lines = [line("coordinator", 0.3, momentum=0.0, relevance="mia-0.4")]
-    runs = one_run(tmp_path, ex.ML_FEDAVG, lines, membership=[{**about, "threshold": 0.4}])
-    told = row(runs, "table10", row="entropy MIA 0.4")
-    assert (told["MIA recall: print"], told["MIA recall: ours"]) == ("0.72; 0.67–0.77", "✓ 0.70; n = 1")
-    assert told["Max AAC %: ours"] == "✗ 30.0; n = 1"
-    assert row(runs, "table10", row="entropy MIA 0.6")["MIA recall: ours"] == "–"
+def test_fractions_are_told_as_printed():
+    grid, *_ = section([group("table10", "entropy mia 0.4", "recall", ("", (0.7,)))])
+    assert list(rows(grid)[0].values())[:2] == ["0.72; 0.67–0.77", "✓ 0.70; n = 1"]
 
 
 def test_statistics_count_users_and_are_whole_numbers(tmp_path):
     runs = one_run(tmp_path, ex.ML_FEDAVG, [line("coordinator", 0.5)], coordinator=943)
-    assert row(runs, "table2", data="MovieLens-100k") == {
+    own = [one for one in groups(runs) if one.printed.table == "table2"]
+    told, _ = rows(section(own, runs)[0])
+    assert told == {
         "data": "MovieLens-100k",
         "users: print": "943",
         "users: ours": "✓ 943; n = 1",
@@ -126,95 +149,151 @@ def test_statistics_count_users_and_are_whole_numbers(tmp_path):
     }
 
 
-def test_without_runs_there_are_dashes_and_no_folds():
-    for table in ("table2", "table4", "table6", "table9"):
-        (grid, *rest) = found({}, table)
-        assert {told for one in rows(grid) for title, told in one.items() if title.endswith("ours")} == {"–"}
-        assert not any(isinstance(one, Fold) for one in rest)
-
-
-def test_a_further_setting_is_a_fold_with_the_same_columns_once_it_has_a_run(tmp_path):
-    runs = seeds(tmp_path, ex.ML_RAND, "single", (0.3,))
-    assert list(folds(runs, "table5")) == [RULES_FOLD]
-    runs |= seeds(tmp_path, ex.ML_AUTHORS, "single", (0.146,), k=5)
-    told = folds(runs, "table5")
-    assert list(told) == ["Further setting: 100 users, K = 5; standardized", RULES_FOLD]
-    grid = told["Further setting: 100 users, K = 5; standardized"]
-    assert grid.columns == found(runs, "table5")[0].columns
-    (one,) = rows(grid)
-    assert (one["row"], one["Max AAC %: ours"]) == ("Rand-Gossip GMF", "✓ 14.6; n = 1")
-    assert one["setting; rule"] == "100 users, K = 5; standardized"
-
-
-def test_a_field_names_a_further_setting_that_comes_nearer(tmp_path):
-    runs = seeds(tmp_path, ex.ML_RAND, "single", (0.3,)) | seeds(
-        tmp_path, ex.ML_AUTHORS, "single", (0.146,), k=5
+def test_without_runs_a_table_has_dashes_and_no_folds():
+    settings = [(name, ()) for name in "abc"]
+    grid, *rest = section(
+        [group("table5", "rand-gossip gmf", column, *settings) for column in ("max_aac", "best10")]
     )
-    told = row(runs, "table5", data="MovieLens-100k", row="Rand-Gossip GMF")
-    assert told["Max AAC %: ours"] == "✗ 30.0; n = 1; ✓ with 100 users, K = 5; standardized"
+    (told,) = rows(grid)
+    assert [told[title] for title in told if title.endswith("ours")] == ["–", "–"]
+    assert rest == []
 
 
-def test_a_field_whose_first_setting_was_not_run_shows_the_next_by_name(tmp_path):
-    runs = seeds(tmp_path, checkins("foursquare146", "fedavg", "gmf"), "coordinator", (0.44,), k=5)
-    told = row(runs, "table4", data="Foursquare-NYC", row="FedAvg GMF")
-    assert told["Max AAC %: ours"] == "✓ 44.0; n = 1"
-    assert told["setting; rule"] == "146 users, K = 5; standardized"
+@pytest.fixture
+def two():
+    """Two rows; one was run in a further setting, which comes nearer, the other has none."""
+    return [
+        group("table5", "rand-gossip gmf", "max_aac", ("a", (30.0,)), ("b", (14.6,)), ("c", ())),
+        group("table5", "pers-gossip gmf", "max_aac", ("a", (14.0,))),
+    ]
 
 
-def test_a_data_set_without_a_printed_table_has_no_verdict(tmp_path):
-    runs = one_run(tmp_path, checkins("gowalla100", "fedavg", "gmf"), every_rule("coordinator", 0.3, k=5))
-    told = row(runs, "table4", data="Gowalla", row="FedAvg GMF")
+def test_a_further_setting_is_a_fold_with_the_same_columns_once_it_has_a_run(two):
+    grid, *rest = section(two)
+    assert list(folds(rest)) == ["Further setting: b; standardized: ✓ 1"]
+    further = folds(rest)["Further setting: b; standardized: ✓ 1"]
+    assert further.columns == grid.columns
+    (told,) = rows(further)
+    assert (told["row"], told["Max AAC %: ours"]) == ("Rand-Gossip GMF", "✓ 14.6; n = 1")
+    assert told["setting; rule"] == "b; standardized"
+
+
+def test_a_field_names_a_further_setting_that_comes_nearer(two):
+    first, second = rows(section(two)[0])
+    assert first["Max AAC %: ours"] == "✗ 30.0; n = 1; ✓ with b; standardized"
+    assert second["Max AAC %: ours"] == "✓ 14.0; n = 1"
+
+
+def test_a_field_whose_first_setting_was_not_run_shows_the_next_by_name():
+    found = [group("table5", "rand-gossip gmf", "max_aac", ("a", ()), ("b", (14.6,)))]
+    grid, *rest = section(found)
+    (told,) = rows(grid)
+    assert (told["Max AAC %: ours"], told["setting; rule"]) == ("✓ 14.6; n = 1", "b; standardized")
+    assert rest == []
+
+
+def test_a_field_of_another_setting_than_its_row_says_so():
+    found = [
+        group("table5", "rand-gossip gmf", "max_aac", ("a", (14.6,))),
+        group("table5", "rand-gossip gmf", "best10", ("b", (32.0,))),
+    ]
+    (told,) = rows(section(found)[0])
+    assert told["setting; rule"] == "a; standardized"
+    assert told["Best 10 % AAC, least %: ours"] == "✓ 32.0; n = 1; b; standardized"
+
+
+def test_the_rule_compared_is_that_of_the_cell():
+    (told,) = rows(section([group("table5", "rand-gossip gmf", "max_aac", ("a", (1.0,)), rule="ndcg")])[0])
+    assert told["setting; rule"] == "a; ndcg"
+
+
+def test_why_a_number_differs_is_said_once_with_its_rows_or_none_if_they_are_all():
+    who = ("rand-gossip gmf", "pers-gossip gmf")
+    both = [group("table5", row, "max_aac", ("a", (1.0,)), note="this\nthat") for row in who]
+    _, remark = section(both)
+    assert remark.markdown() == "- this\n- that"
+    one = [both[0], group("table5", who[1], "max_aac", ("a", (1.0,)), note="that")]
+    _, remark = section(one)
+    assert remark.markdown() == "- Rand-Gossip GMF: this\n- that"
+
+
+def test_what_is_said_of_a_further_setting_alone_is_in_its_fold():
+    number = group("table5", "rand-gossip gmf", "max_aac").printed
+    cells = [Cell(number, "a", Told((1.0,)), note="both"), Cell(number, "b", Told((2.0,)), note="late\nboth")]
+    _, remark, fold = section([Group(number, tuple(result(cell, {}) for cell in cells))])
+    assert remark.markdown() == "- both"
+    assert fold.blocks[1].markdown() == "- late"
+
+
+def test_a_data_set_without_a_printed_table_has_no_verdict():
+    found = [group("table4", "fedavg gmf", "max_aac", ("a", (30.0,)), dataset="gowalla", value="")]
+    found.append(group("table4", "fedavg gmf", "max_aac", ("a", (30.0,))))
+    grid, remark = section(found)
+    told, _ = rows(grid)
     assert (told["Max AAC %: print"], told["Max AAC %: ours"]) == ("–", "30.0; n = 1")
+    assert remark.markdown() == "- Gowalla: the print at hand has no table for this data set"
 
 
 def test_every_rule_both_bounds_and_guessing_are_in_a_fold(tmp_path):
     runs = one_run(tmp_path, ex.ML_FEDAVG, every_rule("coordinator", 0.6))
-    assert rows(folds(runs, "table4")[RULES_FOLD])[0] == {
-        "data": "MovieLens-100k",
-        "row": "FedAvg GMF",
-        "what": "Max AAC %",
-        "print": "57.4",
-        "standardized": "60.0",
-        "ndcg": "54.0",
-        "mean_score": "48.0",
-        "random bound": "5.3",
-        "upper bound": "100.0",
-        "print / random": "10.8",
-        "ours / random": "11.3",
-        "setting": "",
-    }
+    number = group("table4", "fedavg gmf", "max_aac").printed
+    found = [Group(number, (result(Cell(number, "a", alone(ex.ML_FEDAVG)), runs),))]
+    assert by_rule(found, runs) == [
+        {
+            "what": "Max AAC %",
+            "print": "57.4",
+            "standardized": "60.0",
+            "ndcg": "54.0",
+            "mean_score": "48.0",
+            "random bound": "5.3",
+            "upper bound": "100.0",
+            "print / random": "10.8",
+            "ours / random": "11.3",
+            "setting": "a",
+        }
+    ]
 
 
 def test_a_printed_random_guess_of_its_own_scales_the_printed_value(tmp_path):
     runs = one_run(tmp_path, ex.ML_FEDAVG, every_rule("coordinator", 0.47, k=10))
-    (told,) = rows(folds(runs, "table9")[RULES_FOLD])
-    assert (told["row"], told["print / random"]) == ("K = 10", "49.0")
+    number = group("table9", "K=10", "full").printed
+    found = [Group(number, (result(Cell(number, "a", alone(ex.ML_FEDAVG, 10)), runs),))]
+    (told,) = by_rule(found, runs)
+    assert told["print / random"] == "49.0"
 
 
 def test_numbers_quoted_in_the_text_are_computed_from_the_adversaries(tmp_path):
     runs = one_run(tmp_path, ex.ML_FEDAVG, every_rule("coordinator", 0.5))
-    told = row(runs, "text", what="Adversaries above random guess, FedAvg GMF (%)")
-    assert (told["ours"], told["reading; rule"]) == ("○ 100.0; n = 1", "MovieLens-100k; standardized")
-    assert row(runs, "text", what="FedAvg adversaries with 0 % accuracy (%)")["ours"] == "○ 0.00; n = 1"
-    assert row(runs, "text", what="Nodes to control for a global view (N=1000)")["ours"] == "–"
+    own = [one for one in groups(runs) if one.printed.table == "text"]
+    told = {one["what"]: one["ours"] for one in rows(section(own, runs)[0]) if one["what"]}
+    assert told["Adversaries above random guess, FedAvg GMF (%)"] == "○ 100.0; n = 1"
+    assert told["FedAvg adversaries with 0 % accuracy (%)"] == "○ 0.00; n = 1"
+    assert told["Nodes to control for a global view (N=1000)"] == "–"
 
 
-def test_a_verdict_under_another_setting_says_what_the_first_gave(tmp_path):
-    runs = seeds(tmp_path, ex.ML_RAND, "single", (0.3,))
-    runs |= seeds(tmp_path, ex.ML_AUTHORS, "single", (0.146,), k=5)
-    text = "\n".join(block.markdown() for block in overview(judged(groups(runs)), runs))
-    (told,) = [one for one in text.splitlines() if "Table 5" in one and "14.6; 11.6–17.6 | ✓" in one]
-    assert told.endswith("| 100 users, K = 5; standardized | compared first (standardized): ✗ 30.0 |")
+def text_of(found, runs=None):
+    return "\n".join(block.markdown() for block in overview(found, runs or {}))
+
+
+def test_a_verdict_under_another_setting_says_what_the_first_gave(two):
+    text = text_of(two)
+    assert "| b; standardized | nearest of 2 run; compared first (a; standardized): ✗ 30.0 |" in text
     assert "2 within their band under a named setting (1 under the one compared first)" in text
+    assert "| all, nearest setting | 2 | 2 |" in text
+    assert "| all, setting compared first | 2 | 1 |  | 1 |" in text
 
 
 def test_a_band_that_guessing_reaches_is_said(tmp_path):
-    runs = seeds(tmp_path, ex.ML_RAND, "coalition-5%", (0.2,), momentum=0.0)
-    text = "\n".join(block.markdown() for block in overview(judged(groups(runs)), runs))
-    assert "guessing alone" not in text  # 5.3, far below the band of 18.4
-    runs = seeds(tmp_path, checkins("foursquare", "rand-gossip", "prme"), "single", (0.055,))
-    text = "\n".join(block.markdown() for block in overview(judged(groups(runs)), runs))
-    assert "✓ 5.5; n = 1 | all users, K = 50; standardized | guessing alone gives 5.3 |" in text
+    """5.3 % lies in 2.8 to 8.8, and below 11.6 to 17.6."""
+
+    def told(row, dataset, aac):
+        runs = one_run(tmp_path / dataset, ex.ML_RAND, every_rule("single", aac))
+        number = group("table5", row, "max_aac", dataset=dataset).printed
+        return text_of([Group(number, (result(Cell(number, "a", alone(ex.ML_RAND)), runs),))], runs)
+
+    said = told("rand-gossip prme-g", "foursquare-nyc", 0.055)
+    assert "✓ 5.5; n = 1 | a; standardized | guessing alone gives 5.3 |" in said
+    assert "✓ 14.6; n = 1 | a; standardized |  |" in told("rand-gossip gmf", "movielens-100k", 0.146)
 
 
 @pytest.fixture
@@ -311,16 +390,29 @@ def test_what_a_run_says_is_escaped(study):
     assert "disk" not in page.counted
 
 
-def test_the_table_of_cells_has_a_row_for_each_rule_and_says_which_is_compared(study):
-    folder, write = study
-    write()
-    with (folder / "cells.csv").open() as file:
-        own = [r for r in csv.DictReader(file) if (r["table"], r["column"]) == ("table4", "max_aac")]
-    assert {r["relevance"]: float(r["measured"]) for r in own} == pytest.approx(
-        {"standardized": 60.0, "ndcg": 54.0, "mean_score": 48.0}
-    )
-    assert {(r["rule"], r["verdict"], r["place"]) for r in own} == {("standardized", "within", "1")}
-    assert {(float(r["band_low"]), float(r["band_high"])) for r in own} == {(48.79, 66.01)}
+def csv_of(runs, *cells):
+    found = [Group(cells[0].printed, tuple(result(cell, runs) for cell in cells))]
+    return [dict(zip(CSV_HEADER, one, strict=True)) for one in csv_rows(found, runs)]
+
+
+def test_the_long_form_has_each_rule_of_an_attack_once_and_says_which_is_compared(tmp_path):
+    runs = one_run(tmp_path, ex.ML_FEDAVG, every_rule("coordinator", 0.6))
+    number, attack = group("table4", "fedavg gmf", "max_aac").printed, alone(ex.ML_FEDAVG)
+    told = csv_of(runs, Cell(number, "a", attack), Cell(number, "a", attack, rule="ndcg"))
+    assert [(one["place"], one["rule"], one["relevance"], one["verdict"]) for one in told] == [
+        (1, "standardized", "standardized", "within"),
+        (1, "standardized", "mean_score", "within"),
+        (2, "ndcg", "ndcg", "within"),
+    ]
+    assert [one["measured"] for one in told] == pytest.approx([60.0, 48.0, 54.0])
+    assert {(one["band_low"], one["band_high"]) for one in told} == {(48.79, 66.01)}
+
+
+def test_a_number_that_knows_no_rule_is_in_the_long_form_once(tmp_path):
+    runs = one_run(tmp_path, ex.ML_FEDAVG, every_rule("coordinator", 0.6))
+    number = group("table4-bounds", "random bound", "bound").printed
+    (told,) = csv_of(runs, Cell(number, "a", alone(ex.ML_FEDAVG, quantity="random_bound")))
+    assert (told["rule"], told["relevance"], told["measured"]) == ("", "", pytest.approx(5.3))
 
 
 def test_a_report_is_the_same_bytes_each_time(study):

@@ -187,12 +187,13 @@ def test_a_dry_run_writes_nothing_and_names_the_runs(tmp_path):
 
 
 @pytest.mark.parametrize("arguments", [("analysis.cda_paper", "--list"), ("gossiprec", "list")])
-def test_a_list_whose_reader_has_left_ends_quietly(arguments):
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+def test_a_list_whose_reader_has_left_ends_quietly(arguments, unbuffered):
     reader, writer = os.pipe()
     os.close(reader)
     result = subprocess.run(
         [sys.executable, "-X", "dev", "-W", "ignore", "-m", *arguments],
-        cwd=ROOT, env={**os.environ, "PYTHONPATH": str(ROOT)},
+        cwd=ROOT, env={**os.environ, "PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": unbuffered},
         stdout=writer, stderr=subprocess.PIPE, text=True, timeout=DEADLINE_S, check=False,
     )  # fmt: skip
     os.close(writer)

@@ -5,12 +5,11 @@ from __future__ import annotations
 import math
 
 import pytest
-from study_runs import every_rule, write_study_run
 
-from analysis.cda_paper import experiments as ex
+from analysis.cda_paper.cells import Cell
 from analysis.cda_paper.measures import interval
 from analysis.cda_paper.published import Printed, band, printed
-from analysis.cda_paper.verdicts import Verdict, counts, groups, judge, judged
+from analysis.cda_paper.verdicts import Group, Result, Verdict, counts, groups, judge, judged
 
 
 def number(low, high):
@@ -104,25 +103,15 @@ def test_each_printed_number_is_judged_once_and_second_readings_are_not_counted(
     assert told[Verdict.WITHIN] == told[Verdict.NEAR] == told[Verdict.OUTSIDE] == 0
 
 
-@pytest.fixture
-def both(tmp_path):
-    """Two settings of one printed number, 14.6: the first misses, the further one meets it."""
-
-    def run(experiment, aac, k):
-        return {experiment: {1: write_study_run(tmp_path / experiment, every_rule("single", aac, k=k))}}
-
-    return run(ex.ML_RAND, 0.30, 50) | run(ex.ML_AUTHORS, 0.15, 5)
-
-
-def test_the_nearest_setting_is_the_verdict_and_the_first_stays_beside_it(both):
-    (group,) = [
-        one
-        for one in groups(both)
-        if (one.printed.table, one.printed.dataset, one.printed.row, one.printed.column)
-        == ("table5", "movielens-100k", "rand-gossip gmf", "max_aac")
-    ]
-    assert (group.first.verdict, group.best.verdict) == (Verdict.OUTSIDE, Verdict.WITHIN)
-    assert group.best.setting == "100 users, K = 5; standardized"
+def test_the_nearest_setting_is_the_verdict_and_the_first_stays_beside_it():
+    told = number(40.0, 60.0)
+    results = tuple(
+        Result(Cell(told, name), values, judge(told, values))
+        for name, values in (("a", by_seed(30.0)), ("b", by_seed(50.0)), ("c", by_seed(50.1)), ("d", {}))
+    )
+    group = Group(told, results)
+    assert (group.first.cell.variant, group.best.cell.variant, group.shown.cell.variant) == ("a", "b", "a")
+    assert Group(told, results[::-1]).shown.cell.variant == "c"
 
 
 def test_of_equal_verdicts_the_setting_compared_first_stays():
