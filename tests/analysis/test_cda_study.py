@@ -68,7 +68,7 @@ def test_the_cells_are_the_numbers_of_the_runs(whole):
     wanted = next(
         attack["max_aac"]
         for attack in runs_of(out)[NAMES[0]].summary["attacks"]
-        if (attack["observer"], attack["relevance"], attack["community_size"]) == ("single", "ndcg", 5)
+        if (attack["observer"], attack["relevance"], attack["momentum"]) == ("single", "ndcg", 0.99)
     )
     with (out / "cells.csv").open() as file:
         rows = [row for row in csv.DictReader(file) if row["variant"] == AUTHORS100]
