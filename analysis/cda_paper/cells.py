@@ -112,7 +112,7 @@ def all_cells() -> tuple[Cell, ...]:
 
 
 def _cell(number: Printed, one: Reading) -> Cell:
-    note = "; ".join(part for part in (one.note, remark(number)) if part)
+    note = "\n".join(part for part in (one.note, remark(number)) if part)
     return Cell(number, one.setting, one.measure, rule=one.rule, note=note)
 
 

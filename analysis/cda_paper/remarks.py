@@ -51,4 +51,4 @@ def remark(number: Printed) -> str:
         found.append("5.3 % is 50 of 943, while the upper bounds printed beside it fit 100 users as well")
     if is_movielens and number.column == "best10":
         found.append(NO_LEAST)
-    return "; ".join(found)
+    return "\n".join(found)

@@ -13,6 +13,7 @@ from gossiprec.testing.measures import check_measure
 from gossiprec.testing.models import check_model
 from gossiprec.testing.policies import check_policy
 from gossiprec.testing.protocols import check_protocol
+from gossiprec.testing.recommenders import check_recommender
 from gossiprec.testing.samplings import check_sampling
 from gossiprec.testing.servers import check_server
 from gossiprec.testing.splits import check_split
@@ -27,6 +28,7 @@ __all__ = [
     "check_model",
     "check_policy",
     "check_protocol",
+    "check_recommender",
     "check_sampling",
     "check_server",
     "check_split",
