@@ -141,7 +141,12 @@ def _main_tables(number: Printed) -> Compared:
     found = [Reading(f"{users}, K = {k}", one(experiment, k)) for experiment, users, k in sizes]
     if number.row == "fedavg prme-g":
         longer = "the print gives a batch of 128 and no number of local epochs; still rising at round 20"
-        found.append(Reading("146 users, K = 5, ten local epochs", one(ex.PRME_10_EPOCHS, 5), note=longer))
+        said, attack = "146 users, K = 5, ten local epochs", one(ex.PRME_10_EPOCHS, 5)
+        without = replace(attack, momentum=0.0)
+        found += [
+            Reading(f"{said}, momentum 0", without, note=f"{longer}; {AFTER_SEEING}"),
+            Reading(f"{said}, momentum 0.99", attack, note=longer),
+        ]
     return found
 
 

@@ -8,7 +8,9 @@ NO_ONE_WAY = (
     "no one way to train fits Tables 5, 6 and 8 together (see Switches): what brings large coalitions near the print "
     "brings those without momentum, and single adversaries, above it"
 )
-RESULT_FILES = "the authors' result files hold 100 attackers: 16.6 % at K = 5 in Rand-Gossip, 16.8 % in Pers-Gossip"
+RESULT_FILES = (
+    "the authors' result files hold 100 attackers: 16.6 % at K = 5 in Rand-Gossip, 16.8 % in Pers-Gossip"
+)
 NO_STEPS = (
     "not reproducible from the text, which trains the fictive user in no number of steps; the published code has "
     "neither that user nor the regulariser"
