@@ -53,7 +53,7 @@ FULL_BATCH_FEDAVG = "full943, full batches"
 LOOKING = {
     "own_embedding": "own row, as in the published code",
     "paper": "row trained once, the literal Algorithms 3 and 4",
-    "fitted": "row fitted again and again: a stronger attacker than the paper's",
+    "fitted": "row fitted again and again (a stronger attacker than the paper's)",
 }
 """How adversaries look at hidden user rows."""
 AFTER_SEEING = "the momentum was chosen after both numbers were seen"
