@@ -13,6 +13,7 @@ import numpy as np
 
 from gossiprec.attacks.base import Guesses
 from gossiprec.attacks.findings import Finding
+from gossiprec.emulation.assembly.machinery import thread_count
 from gossiprec.emulation.assembly.memory import peak_rss_mib
 from gossiprec.emulation.assembly.prepare import Prepared
 from gossiprec.emulation.run.checkpointing import Checkpoints
@@ -117,7 +118,10 @@ class Running:
         self._findings = FindingRecord(split, self._record)
         evaluate = scenario.evaluate
         targets = target_items(evaluate.targets, split)
-        self._utility = Utility(split, evaluate.metrics, prepared.executor, scenario.seed, targets)
+        self._utility = Utility(
+            split, evaluate.metrics, prepared.executor, scenario.seed, targets, evaluate.beside,
+            evaluate.mask, thread_count(scenario),
+        )  # fmt: skip
         self._utility_now: dict[str, float] = {}
         self._ledger = Ledger(prepared.policies, prepared.protocol.n_nodes)
         self._recording = Recording(directory.log, prepared)
