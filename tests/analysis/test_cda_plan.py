@@ -130,6 +130,16 @@ def test_switches_are_what_their_names_say():
         assert told[experiment] == tuple(words.get(one, one) for one in way)
 
 
+def test_what_the_text_does_not_allow_to_repeat_says_so():
+    told = {cell.printed.row: cell.note for cell in all_cells() if cell.printed.column != "seconds"}
+    for row in ("aia", "7.6-dp-utility", "7.6-dp-aac"):
+        assert "not reproducible from the text" in told[row]
+    notes = {cell.printed: cell.note for cell in all_cells() if cell.printed.table == "table9"}
+    assert all("the print mixes settings" in note for note in notes.values())
+    is_cut = {number: number.row == "K=100" and number.column != "random" for number in notes}
+    assert {number: "a list cut at 50" in note for number, note in notes.items()} == is_cut
+
+
 def test_check_ins_are_compared_at_full_size_and_at_the_size_of_the_published_data_files():
     found = cells_of("table5", "rand-gossip prme-g", "max_aac")
     assert [(cell.variant, cell.attack.k) for cell in found if cell.printed.dataset == "foursquare-nyc"] == [
