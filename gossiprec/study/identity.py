@@ -41,7 +41,7 @@ def identity(scenario: Scenario) -> dict[str, Any]:
             told[key] = value
     told["observers"] = sorted(told["observers"], key=canonical)
     told["plugins"] = {name: about["version"] for name, about in plugins_of(scenario).items()}
-    return {key: value for key, value in told.items() if value not in ({}, [])}
+    return {key: value for key, value in told.items() if value not in ({}, [], None)}
 
 
 def hash_of(told: Any) -> str:
