@@ -113,6 +113,11 @@ class Protocol(ABC):
         return False
 
     @property
+    def common_start(self) -> bool:
+        """Whether all nodes begin with the same item tables and shared weights."""
+        return True
+
+    @property
     def sends_updates(self) -> bool:
         """Whether users' nodes hold no model but their own part, and answer a version with an update."""
         return False

@@ -68,6 +68,10 @@ class GossipOptions(Options):
         default="own",
         description="own: a node holds its user's row; averaged: every node holds and merges all rows (published code)",
     )
+    start: Literal["common", "own"] = Field(
+        default="common",
+        description="item tables and shared weights that nodes begin with: common, or each node with a draw of its own",
+    )
     wake: WakeOptions = WakeOptions()
     wakes: int = Field(default=500, ge=1, le=LARGEST, description="wakes of each node")
 
@@ -78,6 +82,11 @@ class Gossip(Protocol):
     options: GossipOptions
     merging: ClassVar[Op]
     """What a node does with a model that it receives."""
+
+    @property
+    def common_start(self) -> bool:
+        """As the scenario says."""
+        return self.options.start == "common"
 
     @property
     def behaviours(self) -> Sequence[Behaviour]:

@@ -74,7 +74,7 @@ def make_executor(cast: Cast, settings: NodeSettings, epochs: int) -> Executor:
         moments=cast.training.optimizer == "adam",
         storage=storage,
     )
-    model.fill_rows(arena.rows[:n_users], cast.layout, scenario.seed)
+    model.fill_rows(arena.rows[:n_users], cast.layout, scenario.seed, common_start=protocol.common_start)
     if protocol.has_coordinator:
         arena.rows[n_users] = arena.rows[0]
     candidates = None

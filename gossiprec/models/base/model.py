@@ -149,15 +149,19 @@ class Model(ABC):
         """
         return self
 
-    def fill_rows(self, rows: npt.NDArray[np.floating], layout: Layout, seed: int) -> None:
+    def fill_rows(
+        self, rows: npt.NDArray[np.floating], layout: Layout, seed: int, *, common_start: bool = True
+    ) -> None:
         """Write every node's first version into `rows`, shape (n_nodes, row_size), one after the other.
 
-        Item tables and shared weights are common to all nodes; each user's row is a draw of its own.
+        Item tables and shared weights are common to all nodes, unless each is to have a start of its own; each user's
+        row is a draw of its own in any case.
         """
-        common = layout.initial_common(generator(seed, "initial-common")).astype(rows.dtype)
         users, private = self.initial_own(layout, len(rows), seed)
         for node, row in enumerate(rows):
-            row[layout.items.start : layout.shared.stop] = common
+            if node == 0 or not common_start:
+                begin = layout.initial_common(generator(seed, "initial-common", node)).astype(rows.dtype)
+            row[layout.items.start : layout.shared.stop] = begin
             row[layout.users] = users[node] if layout.n_users == 1 else users[: layout.n_users].ravel()
             row[layout.private] = private[node]
 
