@@ -12,7 +12,7 @@ from gossiprec.named import options_class
 from gossiprec.options import Options
 from gossiprec.registry import Registry
 from gossiprec.scenario.layers import preset_names
-from gossiprec.scenario.model import FIXED, Choice, DatasetChoice, Identity, PolicyChoice
+from gossiprec.scenario.model import FIXED, AttackerChoice, Choice, DatasetChoice, Identity, PolicyChoice
 from gossiprec.scenario.registries import Registries
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
@@ -33,6 +33,7 @@ def json_schema(registries: Registries | None = None) -> dict[str, Any]:
         "model": (things.models, Choice),
         "protocol": (things.protocols, Choice),
         "policy": (things.policies, PolicyChoice),
+        "poisoner": (things.poisoners, AttackerChoice),
         "observer": (things.attacks, Choice),
     }
     members = {
@@ -40,7 +41,9 @@ def json_schema(registries: Registries | None = None) -> dict[str, Any]:
         for kind, (registry, _) in kinds.items()
         for name, _ in registry.members()
     }
-    schemas = _Schemas([*members.values(), *FIXED.values(), DatasetChoice, PolicyChoice, Identity])
+    schemas = _Schemas(
+        [*members.values(), *FIXED.values(), DatasetChoice, PolicyChoice, AttackerChoice, Identity]
+    )
     for (kind, name), options in members.items():
         schemas.add_member(kind, name, options, kinds[kind][1])
     one_of = {kind: schemas.one_of(kind, [name for of, name in members if of == kind]) for kind in kinds}
@@ -53,6 +56,7 @@ def json_schema(registries: Registries | None = None) -> dict[str, Any]:
             "preset": {"enum": preset_names(), "description": "Values that lie under those of this file."},
             **{key: one_of[key] for key in ("dataset", "model", "protocol")},
             "policies": {"type": "array", "default": [], "items": one_of["policy"]},
+            "attackers": {"type": "array", "default": [], "items": one_of["poisoner"]},
             "observers": {"type": "array", "default": [], "items": one_of["observer"]},
             **{
                 key: {**schemas.ref(section), "default": _defaults(section)} for key, section in FIXED.items()

@@ -65,7 +65,7 @@ class ClientExecutor(Executor):
 
     def run(self, program: Program, tasks: I64) -> None:
         """Run `tasks` of one wave: all adopt what they were sent; then those train that do."""
-        self._adopt(program, tasks)
+        self._adopt(program, tasks[program.push[tasks] < 0] if len(program.push) else tasks)
         alike: dict[int, list[tuple[int, Touched]]] = defaultdict(list)
         work = self.work
         for task in tasks[program.update[tasks] >= 0].tolist():

@@ -141,6 +141,10 @@ class UpdateStore(Store):
         held = self._held[handle]
         return held.base if isinstance(held, Update) else held
 
+    def held(self, handle: int) -> Payload:
+        """Return the payload under a handle; not to be changed."""
+        return self._held[handle]
+
     def keep(self, handle: int, payload: Payload) -> None:
         """Keep a payload under a handle."""
         self._held[handle] = payload

@@ -13,6 +13,7 @@ import numpy as np
 
 from gossiprec.attacks.base import Guesses
 from gossiprec.attacks.findings import Finding
+from gossiprec.emulation.assembly.attackers import attacked_items
 from gossiprec.emulation.assembly.memory import peak_rss_mib
 from gossiprec.emulation.assembly.prepare import Prepared
 from gossiprec.emulation.run.checkpointing import Checkpoints
@@ -116,8 +117,11 @@ class Running:
         self._record = AttackRecord(split, max(sizes, default=0), defended)
         self._findings = FindingRecord(split, self._record)
         evaluate = scenario.evaluate
-        targets = target_items(evaluate.targets, split)
-        self._utility = Utility(split, evaluate.metrics, prepared.executor, scenario.seed, targets)
+        attacked = attacked_items(prepared.attackers)
+        targets = attacked if evaluate.targets == "attacked" else target_items(evaluate.targets, split)
+        self._utility = Utility(
+            split, evaluate.metrics, prepared.executor, scenario.seed, targets, attacked=attacked
+        )
         self._utility_now: dict[str, float] = {}
         self._ledger = Ledger(prepared.policies, prepared.protocol.n_nodes)
         self._recording = Recording(directory.log, prepared)
@@ -174,6 +178,7 @@ class Running:
             "recording": self._recording,
             "reducing": self._prepared.reducing,
             **({"serving": self._prepared.serving} if self._prepared.serving else {}),
+            **({"push_rounds": self._prepared.push_rounds} if self._prepared.push_rounds else {}),
         }
 
     def execute(self, after: int = 0) -> None:

@@ -19,7 +19,7 @@ from gossiprec.data.split import Split
 from gossiprec.emulation.scoring.sampled_items import drawn_candidates
 from gossiprec.emulation.scoring.whole_lists import WholeLists
 from gossiprec.feeds.base import Columns
-from gossiprec.measures.base import RelevantRanks
+from gossiprec.measures.base import RelevantRanks, TargetRanks
 from gossiprec.measures.metric import read_metric
 from gossiprec.measures.ranking import mean_of_known, ranks_against, user_means
 from gossiprec.models.base.kernels import Query
@@ -42,6 +42,8 @@ class Utility:
     seed : int
     targets : ndarray of int64, shape (n_targets,), optional
         Target items, where a metric wants some.
+    attacked : ndarray of int64, optional
+        Items that poisoners promote: where these are the targets, each has a metric of its own, ``er@K[item]``.
 
     Notes
     -----
@@ -56,9 +58,20 @@ class Utility:
     """
 
     def __init__(
-        self, split: Split, metrics: Sequence[str], executor: Executor, seed: int, targets: I64 | None = None
+        self,
+        split: Split,
+        metrics: Sequence[str],
+        executor: Executor,
+        seed: int,
+        targets: I64 | None = None,
+        *,
+        attacked: I64 | None = None,
     ) -> None:
         self._split = split
+        apart = (
+            targets is not None and attacked is not None and len(targets) and set(targets) <= set(attacked)
+        )
+        self._each: list[int] = targets.tolist() if apart and targets is not None else []
         self._executor = executor
         self._users = np.flatnonzero(split.test.sizes > 0)
         asked = [read_metric(metric) for metric in metrics]
@@ -86,6 +99,10 @@ class Utility:
             if not metric.full:
                 values = user_means(values, self._tests_of)
             found[metric.name] = mean_of_known(values)
+            if metric.measure.wants is TargetRanks:
+                found |= {
+                    f"{metric.name}[{item}]": float(v) for item, v in zip(self._each, values, strict=False)
+                }
         return found
 
     def _scores(self, current: I64, users: I64, offsets: I64, items: I32, contexts: Columns) -> F32:
