@@ -8,7 +8,16 @@ from functools import cache, partial
 
 from analysis.cda_paper import experiments as ex
 from analysis.cda_paper.experiments import MOVIELENS, checkins
-from analysis.cda_paper.measures import Attack, Measure, alone, among, attack_seconds, fact, membership
+from analysis.cda_paper.measures import (
+    MAIN_RULE,
+    Attack,
+    Measure,
+    alone,
+    among,
+    attack_seconds,
+    fact,
+    membership,
+)
 from analysis.cda_paper.published import Printed, printed
 from analysis.cda_paper.quoted import quoted
 
@@ -39,12 +48,18 @@ class Cell:
     ----------
     variant : str
         Which reading of the paper was run: users and K; empty where there is one only.
+    rule : str
+        The relevance rule that is compared with the print.
+    note : str
+        Why it differs, or cannot be reproduced: a sentence a line.
     """
 
     printed: Printed
     variant: str = ""
     measure: Measure | None = None
     why_not: str = ""
+    rule: str = MAIN_RULE
+    note: str = ""
 
     @property
     def column(self) -> str:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from scipy import stats
 
 from analysis.cda_paper.experiments import momentum_of
 from gossiprec.arrays import F64, I64
@@ -30,15 +31,17 @@ class Measure(ABC):
 
     @property
     @abstractmethod
+    def uses_rule(self) -> bool:
+        """Whether it depends on the relevance rule asked for."""
+
+    @property
+    @abstractmethod
     def experiments(self) -> tuple[str, ...]:
         """The experiments that it needs."""
 
     @abstractmethod
     def of_seed(self, runs: Mapping[str, Run], rule: str) -> float | None:
-        """Return its value for one seed, given a run of each experiment; None where they do not say.
-
-        The rule matters to attacks alone.
-        """
+        """Return its value for one seed, given a run of each experiment; None where they do not say."""
 
     def per_seed(self, runs: Runs, rule: str = MAIN_RULE) -> PerSeed:
         """Return its value for each seed of which all runs are there."""
@@ -81,6 +84,11 @@ class Attack(Measure):
     relevance: str | None = None
 
     @property
+    def uses_rule(self) -> bool:
+        """Whether it has no rule of its own; bounds have none."""
+        return self.relevance is None and not self.quantity.endswith("_bound")
+
+    @property
     def experiments(self) -> tuple[str, ...]:
         """Its own."""
         return (self.experiment,)
@@ -114,6 +122,7 @@ class Number(Measure):
 
     names: tuple[str, ...]
     read: Callable[[Mapping[str, Run], str], float | None]
+    uses_rule: bool = True
 
     @property
     def experiments(self) -> tuple[str, ...]:
@@ -125,9 +134,9 @@ class Number(Measure):
         return self.read(runs, rule)
 
 
-def number(experiment: str, read: Callable[[Run, str], float | None]) -> Number:
+def number(experiment: str, read: Callable[[Run, str], float | None], *, uses_rule: bool = True) -> Number:
     """Return what a function reads from a run of one experiment under a rule."""
-    return Number((experiment,), lambda runs, rule: read(runs[experiment], rule))
+    return Number((experiment,), lambda runs, rule: read(runs[experiment], rule), uses_rule)
 
 
 def combined(first: Measure, second: Measure, join: Callable[[float, float], float]) -> Number:
@@ -137,7 +146,8 @@ def combined(first: Measure, second: Measure, join: Callable[[float, float], flo
         a, b = first.of_seed(runs, rule), second.of_seed(runs, rule)
         return None if a is None or b is None else join(a, b)
 
-    return Number(tuple(dict.fromkeys((*first.experiments, *second.experiments))), read)
+    names = tuple(dict.fromkeys((*first.experiments, *second.experiments)))
+    return Number(names, read, first.uses_rule or second.uses_rule)
 
 
 def alone(experiment: str, k: int = 50, quantity: str = "max_aac") -> Attack:
@@ -176,12 +186,16 @@ def membership(attack: Attack, threshold: float, quantity: str) -> Number:
         found = [line[quantity] for line in lines if abs(line["threshold"] - threshold) < 1e-9]
         return next((float(value) for value in reversed(found) if value is not None), None)
 
-    return number(attack.experiment, read)
+    return number(attack.experiment, read, uses_rule=False)
 
 
 def utility(experiment: str, metric: str = "hr@20") -> Number:
     """Return the quality of the recommendations at the end of a run, percent."""
-    return number(experiment, lambda run, _: _percent(_summary(run).get("utility", {}).get(metric)))
+
+    def read(run: Run, _: str) -> float | None:
+        return _percent(_summary(run).get("utility", {}).get(metric))
+
+    return number(experiment, read, uses_rule=False)
 
 
 def fact(experiment: str, *keys: str) -> Number:
@@ -193,7 +207,7 @@ def fact(experiment: str, *keys: str) -> Number:
             value = value.get(key) if isinstance(value, dict) else None
         return float(value) if isinstance(value, int | float) else None
 
-    return number(experiment, read)
+    return number(experiment, read, uses_rule=False)
 
 
 def attack_seconds(experiment: str, label: str) -> Number:
@@ -226,11 +240,17 @@ def spread(values: PerSeed) -> float:
     return float(np.std(list(values.values()), ddof=1)) if len(values) > 1 else float("nan")
 
 
+def interval(values: PerSeed) -> tuple[float, float]:
+    """Return the 95 % interval of the mean over seeds (Student's t); NaN with fewer than two."""
+    half = spread(values) / np.sqrt(max(1, len(values))) * float(stats.t.ppf(0.975, max(1, len(values) - 1)))
+    return mean(values) - half, mean(values) + half
+
+
 def shown(measure: Measure, runs: Runs, digits: int = 1) -> str:
-    """Return a mean over seeds as text, with the spread where there are several."""
+    """Return a mean over seeds as text, with half of its 95 % interval where there are several."""
     values = measure.per_seed(runs)
-    text = f"{mean(values):.{digits}f}"
-    return f"{text} ± {spread(values):.{digits}f}" if len(values) > 1 else text
+    text, half = f"{mean(values):.{digits}f}", interval(values)[1] - mean(values)
+    return f"{text} ± {half:.{digits}f}" if len(values) > 1 else text
 
 
 def _summary(run: Run) -> Mapping[str, Any]:

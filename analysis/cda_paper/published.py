@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import yaml
+
+Band = tuple[float, float]
 
 
 @dataclass(frozen=True)
@@ -24,6 +27,10 @@ class Printed:
         Percentages in percent; a string where the print gives a range.
     note : str
         What is wrong with it, if anything.
+    band : (float, float), optional
+        Lowest and highest that count as near; None: the number is not judged.
+    unjudged : str
+        Why not.
     """
 
     table: str
@@ -32,6 +39,13 @@ class Printed:
     column: str
     value: float | str
     note: str = ""
+    band: Band | None = None
+    unjudged: str = ""
+
+    @property
+    def number(self) -> float | None:
+        """The number printed; None where the print gives a range, or nothing."""
+        return None if isinstance(self.value, str) else self.value
 
 
 @cache
@@ -50,17 +64,54 @@ def notes() -> dict[str, str]:
 def printed() -> tuple[Printed, ...]:
     """Return every printed number, in the order of the paper."""
     cells = [
-        Printed(table, dataset, row, column, value)
+        Printed(table, dataset, row, column, value, "", *_judging(value, _kind(own, row, column)))
         for table, own in _tables().items()
         for dataset, row, *values in own["rows"]
         for column, value in zip(own["columns"], values, strict=True)
         if value is not None
     ]
     quoted = [
-        Printed("text", one["where"], one["id"], one["quantity"], one["value"], one.get("note", ""))
+        Printed(
+            "text", one["where"], one["id"], one["quantity"], one["value"], one.get("note", ""),
+            *_judging(one["value"], one.get("band", "percent")),
+        )
         for one in _content()["text"]
-    ]
+    ]  # fmt: skip
     return (*cells, *quoted)
+
+
+def _kind(table: Mapping[str, Any], row: str, column: str) -> str:
+    """Return what kind of band a cell has."""
+    own = table.get("row_bands", {}).get(row, table["band"])
+    return str(own[column] if isinstance(own, dict) else own)
+
+
+def _judging(value: float | str, kind: str | list[float]) -> tuple[Band | None, str]:
+    """Return the band of a printed number, and why it has none if so."""
+    if isinstance(value, str):
+        return None, "the text gives a range"
+    if isinstance(kind, list):
+        return (kind[0], kind[1]), ""
+    rule = _content()["bands"][kind]
+    return (None, rule["unjudged"]) if "unjudged" in rule else (band(value, **rule), "")
+
+
+def band(value: float, *, points: float = 0.0, share: float = 0.0, most: float = float("inf")) -> Band:
+    """Return the lowest and the highest number near a value.
+
+    Parameters
+    ----------
+    value : float
+    points : float
+        How far away at least, in the unit of the value.
+    share : float
+        How far away at least, as a fraction of the value.
+    most : float
+        What the quantity can be at most; the least is 0, if the value is not below.
+    """
+    by = max(points, share * abs(value))
+    low, high = round(value - by, 9), round(value + by, 9)  # no 66.00999999999999
+    return max(low, 0.0) if value >= 0 else low, min(high, most)
 
 
 def _tables() -> dict[str, Any]:

@@ -1,32 +1,30 @@
-"""The report of a study: tables, figures and findings, as Markdown and HTML, whatever part of the runs is there."""
+"""The report of a study: verdicts, tables, figures and findings, whatever part of the runs is there."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from markdown_it import MarkdownIt
-
+from analysis.cda_paper.csv_rows import CSV_HEADER, csv_rows
+from analysis.cda_paper.document import Block, Column, Entry, Fold, Grid, Heading, Picture, Text
 from analysis.cda_paper.experiments import experiments
 from analysis.cda_paper.figures import draw_figures, drawings
 from analysis.cda_paper.findings import HELD, NOT_HELD, Finding, findings
 from analysis.cda_paper.measures import MAIN_RULE, RULES, Runs, fact, mean
+from analysis.cda_paper.overview import legend, overview
+from analysis.cda_paper.page import html_page, markdown_page
 from analysis.cda_paper.plan import Scale, subjects
-from analysis.cda_paper.tables import CSV_HEADER, Table, csv_rows, tables
+from analysis.cda_paper.tables import paper_tables
 from analysis.cda_paper.targets import NOT_REACHED, REACHED, Reached, reached
+from analysis.cda_paper.verdicts import Verdict, groups, judged
 from gossiprec.eventlog import Run
 from gossiprec.eventlog.atomic_write import replace_file
 from gossiprec.figures.output import csv_bytes
 
-_STYLE = """
-body { font: 15px/1.5 system-ui, sans-serif; color: #222; max-width: 78rem; margin: 2rem auto; padding: 0 1rem; }
-table { border-collapse: collapse; font-size: 13px; margin: 1rem 0; font-variant-numeric: tabular-nums; }
-th, td { border-bottom: 1px solid #ddd; padding: 0.25rem 0.6rem; text-align: left; vertical-align: top; }
-th { border-bottom: 2px solid #888; }
-tr:hover td { background: #f6f6f6; }
-img { max-width: 100%; }
-code { background: #f3f3f3; padding: 0 0.2em; }
-"""
+_LOOKS = {
+    HELD: Verdict.WITHIN, REACHED: Verdict.WITHIN, NOT_HELD: Verdict.OUTSIDE, NOT_REACHED: Verdict.OUTSIDE,
+}  # fmt: skip
+_INTERVALS = "± is half of the 95 % interval over seeds (Student's t); a number without it is of one seed."
 
 
 def write_report(
@@ -46,49 +44,54 @@ def write_report(
     scale : {'full', 'tiny'}
     """
     pictures = draw_figures(runs, folder / "figures")
-    short = {name: " ".join(reason.split())[:400] for name, reason in reasons.items()}
-    judged, aims = findings(runs), reached(runs)
+    found, claims, aims = groups(runs), findings(runs), reached(runs)
     opening = _opening(planned, runs, scale)
-    texts = {
-        "report": [
-            "# The community-detection study",
-            opening,
-            _summary(judged, aims),
-            _tables(tables(runs, short)),
-            _figures(pictures),
-            _times(runs),
-            _missing(short),
-        ],
-        "findings": ["# Findings", opening, _claims(judged), _aims(aims)],
+    pages = {
+        "report": (
+            "The community-detection study",
+            [
+                opening,
+                *overview(judged(found), runs),
+                _claims_in_short(claims, aims),
+                legend(),
+                Heading(2, "Tables"),
+                *paper_tables(found, runs),
+                *_figures(pictures),
+                *_times(runs),
+                *_missing(reasons),
+            ],
+        ),
+        "findings": (
+            "Findings of the community-detection study",
+            [opening, Text(_INTERVALS), *_claims(claims), *_aims(aims)],
+        ),
     }
     written = []
-    for name, parts in texts.items():
-        text = "\n\n".join(parts)
-        for suffix, content in ((".md", text + "\n"), (".html", _html(text))):
+    for name, (title, blocks) in pages.items():
+        for suffix, content in ((".md", markdown_page(title, blocks)), (".html", html_page(title, blocks))):
             written.append(folder / f"{name}{suffix}")
             replace_file(written[-1], content.encode())
-    replace_file(folder / "cells.csv", csv_bytes(CSV_HEADER, csv_rows(runs)))
+    replace_file(folder / "cells.csv", csv_bytes(CSV_HEADER, csv_rows(found, runs)))
     return written
 
 
-def _opening(planned: int, runs: Runs, scale: Scale) -> str:
+def _opening(planned: int, runs: Runs, scale: Scale) -> Text:
     made = [run for seeds in runs.values() for run in seeds.values()]
     versions = sorted({f"{run.manifest.get('gossiprec')} ({_commit(run)})" for run in made})
-    others = " and ".join(f"`{rule}`" for rule in RULES[1:])
     if scale == "tiny":
-        return (
-            f"**Scale tiny: small synthetic data and short runs, to try the study; no number here says anything about "
-            f"the paper.** {len(made)} of {planned} runs are finished. Measured under `{MAIN_RULE}`."
+        return Text(
+            "**Scale tiny: small synthetic data and short runs, to try the study; no number here says anything about "
+            f"the paper.** {len(made)} of {planned} runs are finished."
         )
     by = f", made by gossiprec {', '.join(versions)}" if versions else ""
-    return (
+    first, second = RULES[1:]
+    return Text(
         "Beside arXiv 2306.08929v2, *On the Resilience of Collaborative Learning-based Recommender Systems Against "
-        f"Community Detection Attack*. {len(made)} of {planned} runs are finished{by}. Accuracies are in percent; "
-        f"*measured* is under the relevance rule `{MAIN_RULE}`, the default, which compares a model with itself "
-        f"(docs/attacks.md), with {others} beside it: the first is the rule of the published code, the second the "
-        "paper's equation 4. A value with ± is a mean over seeds, with their standard deviation and number. *Max AAC* "
-        "is the largest mean over adversaries among the reported rounds; the *upper bound* is the share of the "
-        "communities met by the end; the *random bound* is K / N."
+        f"Community Detection Attack*. {len(made)} of {planned} runs are finished{by}. Accuracies are in percent. Of "
+        f"the relevance rules `{MAIN_RULE}` is the default, which compares a model with itself, `{first}` that of the "
+        f"published code, `{second}` the paper's equation 4 (docs/attacks.md). *Max AAC* is the largest mean over "
+        "adversaries among the reported rounds; the *upper bound* is the share of the communities met by the end; the "
+        "*random bound* is K / N."
     )
 
 
@@ -97,41 +100,30 @@ def _commit(run: Run) -> str:
     return f"{commit[:10]}-dirty" if commit.endswith("-dirty") else commit[:10]
 
 
-def _summary(judged: Sequence[Finding], aims: Sequence[Reached]) -> str:
-    held, refuted = (sum(f.verdict == verdict for f in judged) for verdict in (HELD, NOT_HELD))
+def _claims_in_short(claims: Sequence[Finding], aims: Sequence[Reached]) -> Text:
+    held, refuted = (sum(f.verdict == verdict for f in claims) for verdict in (HELD, NOT_HELD))
     met, missed = (sum(a.verdict == verdict for a in aims) for verdict in (REACHED, NOT_REACHED))
-    return (
-        f"**Findings** (findings.md): of {len(judged)} orderings that the paper claims, {held} held, "
-        f"{refuted} did not, {len(judged) - held - refuted} were not measured. "
+    return Text(
+        f"**Findings** ([findings](findings.md)): of {len(claims)} orderings that the paper claims, {held} held, "
+        f"{refuted} did not, {len(claims) - held - refuted} were not measured. "
         f"Of {len(aims)} figures to reach, {met} are reached, {missed} are not, "
         f"{len(aims) - met - missed} were not measured."
     )
 
 
-def _tables(found: Sequence[Table]) -> str:
-    parts = ["## Tables"]
-    for table in found:
-        parts += [f"### {table.title}", table.markdown()]
-        if table.note:
-            parts.append(f"The print: {table.note}.")
-    return "\n\n".join(parts)
-
-
-def _figures(pictures: Mapping[str, Sequence[Path]]) -> str:
-    parts = ["## Figures"]
+def _figures(pictures: Mapping[str, Sequence[Path]]) -> Iterator[Block]:
+    yield Heading(2, "Figures", "figures")
     for name, drawing in drawings().items():
-        caption = drawing.caption
         if name in pictures:
-            parts.append(f"![{caption}](figures/{name}.svg)\n\n{caption} ([numbers](figures/{name}.csv))")
+            yield Picture(f"figures/{name}.svg", drawing.caption, f"figures/{name}.csv")
         else:
-            parts.append(f"{caption} Not drawn: none of its runs is finished.")
-    return "\n\n".join(parts)
+            yield Text(f"{drawing.caption} Not drawn: none of its runs is finished.")
 
 
-def _times(runs: Runs) -> str:
-    """Return what each experiment took, and what it serves."""
+def _times(runs: Runs) -> Iterator[Block]:
+    """Yield what each experiment took, and what it serves."""
     serves = {name: [subject for subject, own in subjects().items() if name in own] for name in runs}
-    header = ["experiment", "scenario", "serves", "runs", "time of a run", "local epochs/s", "peak MiB"]
+    titles = ("experiment", "scenario", "serves", "runs", "time of a run", "local epochs/s", "peak MiB")
     lines, total = [], 0.0
     for name, seeds in runs.items():
         walls = fact(name, "wall_seconds").per_seed(runs)
@@ -145,9 +137,12 @@ def _times(runs: Runs) -> str:
             ),
             str(len(seeds)),
         ]
-        lines.append([*what, duration(mean(walls)), f"{pace:,.0f}", f"{peak:,.0f}"])
-    table = Table("Times", header, lines)
-    return f"## Times\n\nAll finished runs together took {duration(total)}.\n\n{table.markdown()}"
+        lines.append([Entry(t) for t in (*what, duration(mean(walls)), f"{pace:,.0f}", f"{peak:,.0f}")])
+    yield Heading(2, "Times", "times")
+    yield Text(f"All finished runs together took {duration(total)}.")
+    if lines:
+        grid = Grid("Times", [Column(title) for title in titles], lines)
+        yield Fold("What each experiment took, and what it serves", (grid,))
 
 
 def duration(seconds: float) -> str:
@@ -157,29 +152,37 @@ def duration(seconds: float) -> str:
     return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
 
 
-def _missing(reasons: Mapping[str, str]) -> str:
+def _missing(reasons: Mapping[str, str]) -> Iterator[Block]:
+    """Yield each reason with the experiments that it keeps from having a finished run."""
+    yield Heading(2, "Missing", "missing")
     if not reasons:
-        return "## Missing\n\nNothing: every experiment has a finished run."
-    lines = [f"- `{name}`: {reason}" for name, reason in reasons.items()]
-    return "## Missing\n\n" + "\n".join(lines)
+        yield Text("Nothing: every experiment has a finished run.")
+        return
+    found: dict[str, list[str]] = {}
+    for name, reason in reasons.items():
+        found.setdefault(" ".join(reason.split())[:400], []).append(name)
+    rows = [[Entry(reason), Entry(", ".join(names))] for reason, names in found.items()]
+    yield Grid("Missing", [Column("why"), Column("experiments without a finished run")], rows)
 
 
-def _claims(judged: Sequence[Finding]) -> str:
-    parts = ["## What the paper claims"]
-    for finding in judged:
-        evidence = "\n".join(f"- {line}" for line in finding.evidence)
-        parts.append(f"**{finding.claim}: {finding.verdict}.**\n\n{evidence}")
-    return "\n\n".join(parts)
+def _claims(claims: Sequence[Finding]) -> Iterator[Block]:
+    yield Heading(2, "What the paper claims")
+    for claim in claims:
+        look = _LOOKS.get(claim.verdict, Verdict.NOT_RUN)
+        evidence = "\n".join(f"- {line}" for line in claim.evidence)
+        yield Text(f"{look.mark} **{claim.claim}: {claim.verdict}.**\n\n{evidence}")
 
 
-def _aims(aims: Sequence[Reached]) -> str:
-    header = ["figure", "wanted", "found", "verdict", "what else is known"]
-    lines = [[aim.label, aim.wanted, aim.found, aim.verdict, aim.evidence] for aim in aims]
-    return f"## Figures to reach\n\n{Table('', header, lines).markdown()}"
+def _aims(aims: Sequence[Reached]) -> Iterator[Block]:
+    yield Heading(2, "Figures to reach")
+    titles = ("figure", "wanted", "found", "verdict", "what else is known")
+    rows = [
+        [Entry(aim.label), Entry(aim.wanted), Entry(aim.found), _verdict(aim.verdict), Entry(aim.evidence)]
+        for aim in aims
+    ]
+    yield Grid("Figures to reach", [Column(title) for title in titles], rows)
 
 
-def _html(text: str) -> str:
-    body = MarkdownIt("commonmark").enable("table").render(text)
-    title = text.partition("\n")[0].removeprefix("# ")
-    head = f'<meta charset="utf-8"><title>{title}</title><style>{_STYLE}</style>'
-    return f'<!doctype html>\n<html lang="en"><head>{head}</head>\n<body>\n{body}</body></html>\n'
+def _verdict(said: str) -> Entry:
+    look = _LOOKS.get(said, Verdict.NOT_RUN)
+    return Entry(said, mark=look.mark, kind=look.word)

@@ -89,12 +89,11 @@ class NCF(Model):
         """Return the logits."""
         import torch
 
-        items = p["items"][query["items"]]
-        values = torch.cat([p["users"][query["user"]].expand_as(items), items], dim=-1)
-        last = len(self.widths) - 2
-        for k in range(last + 1):
-            values = values @ p[f"weight{k}"].T + p[f"offset{k}"]
-            values = torch.relu(values) if k < last else values
+        dim, first = self.options.dim, p["weight0"]  # [u; v] times the matrix, half by half
+        user = p["users"][query["user"]] @ first[:, :dim].T + p["offset0"]
+        values: Tensor = p["items"][query["items"]] @ first[:, dim:].T + user
+        for k in range(1, len(self.widths) - 1):
+            values = torch.relu(values) @ p[f"weight{k}"].T + p[f"offset{k}"]
         return values[:, 0]
 
     def loss(self, p: Mapping[str, Tensor], batch: Mapping[str, Tensor]) -> Tensor:

@@ -86,7 +86,12 @@ class Protocol(ABC):
     @property
     @abstractmethod
     def wakes(self) -> int:
-        """Wakes of each waking node."""
+        """Wakes of each waking node in the whole run."""
+
+    @property
+    def wakes_per_round(self) -> int:
+        """Wakes of each waking node that count as one round."""
+        return 1
 
     @property
     def messages_per_wake(self) -> int | None:

@@ -18,6 +18,7 @@ from gossiprec.aggregators import InboxRule
 from gossiprec.aggregators.rule import make_rule
 from gossiprec.arrays import F64, I64
 from gossiprec.compute.plan.tape import Behaviour, Op
+from gossiprec.errors import ScenarioError
 from gossiprec.named import name_of
 from gossiprec.protocols import PROTOCOLS
 from gossiprec.protocols.base import Protocol
@@ -46,6 +47,11 @@ class FedAvg(Protocol):
 
     def __init__(self, options: Any, **world: Any) -> None:
         super().__init__(options, **world)
+        if self.options.slice is not None and self.options.slice > self.n_users:
+            raise ScenarioError(
+                f"protocol.slice: found {self.options.slice}, but there are only {self.n_users} clients; lower it, or "
+                "leave it out to ask them all at once"
+            )
         self._n_wakes = 0
         self._jobs = ClientTasks()
         self._pace = self._new_pace()
@@ -84,13 +90,18 @@ class FedAvg(Protocol):
 
     @functools.cached_property
     def clock(self) -> WakeClock:
-        """The coordinator's: one round a unit of time, unless it sets its own wakes."""
+        """The coordinator's: one wake a unit of time, unless it sets its own wakes."""
         return WakeClock([self.n_users], mean=1.0, law="constant", seed=self.seed)
 
     @property
     def wakes(self) -> int:
-        """Rounds."""
-        return self.options.rounds
+        """Rounds, or the slices of all of them."""
+        return self.options.rounds * self.wakes_per_round
+
+    @property
+    def wakes_per_round(self) -> int:
+        """One, or as many as there are slices."""
+        return 1 if self.options.slice is None else -(-self.n_users // self.options.slice)
 
     @property
     def horizon(self) -> float:
@@ -99,7 +110,7 @@ class FedAvg(Protocol):
 
     @property
     def _n_asked(self) -> int:
-        return max(1, round(self.options.participation * self.n_users))
+        return self.options.slice or max(1, round(self.options.participation * self.n_users))
 
     @property
     def whole_user_table(self) -> bool:
@@ -127,7 +138,7 @@ class FedAvg(Protocol):
         return None if self.options.server is None else make_server(self.options.server)
 
     def on_wake(self, node: int, now: float) -> Sequence[int]:
-        """Return the clients asked: all, or a uniform sample in order of id."""
+        """Return the clients asked: all, a slice of them, or a uniform sample; in order of id."""
         number = self._n_wakes
         self._n_wakes = number + 1
         count = self._pace.vacancies(now)
@@ -140,6 +151,14 @@ class FedAvg(Protocol):
 
     def _choose(self, number: int, count: int, busy: Collection[int], now: float) -> Sequence[int]:
         """Choose clients for wake `number`; what one of them draws depends on nobody's presence."""
+        if self.options.slice is not None:
+            epoch, place = divmod(number, self.wakes_per_round)
+            order = generator(self.seed, "slices", epoch).permutation(self.n_users)
+            slice_: I64 = np.sort(order[place * self.options.slice :][: self.options.slice])
+            if self.options.ask == "online":
+                slice_ = slice_[self.availability.online_at(now)[slice_]]
+            in_turn: list[int] = slice_.tolist()
+            return in_turn
         if self.options.ask == "all" and not isinstance(self._pace, Buffer):
             if count == self.n_users:
                 return range(self.n_users)
@@ -191,6 +210,8 @@ class FedAvg(Protocol):
         """Return the share of the clients asked at least once, where all answer in time and chance alone decides."""
         if self.options.round or self.options.ask == "online" or isinstance(self._pace, Buffer):
             return None
+        if self.options.slice is not None:
+            return min(1.0, rounds)
         return float(1.0 - (1.0 - self.options.participation) ** rounds)
 
     def report(self) -> dict[str, Any]:

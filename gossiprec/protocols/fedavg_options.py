@@ -158,9 +158,21 @@ Aggregation: TypeAlias = Annotated[Synchronous | Buffered, Field(discriminator="
 class FedAvgOptions(Options):
     """Options of FedAvg."""
 
-    rounds: int = Field(default=100, ge=1, le=LARGEST, description="wakes of the coordinator")
+    rounds: int = Field(
+        default=100,
+        ge=1,
+        le=LARGEST,
+        description="wakes of the coordinator, or with slice passes over all clients",
+    )
     participation: float = Field(
         default=1.0, gt=0, le=1, description="share of the clients asked in each round"
+    )
+    slice: int | None = Field(
+        default=None,
+        ge=1,
+        le=LARGEST,
+        description="a round is a global epoch: all clients are asked once, shuffled, so many at a time, a wake of "
+        "the coordinator for each slice",
     )
     user_table: Literal["own", "averaged"] = Field(
         default="own",
@@ -190,6 +202,11 @@ class FedAvgOptions(Options):
 
     @model_validator(mode="after")
     def _of_one_kind(self) -> FedAvgOptions:
+        if self.slice is not None and (self.participation != 1.0 or isinstance(self.aggregation, Buffered)):
+            found = "participation" if self.participation != 1.0 else "buffered aggregation"
+            raise ValueError(
+                f"found slice and {found}, but slices ask all clients in turn; leave one of them out"
+            )
         if self.server is not None and self.aggregation.mixing is not None:
             raise ValueError(
                 "found server and aggregation.mixing, but what the old version keeps is for the server to say; leave "

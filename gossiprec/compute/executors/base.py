@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
@@ -51,7 +52,7 @@ class Executor(ABC):
     name: ClassVar[str]
     """The name it is registered under."""
 
-    parallel: ClassVar[bool] = False
+    parallel: bool = False
     """Whether several threads may call :meth:`run` at once, on different tasks of one wave."""
 
     def __init__(self, work: Workload, device: str = "auto") -> None:
@@ -82,6 +83,10 @@ class Executor(ABC):
 
     def warm_up(self) -> None:  # noqa: B027 (most executors have nothing to warm up)
         """Do once what takes long before the first task; a compiled executor compiles."""
+
+    def at_work(self) -> AbstractContextManager[None]:
+        """Return the surroundings in which waves are run, whatever the threads."""
+        return nullcontext()
 
     @abstractmethod
     def run(self, program: Program, tasks: I64) -> None:

@@ -161,9 +161,9 @@ class BatchedExecutor(Executor):
         """Train a stack and store the result; nodes drop out as their batches run out."""
         arena, size = self.work.arena, self.work.layout.size
         has_moments = self.work.training.optimizer == "adam"
-        rows = arena.load(stack.target)
+        rows, owned = arena.load(stack.target), arena.owned(stack.node)
         parameters = self._put(rows[:, :size])
-        moments = [self._put(m[stack.node, :size]) for m in (arena.first, arena.second) if has_moments]
+        moments = [self._put(m[owned, :size]) for m in (arena.first, arena.second) if has_moments]
         counts = self._step_counts(stack.node)
         user = self._put(self.work.layout.user_index(stack.node)[:, None])
         columns = {name: self._put(part) for name, part in stack.columns.items()}
@@ -187,7 +187,7 @@ class BatchedExecutor(Executor):
         rows[:, :size] = parameters.cpu().numpy()
         arena.store(stack.target, rows, stack.keys)
         for stored, trained in zip((arena.first, arena.second), moments, strict=False):
-            stored[stack.node, :size] = trained.cpu().numpy()
+            stored[owned, :size] = trained.cpu().numpy()
         arena.steps[stack.node] += stack.n_steps
 
     def _step_counts(self, nodes: I64) -> list[tuple[slice, Tensor]]:

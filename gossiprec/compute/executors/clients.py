@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from contextlib import AbstractContextManager
 from dataclasses import replace
 
 import numpy as np
 
-from gossiprec.arrays import F32, I32, I64
+from gossiprec.arrays import F32, I64
 from gossiprec.compute.executors.base import Executor
 from gossiprec.compute.plan.program import Program
 from gossiprec.compute.store.arena import Arena
@@ -18,7 +19,7 @@ from gossiprec.models.base.kernels import Query
 
 NARROWEST = 16
 """Rows for which the smallest models have room; each larger size is half as large again."""
-AT_ONCE = 2**24
+AT_ONCE = 2**21
 """Numbers of small models that are trained together."""
 
 
@@ -41,6 +42,9 @@ class ClientExecutor(Executor):
         super().__init__(scoring.work, scoring.device)
         self.name = trainer.name  # type: ignore[misc]
         self._trainer, self._scoring = trainer, scoring
+        self.parallel = (
+            trainer.name == "batched"
+        )  # each call has a trainer of its own, and torch lets go of the GIL
         self._bytes: dict[tuple[int, int], int] = {}
         self._updates = store
 
@@ -53,6 +57,12 @@ class ClientExecutor(Executor):
     def store(self) -> UpdateStore:
         """What owns versions and updates."""
         return self._updates
+
+    def at_work(self) -> AbstractContextManager[None]:
+        """Return a stretch in which torch uses one thread in each of ours."""
+        from gossiprec.compute.executors.tensors import one_torch_thread
+
+        return one_torch_thread()
 
     def warm_up(self) -> None:
         """Compile what scores."""
@@ -96,28 +106,36 @@ class ClientExecutor(Executor):
         """Train the small models of some tasks, and keep what becomes of them as updates."""
         store, work = self._updates, self.work
         tasks = np.array([task for task, _ in lessons])
-        nodes, updates, targets = program.node[tasks], program.update[tasks], program.target[tasks].tolist()
+        nodes, updates = program.node[tasks].astype(np.int64), program.update[tasks]
+        targets = program.target[tasks].tolist()
         touched = [each for _, each in lessons]
         arena = self._small_models(small, nodes, targets, touched)
         feed = TouchedFeed(work.feed, dict(zip(nodes.tolist(), touched, strict=True)), small.n_items)
         trainer = self._trainer(replace(work, layout=small, feed=feed, arena=arena), self.device)
-        trainer.run(Program.updates(nodes, updates), np.arange(len(tasks)))
+        trainer.run(Program.updates(program.node[tasks], updates), np.arange(len(tasks)))
         trainer.work = work  # it and torch's transforms refer to each other: let the small models go now
         own = store.own_columns(small)
         store.own[nodes] = arena.rows[:, own]
         for moments, kept in self._moments(arena):
-            kept[nodes] = moments[np.ix_(nodes, own)]
+            kept[nodes] = moments[np.ix_(arena.owned(nodes), own)]
         for k, (row, target) in enumerate(zip(arena.rows, targets, strict=True)):
             rows = row[small.items].reshape(small.n_items, -1)[: len(touched[k].items)].copy()
             update = Update(store.version(target), touched[k].items, rows, row[small.shared].copy())
             store.keep(target, update)
             self._bytes[int(nodes[k]), int(updates[k])] = update.size_bytes
 
-    def _small_models(self, small: Layout, nodes: I32, targets: list[int], touched: list[Touched]) -> Arena:
+    def _small_models(self, small: Layout, nodes: I64, targets: list[int], touched: list[Touched]) -> Arena:
         """Return an arena of small models, one for each node: its own part, and what it touches of its version."""
         store, layout = self._updates, self.work.layout
         moments = len(store.first) > 0
-        arena = Arena(small, n_nodes=store.n_nodes, capacity=len(nodes), moments=moments, anew=True)
+        arena = Arena(
+            small,
+            n_nodes=store.n_nodes,
+            capacity=len(nodes),
+            moments=moments,
+            owners=np.sort(nodes),
+            anew=True,
+        )
         arena.steps = store.steps
         own, end = store.own_columns(small), layout.n_items * layout.item_width
         arena.rows[:, own] = store.own[nodes]
@@ -127,7 +145,7 @@ class ClientExecutor(Executor):
             row[small.items].reshape(small.n_items, -1)[: len(each.items)] = tables[each.items]
             row[small.shared] = version[end:]
         for of_models, kept in self._moments(arena):
-            of_models[np.ix_(nodes, own)] = kept[nodes]
+            of_models[np.ix_(arena.owned(nodes), own)] = kept[nodes]
         return arena
 
     def _moments(self, arena: Arena) -> list[tuple[F32, F32]]:

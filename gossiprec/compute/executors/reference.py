@@ -156,9 +156,9 @@ class _Learner:
             eps=training.epsilon,
             foreach=False,
         )
+        owned = int(arena.owned(np.array([self._node]))[0])
         first, second = (
-            tables_of(layout, torch.from_numpy(moments[self._node]))
-            for moments in (arena.first, arena.second)
+            tables_of(layout, torch.from_numpy(moments[owned])) for moments in (arena.first, arena.second)
         )
         own = {"users", *(block.name for block in layout.of(Role.PRIVATE))}
         for name, parameter in self._tables.items():

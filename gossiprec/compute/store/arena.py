@@ -40,14 +40,16 @@ class Arena(Store):
         Whether nodes have Adam moments.
     storage : str
         ``float32`` or ``float16``: what rows are kept in. Arithmetic is float32 in any case.
+    owners : ndarray of int64, shape (n_owners,), optional
+        The nodes, ascending, that have moments; all, if it is left out.
     anew : bool
         Items and shared weights are new to a node at each local update: their moments and steps begin at zero.
 
     Attributes
     ----------
     rows : ndarray of float32 or float16, shape (capacity, row_size)
-    first, second : ndarray of float32, shape (n_nodes, row_size) or (0, row_size)
-        Adam's moments.
+    first, second : ndarray of float32, shape (n_owners, row_size) or (0, row_size)
+        Adam's moments; whose is which row says :meth:`owned`.
     steps : ndarray of int64, shape (n_nodes,)
         Optimizer steps taken.
     """
@@ -60,6 +62,7 @@ class Arena(Store):
         capacity: int,
         moments: bool,
         storage: Storage = "float32",
+        owners: I64 | None = None,
         anew: bool = False,
     ) -> None:
         self.layout = layout
@@ -68,15 +71,20 @@ class Arena(Store):
         self._kind = np.dtype(storage)
         self._reserved = self._reserve(capacity)
         self.rows = self._reserved[:capacity]
-        owners = n_nodes if moments else 0
-        self.first: F32 = np.zeros((owners, layout.row_size), np.float32)
-        self.second: F32 = np.zeros((owners, layout.row_size), np.float32)
+        self._owners = owners
+        n_owners = 0 if not moments else n_nodes if owners is None else len(owners)
+        self.first: F32 = np.zeros((n_owners, layout.row_size), np.float32)
+        self.second: F32 = np.zeros((n_owners, layout.row_size), np.float32)
         self.steps = np.zeros(n_nodes, np.int64)
 
     @property
     def is_half(self) -> bool:
         """Whether rows are kept in float16."""
         return self._kind == np.float16
+
+    def owned(self, nodes: I64) -> I64:
+        """Return the rows of moments that belong to some nodes."""
+        return nodes if self._owners is None else np.searchsorted(self._owners, nodes)
 
     def load(self, handles: Handles) -> F32:
         """Return copies of rows in float32, shape (n, row_size)."""

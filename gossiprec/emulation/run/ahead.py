@@ -27,7 +27,7 @@ class Tick:
     time : float
         Virtual time of the report.
     round : int
-        Mean number of wakes so far of the nodes that wake.
+        Rounds so far: the mean number of wakes of the nodes that wake, or of slices gone through.
     last : bool
         Whether nothing is left to happen.
     """
@@ -91,10 +91,10 @@ def play_to_ticks(
 
     Once all clocks have rung and nothing happens from one report to the next, what still comes is reported at once.
     """
-    n_waking = len(protocol.clock.node_ids)
+    n_waking, each = len(protocol.clock.node_ids), protocol.wakes_per_round
     quiet = False
     for number in scenario.evaluate.rounds():
-        due = number * protocol.clock.mean
+        due = number * each * protocol.clock.mean
         engine.run_until(math.inf if quiet else math.nextafter(due, math.inf))
         segment, over = tape.cut(), engine.finished
         quiet = not engine.wakes_due and not len(segment.time)
@@ -105,7 +105,7 @@ def play_to_ticks(
             if over
             else due
         )
-        yield Tick(returns.into(segment, at), at, round(engine.n_wakes / n_waking), over)
+        yield Tick(returns.into(segment, at), at, round(engine.n_wakes / n_waking / each), over)
         if over:
             return
 

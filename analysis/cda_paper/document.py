@@ -1,0 +1,210 @@
+"""The parts of a page, each written as Markdown and as HTML: text, headings, grids, pictures and folds.
+
+Everything that is shown is escaped here, once: no part takes HTML.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from html import escape
+
+from markdown_it import MarkdownIt
+
+
+class Block(ABC):
+    """A part of a page."""
+
+    @abstractmethod
+    def markdown(self) -> str:
+        """Return it as Markdown."""
+
+    @abstractmethod
+    def html(self) -> str:
+        """Return it as HTML."""
+
+
+@dataclass(frozen=True)
+class Text(Block):
+    """Paragraphs and lists, written in Markdown; tags in it are shown as they stand."""
+
+    text: str
+
+    def markdown(self) -> str:
+        """Return it with no tags left."""
+        return self.text.replace("<", "&lt;")
+
+    def html(self) -> str:
+        """Return what CommonMark makes of it."""
+        return str(_commonmark().render(self.text))
+
+
+@dataclass(frozen=True)
+class Heading(Block):
+    """A heading; `name` is what links lead to."""
+
+    level: int
+    text: str
+    name: str = ""
+
+    def markdown(self) -> str:
+        """Return a line with its number signs."""
+        return f"{'#' * self.level} {self.text}"
+
+    def html(self) -> str:
+        """Return a heading with its name."""
+        name = f' id="{escape(self.name)}"' if self.name else ""
+        return f"<h{self.level}{name}>{escape(self.text)}</h{self.level}>"
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A field of a grid.
+
+    Attributes
+    ----------
+    text : str
+    small : tuple of str
+        What stands below it, in small print.
+    mark, kind : str
+        A sign before the text, and what it says in a word; the word also chooses the colour.
+    link : str
+        The name of the heading that the text leads to.
+    """
+
+    text: str
+    small: tuple[str, ...] = ()
+    mark: str = ""
+    kind: str = ""
+    link: str = ""
+
+    def markdown(self) -> str:
+        """Return it in one line."""
+        text = f"{self.mark} {self.text}".strip()
+        return (
+            "; ".join(part for part in (text, *self.small) if part).replace("|", "\\|").replace("<", "&lt;")
+        )
+
+    def html(self) -> str:
+        """Return the content of its table cell."""
+        text = escape(self.text)
+        if self.link:
+            text = f'<a href="#{escape(self.link)}">{text}</a>'
+        if self.mark:
+            said = (
+                f'<span class="mark" role="img" aria-label="{escape(self.kind)}">{escape(self.mark)}</span>'
+            )
+            text = f'<span class="value">{said} {text}</span>'
+        return text + "".join(f"<small>{escape(part)}</small>" for part in self.small)
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of a grid, or several under one title."""
+
+    title: str
+    parts: tuple[str, ...] = ()
+
+    @property
+    def titles(self) -> list[str]:
+        """The titles of what it spans, where they stand alone."""
+        return [f"{self.title}: {part}" for part in self.parts] or [self.title]
+
+
+@dataclass(frozen=True)
+class Grid(Block):
+    """A table.
+
+    Attributes
+    ----------
+    label : str
+        Its name for those who cannot see it.
+    columns : sequence of Column
+    rows : sequence of sequence of Entry
+    heads : int
+        How many of the first columns say what a row is.
+    """
+
+    label: str
+    columns: Sequence[Column]
+    rows: Sequence[Sequence[Entry]]
+    heads: int = 1
+
+    def markdown(self) -> str:
+        """Return a table with one line of titles."""
+        titles = [title for column in self.columns for title in column.titles]
+        lines = [titles, ["---"] * len(titles), *([entry.markdown() for entry in row] for row in self.rows)]
+        return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+    def html(self) -> str:
+        """Return a table that scrolls by itself where it is too wide, also by keys."""
+        body = "\n".join(f"<tr>{''.join(self._fields(row))}</tr>" for row in self.rows)
+        return (
+            f'<div class="scroll" role="region" tabindex="0" aria-label="{escape(self.label)}"><table>\n'
+            f"<thead>{self._head()}</thead>\n<tbody>\n{body}\n</tbody></table></div>"
+        )
+
+    def _head(self) -> str:
+        if not any(column.parts for column in self.columns):
+            titles = (f'<th scope="col">{escape(column.title)}</th>' for column in self.columns)
+            return f"<tr>{''.join(titles)}</tr>"
+        above = (
+            f'<th scope="colgroup" colspan="{len(column.parts)}">{escape(column.title)}</th>'
+            if column.parts
+            else f'<th scope="col" rowspan="2">{escape(column.title)}</th>'
+            for column in self.columns
+        )
+        below = (f'<th scope="col">{escape(part)}</th>' for column in self.columns for part in column.parts)
+        return f"<tr>{''.join(above)}</tr><tr>{''.join(below)}</tr>"
+
+    def _fields(self, row: Iterable[Entry]) -> Iterable[str]:
+        for place, entry in enumerate(row):
+            kind = f' class="{escape(entry.kind.replace(" ", "-"))}"' if entry.kind else ""
+            tag, more = ("th", ' scope="row"') if place < self.heads else ("td", kind)
+            yield f"<{tag}{more}>{entry.html()}</{tag}>"
+
+
+@dataclass(frozen=True)
+class Picture(Block):
+    """A picture with its caption, and the file of its numbers."""
+
+    source: str
+    caption: str
+    numbers: str
+
+    def markdown(self) -> str:
+        """Return the picture above its caption."""
+        return f"![{self.caption}]({self.source})\n\n{self.caption} ([numbers]({self.numbers}))"
+
+    def html(self) -> str:
+        """Return a figure."""
+        caption = f'{escape(self.caption)} (<a href="{escape(self.numbers)}">numbers</a>)'
+        return (
+            f'<figure><img src="{escape(self.source)}" alt="{escape(self.caption)}">'
+            f"<figcaption>{caption}</figcaption></figure>"
+        )
+
+
+@dataclass(frozen=True)
+class Fold(Block):
+    """Parts that are shown when they are asked for."""
+
+    title: str
+    blocks: Sequence[Block] = field(default_factory=tuple)
+
+    def markdown(self) -> str:
+        """Return the tags that Markdown knows for it."""
+        inner = "\n\n".join(block.markdown() for block in self.blocks)
+        return f"<details><summary>{escape(self.title)}</summary>\n\n{inner}\n\n</details>"
+
+    def html(self) -> str:
+        """Return what opens and closes without a script."""
+        inner = "\n".join(block.html() for block in self.blocks)
+        return f"<details><summary>{escape(self.title)}</summary>\n{inner}\n</details>"
+
+
+@cache
+def _commonmark() -> MarkdownIt:
+    return MarkdownIt("commonmark", {"html": False})

@@ -1,0 +1,52 @@
+"""A page out of its parts: as Markdown, and as one HTML file that needs nothing else and no script."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from html import escape
+from pathlib import Path
+from string import Template
+
+from analysis.cda_paper.document import Block, Heading
+
+_PAGE = Template("""<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="color-scheme" content="light dark">
+<title>$title</title>
+<style>
+$style</style>
+</head>
+<body>
+<header>
+$opening
+<nav aria-label="On this page">$links</nav>
+</header>
+<main>
+$body
+</main>
+</body>
+</html>
+""")
+
+
+def markdown_page(title: str, blocks: Sequence[Block]) -> str:
+    """Return a page as Markdown."""
+    parts = [block.markdown() for block in (Heading(1, title), *blocks)]
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def html_page(title: str, blocks: Sequence[Block]) -> str:
+    """Return a page as HTML, with links to its named headings; what it calls ``x.md`` is ``x.html`` beside it."""
+    named = [block for block in blocks if isinstance(block, Heading) and block.name]
+    links = (f'<a href="#{escape(one.name)}">{escape(one.text.partition(":")[0])}</a>' for one in named)
+    return _PAGE.substitute(
+        title=escape(title),
+        style=Path(__file__).with_name("page.css").read_text(encoding="utf-8"),
+        opening=Heading(1, title).html(),
+        links=" ".join(links),
+        body=re.sub(r'href="(\w+)\.md"', r'href="\1.html"', "\n".join(block.html() for block in blocks)),
+    )
