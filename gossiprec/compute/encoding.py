@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -54,17 +53,13 @@ class Encoding:
             self._store = _Updates(store, executor.update_bytes)
         else:
             self._store = _Versions(executor.work, hides_user)
-        self._one_at_a_time = (
-            threading.Lock()
-        )  # torch is told by how many threads to compute, all of them together
 
     def prepare(self, program: Program, tasks: I64) -> None:
         """Rewrite for the pushes among some tasks of one wave."""
         for task in tasks[program.push[tasks] >= 0].tolist():
             node, number = int(program.node[task]), int(program.push[task])
             if node in self._forgeries:
-                with self._one_at_a_time:
-                    payload = self._forged(program, task, node, number)
+                payload = self._forged(program, task, node, number)
             else:
                 payload = self._encoded(program, task, node, number)
             self._store.keep(program, task, payload)

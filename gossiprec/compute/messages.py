@@ -71,8 +71,8 @@ class Push:
     items : ndarray of int32, shape (n_items_of_the_node,)
         The node's own training items.
     round : int
-        In which it leaves, from 1: the coordinator's wakes so far, in gossip the node's own; 0: not counted, as for
-        pushes that are not forged.
+        In which it leaves, from 1: by the coordinator's wakes so far, in gossip by the node's own; 0: not counted, as
+        for pushes that are not forged.
     """
 
     seed: int

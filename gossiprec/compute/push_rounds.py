@@ -12,7 +12,7 @@ from gossiprec.eventlog.checkpoints import Stateful
 
 
 class PushRounds(Stateful):
-    """Counts rounds along the tape: the wakes of the coordinator, or where there is none of each node itself.
+    """Counts rounds along the tape, by the wakes of the coordinator, or where there is none of each node itself.
 
     Parameters
     ----------
@@ -21,13 +21,20 @@ class PushRounds(Stateful):
     roles : ndarray of int64, shape (n_nodes,)
     behaviours : sequence of Behaviour
     coordinator : int or None
+    wakes_per_round : int
     """
 
     changing = ("wakes", "pushes")
 
     def __init__(
-        self, nodes: Bools, roles: I64, behaviours: Sequence[Behaviour], coordinator: int | None
+        self,
+        nodes: Bools,
+        roles: I64,
+        behaviours: Sequence[Behaviour],
+        coordinator: int | None,
+        wakes_per_round: int = 1,
     ) -> None:
+        self._each = wakes_per_round
         self._nodes, self._roles, self._coordinator = nodes, roles, coordinator
         self._pushing = [(Op.PUSH in b.on_wake, Op.PUSH in b.on_receive) for b in behaviours]
         self._wakes = np.zeros(len(nodes), np.int64)
@@ -47,7 +54,7 @@ class PushRounds(Stateful):
             pushes = self._pushing[int(self._roles[node])][0 if woke else 1]
             if self._nodes[node] and pushes and segment.count[event] > 0:
                 clock = node if self._coordinator is None else self._coordinator
-                self._rounds[node, int(self._pushes[node])] = int(self._wakes[clock])
+                self._rounds[node, int(self._pushes[node])] = -(-int(self._wakes[clock]) // self._each)
                 self._pushes[node] += 1
 
     def round_of(self, node: int, number: int) -> int:

@@ -9,6 +9,7 @@ import numpy as np
 
 from gossiprec.aggregators.base import Change
 from gossiprec.arrays import F32
+from gossiprec.compute.executors.tensors import one_torch_thread
 from gossiprec.compute.messages import Forgery, Payload, Push
 from gossiprec.compute.scorer import Scorer
 from gossiprec.errors import ScenarioError
@@ -56,7 +57,8 @@ class Forging(Forgery):
             return Change(none, sent.items[none], np.zeros_like(sent.shared))
         wanted = None if self.norm is None else self.norm(sent, push)
         shape, n_shared = sent.items.shape, len(sent.shared)
-        found = self.poisoner.gradient(sent, push)
+        with one_torch_thread():
+            found = self.poisoner.gradient(sent, push)
         self._check(found, shape, n_shared, push)
         norms = np.linalg.norm(np.asarray(found.rows, np.float64), axis=1)
         factor = self.rate * self.boost

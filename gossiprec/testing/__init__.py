@@ -12,6 +12,7 @@ from gossiprec.testing.datasets import check_dataset
 from gossiprec.testing.measures import check_measure
 from gossiprec.testing.models import check_model
 from gossiprec.testing.policies import check_policy
+from gossiprec.testing.poisoners import check_poisoner
 from gossiprec.testing.protocols import check_protocol
 from gossiprec.testing.samplings import check_sampling
 from gossiprec.testing.servers import check_server
@@ -25,6 +26,7 @@ __all__ = [
     "check_dataset",
     "check_measure",
     "check_model",
+    "check_poisoner",
     "check_policy",
     "check_protocol",
     "check_sampling",

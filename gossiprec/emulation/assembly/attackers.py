@@ -15,6 +15,7 @@ from gossiprec.compute.push_rounds import PushRounds
 from gossiprec.compute.scorer import Scorer
 from gossiprec.data.split import Split
 from gossiprec.errors import ScenarioError
+from gossiprec.feeds import Feed
 from gossiprec.models import Layout, Model
 from gossiprec.poisoners import POISONERS, Surroundings
 from gossiprec.protocols import Protocol
@@ -137,14 +138,12 @@ def make_forgeries(cast: Cast, executor: Executor) -> dict[int, Forgery]:
     if not cast.attackers:
         return {}
     from gossiprec.poisoners.forging import Forging, MadeUpClient
-    from gossiprec.poisoners.formula import Formula
 
-    formula, scorer = Formula(cast.model, cast.layout), Scorer(executor)
-    nobody = cast.feed.only(np.zeros(0, np.int64))
+    scorer, nobody = Scorer(executor), cast.feed.only(np.zeros(0, np.int64))
     forgeries: dict[int, Forgery] = {}
     for entry in cast.attackers:
         choice = entry.choice
-        world = Surroundings(formula, nobody, cast.training.negatives, entry.targets)
+        world = surroundings(cast.model, cast.layout, nobody, cast.training.negatives, entry.targets)
         forging = Forging(
             name=choice.name,
             poisoner=POISONERS[choice.name](choice.options, world),
@@ -160,6 +159,13 @@ def make_forgeries(cast: Cast, executor: Executor) -> dict[int, Forgery]:
     return forgeries
 
 
+def surroundings(model: Model, layout: Layout, nobody: Feed, negatives: int, targets: I32) -> Surroundings:
+    """Return what a poisoner knows."""
+    from gossiprec.poisoners.formula import Formula
+
+    return Surroundings(Formula(model, layout), nobody, negatives, targets)
+
+
 def make_push_rounds(cast: Cast) -> PushRounds | None:
     """Return what counts the rounds in which poisoners push; None where there are none."""
     if not cast.attackers:
@@ -169,4 +175,4 @@ def make_push_rounds(cast: Cast) -> PushRounds | None:
     for entry in cast.attackers:
         nodes[entry.nodes] = True
     coordinator = protocol.n_users if protocol.has_coordinator else None
-    return PushRounds(nodes, protocol.roles, protocol.behaviours, coordinator)
+    return PushRounds(nodes, protocol.roles, protocol.behaviours, coordinator, protocol.wakes_per_round)

@@ -29,6 +29,7 @@ from gossiprec.emulation.scoring.utility import Utility, target_items
 from gossiprec.errors import ScenarioError
 from gossiprec.eventlog import Run, RunDirectory, open_run
 from gossiprec.eventlog.tables import as_json
+from gossiprec.policies import Policy
 
 
 class _Stateful(Protocol):
@@ -86,6 +87,21 @@ def carried_out(make: Callable[[], Running], directory: RunDirectory, *, after: 
     return open_run(directory.path)
 
 
+def _accountable(prepared: Prepared) -> list[Policy]:
+    """Return the policies whose privacy is accounted for.
+
+    Where clients send updates, what rewrites them hides no number of an item that they touched: of that nothing is said.
+    """
+    if not prepared.protocol.sends_updates:
+        return prepared.policies
+    transforms = [policy.transform() for policy in prepared.policies]
+    return [
+        policy
+        for policy, transform in zip(prepared.policies, transforms, strict=True)
+        if transform is None or not transform.rewrites
+    ]
+
+
 class Running:
     """A run under way: its records and its times.
 
@@ -123,7 +139,7 @@ class Running:
             split, evaluate.metrics, prepared.executor, scenario.seed, targets, attacked=attacked
         )
         self._utility_now: dict[str, float] = {}
-        self._ledger = Ledger(prepared.policies, prepared.protocol.n_nodes)
+        self._ledger = Ledger(_accountable(prepared), prepared.protocol.n_nodes)
         self._recording = Recording(directory.log, prepared)
         self._tape_runner = prepared.tape_runner(self._timed)
 
