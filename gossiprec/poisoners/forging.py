@@ -64,11 +64,13 @@ class Forging(Forgery):
         factor = self.rate * self.boost
         if wanted is not None and norms.any():
             factor = self.boost * wanted / float(np.median(norms[norms > 0]))
-        rows = -factor * np.asarray(found.rows, np.float64)
+        rows, shared = (-factor * np.asarray(part, np.float64) for part in (found.rows, found.shared))
         if self.clip is not None:
             rows *= np.minimum(1.0, self.clip / np.maximum(factor * norms, 1e-300))[:, None]
-        shared = (-factor * np.asarray(found.shared, np.float64)).astype(np.float32)
-        change = Change(np.asarray(found.items, np.int32), rows.astype(np.float32), shared)
+        with np.errstate(over="ignore"):  # is refused
+            change = Change(
+                np.asarray(found.items, np.int32), rows.astype(np.float32), shared.astype(np.float32)
+            )
         self._check(change, shape, n_shared, push)
         return change
 

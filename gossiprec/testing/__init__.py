@@ -11,8 +11,8 @@ from gossiprec.testing.attacks import check_attack
 from gossiprec.testing.datasets import check_dataset
 from gossiprec.testing.measures import check_measure
 from gossiprec.testing.models import check_model
-from gossiprec.testing.policies import check_policy
 from gossiprec.testing.poisoners import check_poisoner
+from gossiprec.testing.policies import check_policy
 from gossiprec.testing.protocols import check_protocol
 from gossiprec.testing.samplings import check_sampling
 from gossiprec.testing.servers import check_server

@@ -105,9 +105,8 @@ def gradients_are_of_items_and_shared_weights(case: Case) -> None:
     shapes = (np.shape(found.rows), np.shape(found.shared))
     due = ((len(items), width), (case.layout.n_shared,))
     assert shapes == due, f"Found shapes {shapes}, must be {due}."
-    assert np.isfinite(found.rows).all() and np.isfinite(found.shared).all(), (
-        "Found numbers that are not finite."
-    )
+    finite = all(np.isfinite(part).all() for part in (found.rows, found.shared))
+    assert finite, "Found numbers that are not finite."
 
 
 def targets_are_among_the_items(case: Case) -> None:

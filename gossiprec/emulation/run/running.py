@@ -90,7 +90,7 @@ def carried_out(make: Callable[[], Running], directory: RunDirectory, *, after: 
 def _accountable(prepared: Prepared) -> list[Policy]:
     """Return the policies whose privacy is accounted for.
 
-    Where clients send updates, what rewrites them hides no number of an item that they touched: of that nothing is said.
+    Where clients send updates, what rewrites them leaves the numbers of touched items in the open: nothing is claimed.
     """
     if not prepared.protocol.sends_updates:
         return prepared.policies
