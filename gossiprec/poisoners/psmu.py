@@ -61,7 +61,9 @@ class PSMU(Poisoner):
         """Return the gradient over a new user at each push."""
         world, draw = self.world, push.generator("poison")
         n_items = len(sent.items)
-        taken = np.sort(draw.choice(n_items, min(self.options.items, n_items - 1), replace=False)).astype(np.int32)
+        taken = np.sort(draw.choice(n_items, min(self.options.items, n_items - 1), replace=False)).astype(
+            np.int32
+        )
         user = torch.from_numpy(self._fitted(sent, taken, draw))
         rivals = self._rivals(sent, user, taken)
         items = np.union1d(world.targets, rivals).astype(np.int32)
