@@ -97,6 +97,7 @@ def test_a_scenario_tells_the_plug_in_of_whatever_it_names(site, tmp_path):
         "aggregators": {"policies": [{"name": "robust-merge", "rule": {"name": "acme-rule"}}]},
         "servers": {"protocol": {"name": "fedavg", "server": "acme-server"}, "observers": []},
         "policies": {"policies": [{"name": "acme-policy"}]},
+        "poisoners": {"attackers": [{"name": "acme-poisoner", "number": 1}]},
         "attacks": {"observers": [{"name": "acme-attack", "who": "single"}]},
         "measures": {"evaluate": {"metrics": ["ndcg@5", "acme-hit@5"]}},
     }
