@@ -319,10 +319,28 @@ def test_several_entries_are_numbered_one_after_the_other():
 
 
 def test_the_default_target_is_the_least_popular_of_training_and_test():
-    prepared = prepare(load_scenario(poisoned(attackers=[{"name": "a-ra", "number": 1}])))
-    split = prepared.split
-    counts = [sum(i in split.train[u] or i in split.test[u] for u in range(N)) for i in range(40)]
-    assert prepared.attackers[0].targets.tolist() == [int(np.argmin(counts))]
+    scenario = load_scenario(poisoned(attackers=[{"name": "a-ra", "number": 1}]))
+    split = load_data(scenario)
+
+    def without(held, *items):
+        return [np.setdiff1d(held[u], items).astype(np.int32) for u in range(N)]
+
+    tested = [
+        np.union1d([5], items).astype(np.int32) for items in without(split.test, 9)
+    ]  # 5 is nobody's to train on
+    changed = replace(
+        split, train=Ragged.from_parts(without(split.train, 5, 9)), test=Ragged.from_parts(tested),
+        validation=Ragged.from_parts(without(split.validation, 5, 9)),
+    )  # fmt: skip
+    prepared = prepare(scenario, load=lambda _: changed)
+    counts = [sum(i in changed.train[u] or i in changed.test[u] for u in range(N)) for i in range(40)]
+    least = [i for i in range(40) if counts[i] == 0]
+    assert 9 in least
+    assert 5 not in least
+    assert prepared.attackers[0].targets.tolist() == least[:1]
+    all_of_them = {"name": "a-ra", "number": 1, "targets": {"least_popular": len(least)}}
+    more = load_scenario(poisoned(attackers=[all_of_them]))
+    assert prepare(more, load=lambda _: changed).attackers[0].targets.tolist() == least
 
 
 def test_a_matched_message_changes_rows_as_an_average_client_does():

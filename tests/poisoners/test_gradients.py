@@ -172,14 +172,14 @@ def test_psmu_sets_targets_above_what_its_user_is_recommended(model):
     SEEDED["of"] = int(draw.integers(2**63))
     user = made_up_user(world, draw, taken)
     scores = torch.stack([world.score(world.p, user, item) for item in world.items])
-    free = [i for i in range(N_ITEMS) if i not in taken and i not in TARGETS]
-    rivals = sorted(free, key=lambda i: -scores[i].item())[:3]
-    loss = sum(-torch.log(torch.sigmoid(scores[t])) for t in TARGETS)
-    loss = loss + 0.5 * sum(-torch.log(torch.sigmoid(scores[t] - scores[a])) for t in TARGETS for a in rivals)
+    best, *others = sorted((i for i in range(N_ITEMS) if i not in taken), key=lambda i: -scores[i].item())
+    targets, rivals = np.array([best], np.int32), others[:3]  # what is shown already is no rival of itself
+    loss = sum(-torch.log(torch.sigmoid(scores[t])) for t in targets)
+    loss = loss + 0.5 * sum(-torch.log(torch.sigmoid(scores[t] - scores[a])) for t in targets for a in rivals)
 
-    found = world.poisoner("psmu", items=6, alternatives=3, weight=0.5).gradient(world.sent, PUSH)
+    found = world.poisoner("psmu", targets, items=6, alternatives=3, weight=0.5).gradient(world.sent, PUSH)
 
-    assert found.items.tolist() == sorted([*TARGETS.tolist(), *rivals])
+    assert found.items.tolist() == sorted([best, *rivals])
     rows, shared = world.derived(loss)
     np.testing.assert_allclose(found.rows, rows[found.items], rtol=0, atol=1e-4)
     np.testing.assert_allclose(found.shared, shared, rtol=0, atol=1e-4)
