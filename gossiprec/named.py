@@ -170,6 +170,8 @@ def name_of(told: Any) -> str:
 
 
 def _said(name: str, made: Any, entry: Any) -> str:
+    if not entry["loc"]:  # of options that do not go together
+        return f"{name}: {entry['msg'].removeprefix('Value error, ')}"
     key, known = ".".join(map(str, entry["loc"][:1])), sorted(made.Options.model_fields)
     if entry["type"] == "extra_forbidden":
         return f"{name} has no option {key!r}{suggestion(key, known)} (allowed: {', '.join(known) or 'none'})"

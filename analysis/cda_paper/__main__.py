@@ -26,7 +26,10 @@ from gossiprec.version import code_version
 )
 @click.option("--only", default="", metavar="NAMES", help="Such as table5,fig6 or an experiment; see --list.")
 @click.option(
-    "--seeds", type=click.IntRange(1), metavar="N", help="Seeds of every experiment, not its own number."
+    "--seeds",
+    type=click.IntRange(1),
+    metavar="N",
+    help="Seeds of experiments that name no number.  [default: 5]",
 )
 @click.option(
     "--scale",
@@ -79,7 +82,7 @@ def study(
     from analysis.cda_paper.report import write_report  # with matplotlib: not for --dry-run and --list
 
     with folder.locked():
-        for path in write_report(folder.path, runs, reasons, planned=count_runs(seeds), scale=scale):
+        for path in write_report(folder.path, runs, reasons, planned=count_runs(seeds, scale), scale=scale):
             click.echo(path)
     if outcome.failed:
         context.exit(1)

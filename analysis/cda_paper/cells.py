@@ -7,7 +7,16 @@ from dataclasses import dataclass, replace
 from functools import cache, partial
 
 from analysis.cda_paper import experiments as ex
-from analysis.cda_paper.experiments import MOVIELENS, checkins
+from analysis.cda_paper.experiments import (
+    AUTHORS100,
+    FULL943,
+    FULL_BATCH,
+    MOVIELENS,
+    WITH_ALL,
+    checkins,
+    dp,
+    looking,
+)
 from analysis.cda_paper.measures import (
     MAIN_RULE,
     Attack,
@@ -20,6 +29,8 @@ from analysis.cda_paper.measures import (
 )
 from analysis.cda_paper.published import Printed, printed
 from analysis.cda_paper.quoted import quoted
+from analysis.cda_paper.readings import Reading, under_each_rule
+from analysis.cda_paper.remarks import remark
 
 COLUMNS = {
     "max_aac": "Max AAC %",
@@ -37,12 +48,20 @@ COLUMNS = {
     "seconds": "time s",
 }
 NO_GOWALLA_TABLE = "the print at hand has no table for this data set"
-Compared = list[tuple[str, Measure]]
+Compared = list[Reading]
+FULL_BATCH_FEDAVG = "full943, full batches"
+LOOKING = {
+    "own_embedding": "own row, as in the published code",
+    "paper": "row trained once, the literal Algorithms 3 and 4",
+    "fitted": "row fitted at every report: a stronger attacker than the paper's",
+}
+"""How adversaries look at hidden user rows."""
+AFTER_SEEING = "the momentum was chosen after both numbers were seen"
 
 
 @dataclass(frozen=True)
 class Cell:
-    """A number of the report: what is printed, and the measure beside it or why there is none.
+    """A number of the report: what is printed, with the measure beside it or why there is none.
 
     Attributes
     ----------
@@ -74,23 +93,32 @@ class Cell:
 
 @cache
 def all_cells() -> tuple[Cell, ...]:
-    """Return the cells in the order of the paper: every printed number at least once."""
+    """Return the cells in the order of the paper: every printed number, the setting compared first before others."""
     cells: list[Cell] = []
     for number in printed():
         compared = _COMPARED[number.table](number)
         if isinstance(compared, str):
             cells.append(Cell(number, why_not=compared))
             continue
-        cells += [Cell(number, variant, measure) for variant, measure in compared]
+        cells += [_cell(number, one) for one in compared]
         if number.column == "best10":  # a printed 60.3 % is no multiple of 1/K, as a least accuracy would be
             also = replace(number, column="best10_mean")
-            cells += [Cell(also, v, m.of("best10_mean")) for v, m in compared if isinstance(m, Attack)]
+            cells += [
+                _cell(also, replace(one, measure=one.measure.of("best10_mean")))
+                for one in compared
+                if isinstance(one.measure, Attack)
+            ]
     return (*cells, *_not_printed())
+
+
+def _cell(number: Printed, one: Reading) -> Cell:
+    note = "\n".join(part for part in (one.note, remark(number)) if part)
+    return Cell(number, one.setting, one.measure, rule=one.rule, note=note)
 
 
 def _statistics(number: Printed) -> Compared:
     key = {"users": "nodes"}.get(number.column, number.column)
-    return [("", fact(_fedavg(number), key))]
+    return [Reading("", fact(_fedavg(number), key))]
 
 
 def _fedavg(number: Printed) -> str:
@@ -105,41 +133,111 @@ def _main_tables(number: Printed) -> Compared:
     protocol, model = number.row.split()
     one = partial(alone, quantity=_quantity(number))
     if number.dataset == "movielens-100k":
-        authors = [("100 users, K = 5", one(ex.ML_AUTHORS, 5))] if protocol == "rand-gossip" else []
-        return [("", one(MOVIELENS[protocol])), *authors]
+        if protocol == "fedavg":
+            return _federated(one)
+        return _gossip(partial(Attack, observer="single", quantity=_quantity(number)), protocol)
     whole, some = (checkins(v, protocol, model.removesuffix("-g")) for v in ("foursquare", "foursquare146"))
     sizes = ((whole, "all users", 50), (some, "146 users", 5), (some, "146 users", 50))
-    return [(f"{users}, K = {k}", one(experiment, k)) for experiment, users, k in sizes]
+    found = [Reading(f"{users}, K = {k}", one(experiment, k)) for experiment, users, k in sizes]
+    if number.row == "fedavg prme-g":
+        longer = "the print gives a batch of 128 and no number of local epochs; still rising at round 20"
+        found.append(Reading("146 users, K = 5, ten local epochs", one(ex.PRME_10_EPOCHS, 5), note=longer))
+    return found
+
+
+def _federated(one: Callable[..., Attack]) -> Compared:
+    return [
+        *under_each_rule(FULL943, one(ex.ML_FEDAVG)),
+        *under_each_rule(FULL_BATCH_FEDAVG, one(dp("fedavg", None))),
+        Reading(AUTHORS100, one(ex.AUTHORS_FEDAVG, 5)),
+    ]
+
+
+def _gossip(attack: Callable[..., Attack], protocol: str = "rand-gossip") -> Compared:
+    """Return the readings of an attack in gossip with full models: the setting of the published code comes first."""
+    found = [
+        *under_each_rule(AUTHORS100, attack(ex.AUTHORS[protocol], k=5)),
+        Reading(FULL943, attack(MOVIELENS[protocol])),
+    ]
+    if protocol != "rand-gossip":
+        return found
+    full = attack(ex.ML_FULL_BATCH)
+    found.append(Reading(FULL_BATCH, full))
+    if full.observer in POOLS:
+        with_all = replace(full, observer=POOLS[full.observer])
+        found.append(Reading(f"{FULL_BATCH}, compared with all other items", with_all))
+    return found
 
 
 def _bounds(number: Printed) -> Compared:
-    if number.row != "random bound":
-        own = MOVIELENS[number.row.split()[0]]
-        return [("MovieLens-100k", alone(own, quantity="upper_bound"))]
     bound = partial(alone, quantity="random_bound")
+    if number.row != "random bound":
+        protocol = number.row.split()[0]
+        upper = partial(alone, quantity="upper_bound")
+        if protocol == "fedavg":
+            return [Reading(FULL943, upper(ex.ML_FEDAVG))]
+        settings = ((AUTHORS100, ex.AUTHORS[protocol], 5), (FULL943, MOVIELENS[protocol], 50))
+        return [Reading(setting, upper(experiment, k)) for setting, experiment, k in settings]
     if number.dataset == "movielens-100k":
-        return [("", bound(ex.ML_FEDAVG))]
+        return [Reading(FULL943, bound(ex.ML_FEDAVG)), Reading(AUTHORS100, bound(ex.AUTHORS_RAND, 5))]
     some = checkins("foursquare146", "fedavg", "gmf")
-    return [("all users, K = 50", bound(_fedavg(number))), ("146 users, K = 5", bound(some, 5))]
+    return [
+        Reading("all users, K = 50", bound(_fedavg(number))),
+        Reading("146 users, K = 5", bound(some, 5)),
+    ]
+
+
+POOLS = {f"coalition-{share}": f"coalition-{more}" for share, more in WITH_ALL.items()}
+
+
+def _share(row: str) -> str | None:
+    """Return the share of colluders of a row, None for single adversaries."""
+    return None if row.startswith("single") else row.split()[0]
 
 
 def _observer(row: str) -> str:
-    return "single" if row.startswith("single") else f"coalition-{row.split()[0]}"
+    share = _share(row)
+    return "single" if share is None else f"coalition-{share}"
 
 
-def _colluders(number: Printed, experiment: str) -> Compared:
-    return [("", Attack(experiment, _observer(number.row), quantity=_quantity(number)))]
+def _colluders(number: Printed) -> Compared:
+    return _gossip(partial(Attack, observer=_observer(number.row), quantity=_quantity(number)))
+
+
+def _colluders_less(number: Printed) -> Compared:
+    """Return the readings of Table 7: each setting with each way to look at hidden rows."""
+    found = []
+    for setting, experiment, k in ((AUTHORS100, ex.AUTHORS_RAND_LESS, 5), (FULL943, ex.ML_RAND_LESS, 50)):
+        for kind, words in LOOKING.items():
+            observer = looking(kind, _share(number.row))
+            attack = Attack(experiment, observer, k=k, quantity=_quantity(number))
+            found.append(Reading(f"{setting}, {words}", attack))
+            if kind != "fitted":
+                found.append(Reading(f"{setting}, {words}", attack, "mean_score", "the paper's rule, eq. 4"))
+    return found
 
 
 def _momentum(number: Printed) -> Compared:
     beta = 0.99 if number.column == "with_momentum" else 0.0
-    return [("", Attack(ex.ML_RAND, _observer(number.row), beta))]
+    return _gossip(partial(Attack, observer=_observer(number.row), momentum=beta))
 
 
 def _sizes(number: Printed) -> Compared:
     k = int(number.row.removeprefix("K="))
-    experiment = ex.ML_FEDAVG_LESS if number.column == "share_less" else ex.ML_FEDAVG
-    return [("", alone(experiment, k, "random_bound" if number.column == "random" else "max_aac"))]
+    if number.column != "share_less":
+        attack = alone(ex.ML_FEDAVG, k, "random_bound" if number.column == "random" else "max_aac")
+        return under_each_rule(FULL943, attack)
+    own = alone(ex.ML_FEDAVG_LESS, k)
+    without = replace(own, momentum=0.0)
+    said = f"{FULL943}, {LOOKING['own_embedding']}"
+    found = [
+        Reading(f"{said}, momentum 0", without, note=AFTER_SEEING),
+        Reading(f"{said}, momentum 0", without, "mean_score", f"{AFTER_SEEING}; the paper's rule, eq. 4"),
+        Reading(f"{said}, momentum 0.99", own),
+    ]
+    for kind, experiment in (("paper", ex.ML_FEDAVG_LESS_PAPER), ("fitted", ex.ML_FEDAVG_LESS_FITTED)):
+        found.append(Reading(f"{FULL943}, {LOOKING[kind]}, momentum 0.99", alone(experiment, k)))
+    return found
 
 
 def membership_attack(threshold: str) -> Attack:
@@ -149,11 +247,12 @@ def membership_attack(threshold: str) -> Attack:
 
 def _membership(number: Printed) -> Compared:
     if number.row == "cda":
-        return [("", alone(ex.ML_FEDAVG))]
+        return under_each_rule(FULL943, alone(ex.ML_FEDAVG))
     threshold = number.row.split()[-1]
     attack = membership_attack(threshold)
     is_rate = number.column != "max_aac"
-    return [("", membership(attack, float(threshold), number.column) if is_rate else attack)]
+    measure = membership(attack, float(threshold), number.column) if is_rate else attack
+    return [Reading(f"{FULL943}, momentum 0", measure, note=AFTER_SEEING)]
 
 
 AIA = Attack(ex.ML_AIA, "coordinator", momentum=0.0, relevance="aia")
@@ -163,8 +262,8 @@ CDA_BESIDE_AIA = among(alone(ex.ML_AIA), AIA)
 
 def _inference(number: Printed) -> Compared:
     if number.column == "seconds":
-        return [("", attack_seconds(ex.ML_AIA, f"{number.row}-coordinator"))]
-    return [("", AIA if number.row == "aia" else CDA_BESIDE_AIA)]
+        return [Reading(FULL943, attack_seconds(ex.ML_AIA, f"{number.row}-coordinator"))]
+    return [Reading(FULL943, AIA if number.row == "aia" else CDA_BESIDE_AIA)]
 
 
 def _not_printed() -> list[Cell]:
@@ -186,8 +285,8 @@ _COMPARED: dict[str, Callable[[Printed], Compared | str]] = {
     "table4": _main_tables,
     "table4-bounds": _bounds,
     "table5": _main_tables,
-    "table6": partial(_colluders, experiment=ex.ML_RAND),
-    "table7": partial(_colluders, experiment=ex.ML_RAND_LESS),
+    "table6": _colluders,
+    "table7": _colluders_less,
     "table8": _momentum,
     "table9": _sizes,
     "table10": _membership,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -14,16 +15,40 @@ EPSILONS = (1, 10, 100, 1000)
 ML_FEDAVG = "table4-ml100k-fedavg"
 ML_RAND = "table5-ml100k-rand-gossip"
 ML_PERS = "table5-ml100k-pers-gossip"
-ML_AUTHORS = "table5-ml100k-authors100"
+ML_FULL_BATCH = "table6-ml100k-full-batch"
 ML_RAND_LESS = "table7-ml100k-rand-gossip-share-less"
 ML_FEDAVG_LESS = "table9-ml100k-fedavg-share-less"
+ML_FEDAVG_LESS_PAPER = "table9-ml100k-fedavg-share-less-paper"
+ML_FEDAVG_LESS_FITTED = "table9-ml100k-fedavg-share-less-fitted"
 ML_PERS_LESS = "fig5-ml100k-pers-gossip-share-less"
 ML_AIA = "table11-ml100k-fedavg-aia"
+AUTHORS_FEDAVG = "table4-ml100k-authors100-fedavg"
+AUTHORS_RAND = "table5-ml100k-authors100"
+AUTHORS_PERS = "table5-ml100k-authors100-pers-gossip"
+AUTHORS_RAND_LESS = "table7-ml100k-authors100-share-less"
+PRME_10_EPOCHS = "table4-foursquare146-fedavg-prme-10-epochs"
 
 PROTOCOLS = {"fedavg": "FedAvg", "rand-gossip": "Rand-Gossip", "pers-gossip": "Pers-Gossip"}
 """How the protocols are called in names of experiments, and in words."""
 MOVIELENS = dict(zip(PROTOCOLS, (ML_FEDAVG, ML_RAND, ML_PERS), strict=True))
 MOVIELENS_LESS = dict(zip(PROTOCOLS, (ML_FEDAVG_LESS, ML_RAND_LESS, ML_PERS_LESS), strict=True))
+AUTHORS = dict(zip(PROTOCOLS, (AUTHORS_FEDAVG, AUTHORS_RAND, AUTHORS_PERS), strict=True))
+
+AUTHORS100, FULL943, FULL_BATCH = "authors100", "full943", "full943, full batches in lock-step"
+SETTINGS = {
+    AUTHORS100: "the published code's: the first 100 users, K = 5, two epochs in full batches, training on receive",
+    FULL943: "as the paper is written: all 943 users, K = 50, batches of 64",
+    FULL_BATCH: "all 943 users, K = 50, two epochs in full batches as in the published code, nodes in lock-step",
+}
+"""The settings on MovieLens-100k that the tables name."""
+WITH_ALL = {"5%": "5.01%", "10%": "10.01%", "20%": "20.01%"}
+"""Where the same colluders observe twice in a run: those that compare with all other items, by those with 99."""
+FICTIVE = {
+    "own_embedding": ("", "single"),
+    "paper": (".01", "single-100%"),
+    "fitted": (".02", "single-99.99%"),
+}
+"""Where the same adversaries look in three ways at hidden rows: what tells them apart in the tables of a run."""
 
 
 @cache
@@ -57,6 +82,39 @@ def checkins(variant: str, protocol: str, model: str, *, share_less: bool = Fals
     """
     table = "table4" if protocol == "fedavg" else "table5"
     return f"{table}-{variant}-{protocol}-{model}{'-share-less' if share_less else ''}"
+
+
+def switch(batch: str, train_on: str, clock: str) -> str:
+    """Return an experiment of 100 wakes in which Rand-Gossip trains in one of eight ways.
+
+    Parameters
+    ----------
+    batch : {'64', 'full'}
+        One epoch in batches of 64, or two in full batches.
+    train_on : {'wake', 'receive'}
+    clock : {'clocks', 'lock-step'}
+        Exponential clocks, or all nodes at once.
+    """
+    return f"switch-{batch}-{train_on}-{clock}-ml100k"
+
+
+def switches() -> dict[tuple[str, str, str], str]:
+    """Return the eight, by their switches."""
+    ways = itertools.product(("64", "full"), ("wake", "receive"), ("clocks", "lock-step"))
+    return {way: switch(*way) for way in ways}
+
+
+def looking(kind: str, share: str | None = None) -> str:
+    """Return what an observer is called that looks at hidden rows in its own way.
+
+    Parameters
+    ----------
+    kind : {'own_embedding', 'paper', 'fitted'}
+    share : str, optional
+        Of colluders, such as ``5%``; None: single adversaries.
+    """
+    digits, single = FICTIVE[kind]
+    return single if share is None else f"coalition-{share.removesuffix('%')}{digits}%"
 
 
 def on_checkins(variant: str, model: str, *, share_less: bool = False) -> dict[str, str]:

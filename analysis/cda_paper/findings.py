@@ -1,46 +1,84 @@
-"""The orderings that the paper claims, each checked on the numbers of the study: held, or not held."""
+"""The orderings that the paper claims, each judged by paired differences over seeds: held, not held, or undecided.
+
+Both sides of a comparison are measured in runs of the same seed, and share its data and draws. The claim is held if the
+95 % interval of their mean difference lies on the claimed side, not held if it lies on the other.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from analysis.cda_paper import experiments as ex
-from analysis.cda_paper.cells import AIA, CDA_BESIDE_AIA, membership_attack
-from analysis.cda_paper.experiments import MOVIELENS, MOVIELENS_LESS, PROTOCOLS, dp
+from analysis.cda_paper.cells import AIA, CDA_BESIDE_AIA, LOOKING, membership_attack
+from analysis.cda_paper.experiments import (
+    AUTHORS100,
+    FULL943,
+    FULL_BATCH,
+    MOVIELENS,
+    MOVIELENS_LESS,
+    PROTOCOLS,
+    dp,
+)
 from analysis.cda_paper.figures import settings
 from analysis.cda_paper.measures import (
     Attack,
     Measure,
+    Number,
+    PerSeed,
     Runs,
     alone,
     attack_seconds,
+    combined,
     difference,
+    interval,
+    mean,
     shown,
     utility,
 )
+from gossiprec.eventlog import Run
 
-HELD, NOT_HELD, NOT_MEASURED = "held", "not held", "not measured"
+HELD, NOT_HELD, UNDECIDED, NOT_MEASURED = "held", "not held", "undecided", "not measured"
 THRESHOLDS = ("0.2", "0.4", "0.6", "0.8", "1")
 GOSSIP = ("rand-gossip", "pers-gossip")
+SHARES = (5, 10, 20)
+IN_GOSSIP = {AUTHORS100: (ex.AUTHORS_RAND, 5), FULL943: (ex.ML_RAND, 50), FULL_BATCH: (ex.ML_FULL_BATCH, 50)}
+"""Experiment and K of Rand-Gossip with full models in each setting."""
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """One number that a claim says is larger than another; `words` say it with ``{first}`` and ``{second}``."""
+    """One number that a claim says is larger than another.
+
+    Attributes
+    ----------
+    label : str
+    first, second : Measure
+    words : str
+        Say it, with ``{first}`` and ``{second}``.
+    margin : callable
+        Both numbers of a seed -> by how much the claim holds there; negative where it does not.
+    """
 
     label: str
     first: Measure
     second: Measure
     words: str
-    holds: Callable[[float, float], bool] = lambda first, second: first > second
+    margin: Callable[[float, float], float] = lambda first, second: first - second
+
+    def margins(self, runs: Runs) -> PerSeed:
+        """Return by how much the claim holds, for each seed that both sides have."""
+        return combined(self.first, self.second, self.margin).per_seed(runs)
 
 
 @dataclass(frozen=True)
 class Finding:
-    """A claim, its verdict (held: in every comparison that was measured), and a line of evidence per comparison."""
+    """A claim, its verdict, and a line of evidence per comparison.
+
+    Held: in every comparison that was measured; not held: one is not; undecided: otherwise.
+    """
 
     claim: str
     verdict: str
@@ -57,6 +95,7 @@ def findings(runs: Runs) -> list[Finding]:
             _share_less_gossip(),
             runs,
         ),
+        _judged("More colluders find more", _collusion(), runs),
         _judged("Momentum is what makes collusion pay", _momentum(), runs),
         *(_privacy(runs, protocol) for protocol in ("fedavg", "rand-gossip")),
         _judged("CDA beats membership inference as a proxy", [_membership(runs)], runs),
@@ -65,37 +104,61 @@ def findings(runs: Runs) -> list[Finding]:
     ]
 
 
+def decided(margins: PerSeed) -> str:
+    """Return what paired differences over seeds, positive where a claim holds, say of it."""
+    if not margins:
+        return NOT_MEASURED
+    low, high = interval(margins)  # NaN with one seed, which decides nothing
+    return HELD if low > 0 else NOT_HELD if high < 0 else UNDECIDED
+
+
+def in_words(margins: PerSeed) -> str:
+    """Return the mean paired difference with its interval and the verdict."""
+    low, high = interval(margins)
+    between = f"[{low:+.1f}, {high:+.1f}] over {len(margins)} seeds" if len(margins) > 1 else "one seed"
+    return f"margin {mean(margins):+.1f}, {between}: {decided(margins)}"
+
+
 def _judged(claim: str, comparisons: Sequence[Comparison], runs: Runs) -> Finding:
-    evidence, held = [], []
+    evidence, verdicts = [], []
     for one in comparisons:
-        first, second = one.first.mean(runs), one.second.mean(runs)
-        if np.isfinite(first) and np.isfinite(second):
-            held.append(one.holds(first, second))
+        margins = one.margins(runs)
+        verdicts.append(decided(margins))
+        if margins:
             words = one.words.format(first=shown(one.first, runs), second=shown(one.second, runs))
-            evidence.append(f"{one.label}: {words}: {HELD if held[-1] else NOT_HELD}")
+            evidence.append(f"{one.label}: {words}; {in_words(margins)}")
         else:
             evidence.append(f"{one.label}: {NOT_MEASURED}")
-    verdict = NOT_MEASURED if not held else HELD if all(held) else NOT_HELD
-    return Finding(claim, verdict, tuple(evidence))
+    return Finding(claim, _together(verdicts), tuple(evidence))
+
+
+def _together(verdicts: Sequence[str]) -> str:
+    """Return the verdict of a claim, given those of its comparisons."""
+    known = set(verdicts) - {NOT_MEASURED}
+    return next((verdict for verdict in (NOT_HELD, UNDECIDED, HELD) if verdict in known), NOT_MEASURED)
 
 
 def _federated_leaks_more() -> list[Comparison]:
     words = "Max AAC {first} % in FedAvg, {second} % in gossip"
+    sides = {title: (one.full, one.k) for title, one in settings().items()}
+    sides[f"MovieLens-100k, {AUTHORS100}"] = (ex.AUTHORS, 5)
     return [
-        Comparison(
-            f"{title}, {PROTOCOLS[key]}", alone(one.full["fedavg"], one.k), alone(one.full[key], one.k), words
-        )
-        for title, one in settings().items()
+        Comparison(f"{title}, {PROTOCOLS[key]}", alone(full["fedavg"], k), alone(full[key], k), words)
+        for title, (full, k) in sides.items()
         for key in GOSSIP
     ]
 
 
 def _share_less_federated() -> list[Comparison]:
     words = "Max AAC {first} % with full models, {second} % with Share less"
-    return [
+    found = [
         Comparison(title, alone(one.full["fedavg"], one.k), alone(one.less["fedavg"], one.k), words)
         for title, one in settings().items()
     ]
+    for kind, less in (("paper", ex.ML_FEDAVG_LESS_PAPER), ("fitted", ex.ML_FEDAVG_LESS_FITTED)):
+        label = f"MovieLens-100k, {LOOKING[kind]}"
+        found.append(Comparison(label, alone(ex.ML_FEDAVG), alone(less), words))
+    return found
 
 
 def _share_less_gossip() -> list[Comparison]:
@@ -108,20 +171,39 @@ def _share_less_gossip() -> list[Comparison]:
         found += [
             Comparison(
                 f"{title}, {PROTOCOLS[key]}", change[key], change["fedavg"], words,
-                lambda gossip, federated: abs(gossip) < 0.5 * abs(federated),
+                lambda gossip, federated: 0.5 * abs(federated) - abs(gossip),
             )
             for key in GOSSIP
         ]  # fmt: skip
     return found
 
 
+def _collusion() -> list[Comparison]:
+    words = "Max AAC {first} %, with fewer {second} %"
+    found = []
+    for setting, (experiment, k) in IN_GOSSIP.items():
+        sizes = [alone(experiment, k), *(_pool(experiment, k, share) for share in SHARES)]
+        for share, fewer, more in zip(SHARES, sizes, sizes[1:], strict=False):
+            found.append(Comparison(f"{setting}, {share} % colluders", more, fewer, words))
+    return found
+
+
 def _momentum() -> list[Comparison]:
     words = "Max AAC {first} % with momentum 0.99, {second} % without"
-    found = []
-    for share in (5, 10, 20):
-        some, none = (Attack(ex.ML_RAND, f"coalition-{share}%", beta) for beta in (0.99, 0.0))
-        found.append(Comparison(f"{share} % colluders", some, none, words))
-    return found
+    return [
+        Comparison(
+            f"{setting}, {share} % colluders",
+            _pool(experiment, k, share, 0.99),
+            _pool(experiment, k, share, 0.0),
+            words,
+        )
+        for setting, (experiment, k) in IN_GOSSIP.items()
+        for share in SHARES
+    ]
+
+
+def _pool(experiment: str, k: int, share: int, momentum: float | None = None) -> Attack:
+    return Attack(experiment, f"coalition-{share}%", momentum, k)
 
 
 def _membership(runs: Runs) -> Comparison:
@@ -140,26 +222,37 @@ def _inference() -> Comparison:
 def _cost() -> Comparison:
     words = "{first} s for CDA on all communities, {second} s for attribute inference on one"
     first, second = (attack_seconds(ex.ML_AIA, f"{name}-coordinator") for name in ("cda", "aia"))
-    return Comparison("MovieLens-100k, FedAvg", first, second, words, lambda cda, aia: cda < aia)
+    return Comparison("MovieLens-100k, FedAvg", first, second, words, lambda cda, aia: aia - cda)
 
 
 def _privacy(runs: Runs, protocol: str) -> Finding:
     """Compare the utility of DP-SGD, between its points in leakage, with that of Share less."""
     claim = f"At equal leakage DP-SGD costs more utility than Share less, {PROTOCOLS[protocol]}"
-    experiments = [dp(protocol, epsilon) for epsilon in (*ex.EPSILONS, None)]
-    points = [(alone(e).mean(runs), utility(e).mean(runs)) for e in experiments]
-    known = sorted(point for point in points if np.isfinite(point).all())
+    points = [name for name in (dp(protocol, epsilon) for epsilon in (*ex.EPSILONS, None)) if name in runs]
     plain, less = MOVIELENS[protocol], MOVIELENS_LESS[protocol]
+    if len(points) < 2 or less not in runs:
+        return Finding(
+            claim, NOT_MEASURED, (f"needs Share less and two points of DP-SGD; has {len(points)}",)
+        )
+    margins = Number((less, *points), lambda own, rule: _kept_more(own, rule, less, points)).per_seed(runs)
+    known = sorted((alone(point).mean(runs), utility(point).mean(runs)) for point in points)
     leak, kept = alone(less).mean(runs), utility(less).mean(runs)
-    if len(known) < 2 or not np.isfinite((leak, kept)).all():
-        return Finding(claim, NOT_MEASURED, (f"needs Share less and two points of DP-SGD; has {len(known)}",))
-    at = float(np.interp(leak, *np.array(known).T))
     outside = not known[0][0] <= leak <= known[-1][0]
     evidence = (
         f"Share less: Max AAC {leak:.1f} %, HR@20 {kept:.1f} % (full models without DP: "
         f"{shown(alone(plain), runs)} %, {shown(utility(plain), runs)} %)",
-        f"DP-SGD: HR@20 {at:.1f} % at the same leakage"
+        f"DP-SGD: HR@20 {float(np.interp(leak, *np.array(known).T)):.1f} % at the same leakage"
         + (" or the nearest that was measured" if outside else "")
-        + f", between points of Max AAC {', '.join(f'{a:.1f}' for a, _ in known)} %",
+        + f", between points of Max AAC {', '.join(f'{a:.1f}' for a, _ in known)} %; {in_words(margins)}",
     )
-    return Finding(claim, HELD if at < kept else NOT_HELD, evidence)
+    return Finding(claim, decided(margins), evidence)
+
+
+def _kept_more(own: Mapping[str, Run], rule: str, less: str, points: Sequence[str]) -> float | None:
+    """Return how much more utility Share less keeps than DP-SGD at its leakage, in the runs of one seed."""
+    sides = [(alone(name).of_seed(own, rule), utility(name).of_seed(own, rule)) for name in (less, *points)]
+    known = [(leak, kept) for leak, kept in sides if leak is not None and kept is not None]
+    if len(known) < len(sides):
+        return None
+    (leak, kept), *others = known
+    return kept - float(np.interp(leak, *np.array(sorted(others)).T))

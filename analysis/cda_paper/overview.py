@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from analysis.cda_paper.cells import COLUMNS
 from analysis.cda_paper.document import Block, Column, Entry, Fold, Grid, Text
+from analysis.cda_paper.experiments import SETTINGS
 from analysis.cda_paper.measures import Runs
 from analysis.cda_paper.verdicts import Group, Result, Verdict, counts
 from analysis.cda_paper.wording import (
@@ -56,7 +57,8 @@ def legend() -> Text:
     return Text(
         f"{marks}. Small, beside the print: its band, fixed in `published.yaml` by a rule for all tables. ± is half of "
         "the 95 % interval over n seeds (Student's t). A field shows the setting compared first; where another comes "
-        "nearer, the field names it, and a fold below the table shows it."
+        "nearer, the field names it, and a fold below the table shows it.\n\n"
+        + "\n".join(f"- *{name}*: {words}" for name, words in SETTINGS.items())
     )
 
 

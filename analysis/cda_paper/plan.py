@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from analysis.cda_paper.cells import all_cells
-from analysis.cda_paper.experiments import STUDY, data_of, experiments, study
+from analysis.cda_paper.experiments import STUDY, data_of, experiments, study, switches
 from analysis.cda_paper.figures import drawings
 from gossiprec.errors import DataError, ScenarioError, suggestion
 from gossiprec.study.load import Study, load_study
@@ -34,6 +34,10 @@ _TINY_PLACES = {
 """Enough users for communities of 100, few enough for seconds."""
 
 
+MOVIELENS_TABLES = tuple(f"table{place}" for place in range(4, 11))
+"""With the table of switches, what ``movielens-tables`` stands for."""
+
+
 @cache
 def subjects() -> dict[str, tuple[str, ...]]:
     """Return what ``--only`` can name: tables, figures, data sets and experiments, each with its experiments."""
@@ -42,8 +46,13 @@ def subjects() -> dict[str, tuple[str, ...]]:
         if cell.measure is not None:
             name = cell.printed.table.removesuffix("-bounds")
             tables.setdefault(name, {}).update(dict.fromkeys(cell.measure.experiments))
+    movielens = {
+        name for table in MOVIELENS_TABLES for name in tables[table] if data_of(name) == "ml-100k"
+    } | set(switches().values())
     return {
         **{name: tuple(serving) for name, serving in tables.items()},
+        "movielens-tables": tuple(name for name in experiments() if name in movielens),
+        "switches": tuple(switches().values()),
         **{name: drawing.experiments for name, drawing in drawings().items()},
         **{data: tuple(name for name in experiments() if data_of(name) == data) for data in DATA},
         **{name: (name,) for name in experiments()},
@@ -80,16 +89,22 @@ def paper_study(names: Iterable[str], *, data: Path | None, scale: Scale, seeds:
         The folder of the data sets; not needed at the tiny scale.
     scale : {'full', 'tiny'}
     seeds : int, optional
-        How many for every experiment, instead of its own number.
+        How many for every experiment that names no number of its own; at the tiny scale for every one.
     """
-    values = {name: _here(name, data, scale) | ({"seeds": seeds} if seeds else {}) for name in names}
+    values = {name: _here(name, data, scale) | {"seeds": seeds_of(name, seeds, scale)} for name in names}
     told = {**study(), "axes": {"experiment": {"values": values}}}
     return load_study({**told, "name": told["name"] + ("-tiny" if scale == "tiny" else "")})
 
 
-def count_runs(seeds: int | None) -> int:
+def seeds_of(name: str, seeds: int | None, scale: Scale = "full") -> int:
+    """Return how many seeds an experiment has: its own number, else what is asked for, else that of the study."""
+    own = None if scale == "tiny" else experiments()[name].get("seeds")
+    return int(own or seeds or study()["seeds"])
+
+
+def count_runs(seeds: int | None, scale: Scale = "full") -> int:
     """Return how many runs the whole study has."""
-    return sum(seeds or sets.get("seeds", study()["seeds"]) for sets in experiments().values())
+    return sum(seeds_of(name, seeds, scale) for name in experiments())
 
 
 def missing_data(names: Iterable[str], *, data: Path | None, scale: Scale) -> dict[str, str]:
@@ -128,7 +143,8 @@ def _here(name: str, data: Path | None, scale: Scale) -> dict[str, Any]:
     sets = {**sets, "base": str((STUDY.parent / sets["base"]).resolve())}
     if scale == "tiny":
         length = "protocol.rounds" if "fedavg" in name else "protocol.wakes"
-        return {**sets, "dataset": _TINY_PLACES if "prme" in name else _TINY, length: 2, "evaluate.every": 1}
+        short = {length: 2, "evaluate.every": 1, "evaluate.also": None}
+        return {**sets, "dataset": _TINY_PLACES if "prme" in name else _TINY, **short}
     place = _place(data or Path(), data_of(name))
     assert place is not None, "its data are there"
     return {**sets, "dataset.path": str(place.resolve())}

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cache
 
 import numpy as np
 
 from analysis.cda_paper import experiments as ex
-from analysis.cda_paper.experiments import checkins, dp
+from analysis.cda_paper.experiments import AUTHORS100, FULL943, FULL_BATCH, checkins, dp, looking
 from analysis.cda_paper.measures import (
     Attack,
     Measure,
@@ -20,24 +21,32 @@ from analysis.cda_paper.measures import (
     utility,
 )
 from analysis.cda_paper.published import Printed
+from analysis.cda_paper.readings import Reading
 
 ML = "MovieLens-100k"
 _WHOLE, _SOME = checkins("foursquare", "fedavg", "gmf"), checkins("foursquare146", "fedavg", "gmf")
 _WHOLE_LESS = checkins("foursquare", "fedavg", "gmf", share_less=True)
 _SOME_LESS = checkins("foursquare146", "fedavg", "gmf", share_less=True)
 _PRME, _PRME_LESS = (checkins("foursquare146", "fedavg", "prme", share_less=less) for less in (False, True))
-_FULL, _LESS = alone(ex.ML_FEDAVG), alone(ex.ML_FEDAVG_LESS)
+_FULL, _LESS = alone(ex.ML_FEDAVG), replace(alone(ex.ML_FEDAVG_LESS), momentum=0.0)
 _RAND, _PERS = alone(ex.ML_RAND), alone(ex.ML_PERS)
+_AUTHORS, _AUTHORS_PERS = alone(ex.AUTHORS_RAND, 5), alone(ex.AUTHORS_PERS, 5)
 _ARITHMETIC = "arithmetic that needs no run: N P / (P + 1) with P = 3"
+Told = tuple[str, Measure]
 
 
-def quoted(number: Printed) -> list[tuple[str, Measure]] | str:
+def quoted(number: Printed) -> list[Reading] | str:
     """Return what a quoted number is compared with, or why it is not."""
-    return _compared()[number.row]
+    compared = _compared()[number.row]
+    return compared if isinstance(compared, str) else [Reading(*told) for told in compared]
 
 
-def _colluders(share: int, experiment: str = ex.ML_RAND) -> Attack:
-    return Attack(experiment, f"coalition-{share}%")
+def _colluders(share: int, experiment: str = ex.ML_RAND, k: int = 50) -> Attack:
+    return Attack(experiment, f"coalition-{share}%", k=k)
+
+
+def _trained_once(experiment: str, k: int) -> Attack:
+    return Attack(experiment, looking("paper", "20%"), k=k)
 
 
 def _above(attack: Attack, level: float | None = None) -> Number:
@@ -56,7 +65,7 @@ def _quantile(attack: Attack, share: float) -> Number:
 
 
 @cache
-def _compared() -> dict[str, list[tuple[str, Measure]] | str]:
+def _compared() -> dict[str, list[Told] | str]:
     single = alone(checkins("foursquare146", "rand-gossip", "gmf"), 5)
     ten = alone(ex.ML_FEDAVG, 10)
     return {
@@ -68,15 +77,27 @@ def _compared() -> dict[str, list[tuple[str, Measure]] | str]:
         "6.1-above-random": [(ML, _above(_FULL)), ("Foursquare, all users", _above(alone(_WHOLE)))],
         "6.2-fl-zero": [(ML, adversaries(_FULL, lambda found, random: float(np.mean(found == 0))))],
         "6.2-gossip-top": [
-            (f"{ML}, Rand-Gossip, 99 % quantile", _quantile(_RAND, 0.99)),
-            (f"{ML}, Pers-Gossip, 99 % quantile", _quantile(_PERS, 0.99)),
+            (f"{AUTHORS100}, Rand-Gossip, 99 % quantile", _quantile(_AUTHORS, 0.99)),
+            (f"{AUTHORS100}, Pers-Gossip, 99 % quantile", _quantile(_AUTHORS_PERS, 0.99)),
+            (f"{FULL943}, Rand-Gossip, 99 % quantile", _quantile(_RAND, 0.99)),
+            (f"{FULL943}, Pers-Gossip, 99 % quantile", _quantile(_PERS, 0.99)),
         ],
         "6.4-bound": [
-            (f"{ML}, single", _RAND.of("upper_bound")),
-            (f"{ML}, 5 % colluders", _colluders(5).of("upper_bound")),
+            (f"{AUTHORS100}, single", _AUTHORS.of("upper_bound")),
+            (f"{AUTHORS100}, 5 % colluders", _colluders(5, ex.AUTHORS_RAND, 5).of("upper_bound")),
+            (f"{FULL943}, single", _RAND.of("upper_bound")),
+            (f"{FULL943}, 5 % colluders", _colluders(5).of("upper_bound")),
             ("Foursquare, 146 users, K = 5, single", single.of("upper_bound")),
         ],
-        "6.4-colluders": [(f"{share} %", _colluders(share)) for share in (5, 10, 20)],
+        "6.4-colluders": [
+            (f"{setting}, {share} %", _colluders(share, experiment, k))
+            for setting, experiment, k in (
+                (AUTHORS100, ex.AUTHORS_RAND, 5),
+                (FULL943, ex.ML_RAND, 50),
+                (FULL_BATCH, ex.ML_FULL_BATCH, 50),
+            )
+            for share in (5, 10, 20)
+        ],
         "6.4-global-view": _ARITHMETIC,
         "B-global-view": _ARITHMETIC,
         "7.1-best-2": [
@@ -88,12 +109,23 @@ def _compared() -> dict[str, list[tuple[str, Measure]] | str]:
             ("all users, K = 50", alone(_WHOLE_LESS)),
             ("146 users, K = 5", alone(_SOME_LESS, 5)),
         ],
-        "7.1-movielens": [("", _LESS)],
-        "7.2-change": [
-            ("Rand-Gossip", difference(alone(ex.ML_RAND_LESS), _RAND)),
-            ("Pers-Gossip", difference(alone(ex.ML_PERS_LESS), _PERS)),
+        "7.1-movielens": [
+            (f"{FULL943}, own row, momentum 0", _LESS),
+            (f"{FULL943}, own row, momentum 0.99", replace(_LESS, momentum=0.99)),
         ],
-        "7.3-factor": [("", factor(_colluders(20), _colluders(20, ex.ML_RAND_LESS)))],
+        "7.2-change": [
+            (f"{AUTHORS100}, Rand-Gossip", difference(alone(ex.AUTHORS_RAND_LESS, 5), _AUTHORS)),
+            (f"{FULL943}, Rand-Gossip", difference(alone(ex.ML_RAND_LESS), _RAND)),
+            (f"{FULL943}, Pers-Gossip", difference(alone(ex.ML_PERS_LESS), _PERS)),
+        ],
+        "7.3-factor": [
+            (
+                f"{AUTHORS100}, row trained once",
+                factor(_colluders(20, ex.AUTHORS_RAND, 5), _trained_once(ex.AUTHORS_RAND_LESS, 5)),
+            ),
+            (f"{FULL943}, row trained once", factor(_colluders(20), _trained_once(ex.ML_RAND_LESS, 50))),
+            (f"{FULL943}, own row", factor(_colluders(20), _colluders(20, ex.ML_RAND_LESS))),
+        ],
         "7.4-fl-loss": [
             (ML, loss(utility(ex.ML_FEDAVG), utility(ex.ML_FEDAVG_LESS))),
             ("Foursquare, all users", loss(utility(_WHOLE), utility(_WHOLE_LESS))),
@@ -106,5 +138,5 @@ def _compared() -> dict[str, list[tuple[str, Measure]] | str]:
         "7.5-dp-factor": [(ML, factor(utility(dp("fedavg", None)), utility(dp("fedavg", 100))))],
         "7.6-dp-utility": [(ML, utility(dp("rand-gossip", 1000)))],
         "7.6-dp-aac": [(ML, alone(dp("rand-gossip", 1000)))],
-        "8.3-factor": [("", factor(ten, ten.of("random_bound")))],
+        "8.3-factor": [(FULL943, factor(ten, ten.of("random_bound")))],
     }

@@ -14,6 +14,7 @@ from analysis.cda_paper.measures import MAIN_RULE, RULES, Runs, fact, mean
 from analysis.cda_paper.overview import legend, overview
 from analysis.cda_paper.page import html_page, markdown_page
 from analysis.cda_paper.plan import Scale, subjects
+from analysis.cda_paper.switches import switch_table
 from analysis.cda_paper.tables import paper_tables
 from analysis.cda_paper.targets import NOT_REACHED, REACHED, Reached, reached
 from analysis.cda_paper.verdicts import Verdict, groups, judged
@@ -56,6 +57,7 @@ def write_report(
                 legend(),
                 Heading(2, "Tables"),
                 *paper_tables(found, runs),
+                *switch_table(runs),
                 *_figures(pictures),
                 *_times(runs),
                 *_missing(reasons),

@@ -5,14 +5,16 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, Literal, Protocol, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-from gossiprec.arrays import F32, F64, I32, I64
+from gossiprec.arrays import F32, F64, I32, I64, Bools
 from gossiprec.eventlog.checkpoints import Stateful
 from gossiprec.options import NoOptions, Options
+
+Invalid: TypeAlias = Literal["fatal", "discard"]
 
 BLOCK = 2**22
 """Numbers of an inbox that are looked at together: 16 MiB."""
@@ -33,6 +35,11 @@ class Change:
     items: I32
     rows: F32
     shared: F32
+
+    @property
+    def is_finite(self) -> bool:
+        """Whether all of it is numbers."""
+        return bool(np.isfinite(self.rows).all() and np.isfinite(self.shared).all())
 
 
 class Rows(Protocol):
@@ -87,6 +94,16 @@ class Inbox:
             yield columns, np.vstack([own[columns], received]) if self.own_weight > 0 else received
 
     @property
+    def is_finite(self) -> Bools:
+        """Which of what was received is numbers alone, shape (n_received,)."""
+        if self.changes is not None:
+            return np.array([change.is_finite for change in self.changes], np.bool_)
+        finite = np.ones(len(self), np.bool_)
+        for _, received in self.received():
+            finite &= np.isfinite(received).all(axis=1)
+        return finite
+
+    @property
     def model_weights(self) -> F64:
         """What each of the models counts that :meth:`models` yields."""
         own = [self.own_weight] if self.own_weight > 0 else []
@@ -108,16 +125,26 @@ class Aggregator(Stateful, ABC):
     streaming : bool
         The rule is no more than the weights: models are blended one by one as they arrive, and nobody waits. Any other
         rule wants an inbox: what is received is kept until the receiver's model is next read.
-    of_changes : bool
-        The rule reads :attr:`Inbox.changes`: it is for nodes that send updates.
+    withstands : bool
+        One model in seven that is none does no harm: NaN, infinite or huge. No streaming rule does.
     """
 
     Options: ClassVar[type[Options]] = NoOptions
     streaming: ClassVar[bool] = False
-    of_changes: ClassVar[bool] = False
+    withstands: ClassVar[bool] = True
 
     def __init__(self, options: Any) -> None:
         self.options = options
+
+    @property
+    def of_changes(self) -> bool:
+        """Whether the rule reads :attr:`Inbox.changes`: it is then for nodes that send updates."""
+        return False
+
+    @property
+    def least(self) -> int:
+        """Models that it takes to be what it is; where fewer are to be expected it is refused before the run."""
+        return 1
 
     def weights(self, n_positives: I64) -> F64:
         """Return what every user's models count, above 0, shape (n_users,): all the same, unless the rule says else."""
@@ -159,9 +186,15 @@ class InboxRule:
         Only so many of the latest models are aggregated; None: all.
     expected : int
         Models that wait at a time: for the estimate of memory.
+    together : int or None
+        Models that are aggregated together if none is late or lost; None: as many as wait.
+    invalid : str
+        What becomes of a model with a number that is not finite: ``fatal`` ends the run, ``discard`` leaves it out.
     """
 
     name: str
     make: Callable[[], Aggregator]
     buffer: int | None
     expected: int
+    together: int | None = None
+    invalid: Invalid = "fatal"

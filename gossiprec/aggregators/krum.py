@@ -3,56 +3,94 @@
 References
 ----------
 P. Blanchard, E. M. El Mhamdi, R. Guerraoui, J. Stainer, "Machine learning with adversaries: Byzantine tolerant gradient
-descent", NeurIPS 2017, section 4 (Krum) and 6 (multi-Krum).
+descent", NeurIPS 2017, section 4 (Krum) and 6 (multi-Krum). Item by item: published code of PIECK and Spattack; the
+change nearest to the mean: what CL4FedRec calls Krum (specification, section 3.5).
 """
 
 from __future__ import annotations
 
+from typing import Literal
+
 import numpy as np
-from pydantic import Field
+from pydantic import Field, model_validator
 
-from gossiprec.aggregators import AGGREGATORS
-from gossiprec.aggregators.base import Aggregator, Inbox
+from gossiprec.aggregators import AGGREGATORS, base
+from gossiprec.aggregators.base import Inbox
+from gossiprec.aggregators.touched import TouchedOptions, TouchedRule, mean_of
 from gossiprec.arrays import F32, F64, I64
-from gossiprec.options import LARGEST, Options
+from gossiprec.jit import compiled
+from gossiprec.options import LARGEST
 
 
-class KrumOptions(Options):
+class KrumOptions(TouchedOptions):
     """Options of Krum."""
 
     byzantine: int = Field(default=1, ge=0, le=LARGEST, description="f: models that may be hostile")
     keep: int = Field(
         default=1, ge=1, le=LARGEST, description="m: models kept, whose mean is taken (multi-Krum)"
     )
+    mode: Literal["classical", "nearest-to-mean"] = Field(
+        default="classical",
+        description="classical: closest to the others; nearest-to-mean: closest to the mean of all (over: touched; "
+        "byzantine is not used)",
+    )
+
+    @model_validator(mode="after")
+    def _by_item(self) -> KrumOptions:
+        if self.mode == "nearest-to-mean" and self.over == "all":
+            raise ValueError(
+                "mode nearest-to-mean goes item by item; set over to touched, or mode to classical"
+            )
+        return self
 
 
 @AGGREGATORS.register("krum")
-class Krum(Aggregator):
+class Krum(TouchedRule):
     """The mean of the `keep` models with the least sum of squared distances to their n - f - 2 nearest.
 
     Weights are not used. With so few models that none would be near (n of 3 to f + 2) one is. Two models that are
     nearest to each other may then have equal sums: the one closer to all counts as less. Of one or two models it is
-    the mean.
+    the mean. Of models that are alike in all this, and of changes as near to the mean, the first to arrive is taken.
     """
 
     Options = KrumOptions
     options: KrumOptions
 
-    def reduce(self, own: F32, inbox: Inbox) -> F32:
+    @property
+    def least(self) -> int:
+        """So many that one has a nearest beside those that may be hostile, where changes are looked at."""
+        classical = self.of_changes and self.options.mode == "classical"
+        return self.options.byzantine + 3 if classical else 1
+
+    def reduce_models(self, own: F32, inbox: Inbox) -> F32:
         """Return the mean of the models kept."""
-        kept, out = self._chosen(own, inbox), np.empty_like(own)
+        n, out = len(inbox.model_weights), np.empty_like(own)
+        kept = np.arange(n) if n <= 2 else np.sort(self._order(_distances(own, inbox, n)))
         for columns, models in inbox.models(own):
             out[columns] = models[kept].mean(axis=0)
         return out
 
-    def _chosen(self, own: F32, inbox: Inbox) -> I64:
-        n = len(inbox.model_weights)
-        if n <= 2:
-            return np.arange(n)
-        nearest = max(1, n - self.options.byzantine - 2)
-        distances = np.sort(_distances(own, inbox, n), axis=1)
-        order = np.lexsort([distances.sum(axis=1), distances[:, 1 : 1 + nearest].sum(axis=1)])
-        return np.sort(order[: self.options.keep])
+    def combine(self, values: F32) -> F32:
+        """Return the mean of the changes kept of each item."""
+        n = len(values)
+        if self.options.mode == "nearest-to-mean":
+            kept = _nearest_to_mean(values, self.options.keep)
+        elif n <= 2:
+            return mean_of(values)
+        else:
+            at_once = max(1, base.BLOCK // n**2)
+            starts = range(0, values.shape[1], at_once)
+            kept = np.concatenate([self._order(_apart(values[:, low : low + at_once])) for low in starts])
+        kept = np.sort(kept, axis=-1).T
+        return mean_of(np.take_along_axis(values, kept[:, :, None], axis=0))
+
+    def _order(self, distances: F64) -> I64:
+        """Return the models kept, shape (..., keep), by the squared distances between all, shape (..., n, n)."""
+        nearest = max(1, distances.shape[-1] - self.options.byzantine - 2)
+        distances = np.sort(distances, axis=-1)
+        keys = [distances.sum(axis=-1), distances[..., 1 : 1 + nearest].sum(axis=-1)]
+        order: I64 = np.lexsort(keys, axis=-1)[..., : self.options.keep]
+        return order
 
 
 def _distances(own: F32, inbox: Inbox, n: int) -> F64:
@@ -64,3 +102,29 @@ def _distances(own: F32, inbox: Inbox, n: int) -> F64:
         between += pdist(models, "sqeuclidean")
     distances: F64 = squareform(np.where(np.isnan(between), np.inf, between))
     return distances
+
+
+def _nearest_to_mean(values: F32, keep: int) -> I64:
+    """Return of each item the changes nearest to the mean, shape (n_items, keep)."""
+    wide = values.astype(np.float64)
+    squares = np.square(wide - wide.mean(axis=0)).sum(axis=2)
+    order: I64 = np.argsort(squares, axis=0, kind="stable")[:keep].T
+    return order
+
+
+def _apart(values: F32) -> F64:
+    """Return the squared distances between all changes of each item, shape (n_items, n, n)."""
+    n, n_items, _ = values.shape
+    out = np.zeros((n_items, n, n))
+    compiled(_add_squares)(np.ascontiguousarray(values.transpose(1, 2, 0)), out)
+    return out
+
+
+def _add_squares(values: F32, out: F64) -> None:
+    n_items, width, n = values.shape
+    for item in range(n_items):
+        for k in range(width):
+            for i in range(n):
+                for j in range(n):
+                    difference = np.float64(values[item, k, j]) - np.float64(values[item, k, i])
+                    out[item, i, j] += difference * difference

@@ -3,29 +3,48 @@
 References
 ----------
 Z. Sun, P. Kairouz, A. T. Suresh, H. B. McMahan, "Can you really backdoor federated learning?", 2019, section 3: updates
-are scaled down to a norm, then averaged. That the bound can follow the inbox is ours.
+are scaled down to a norm, then averaged. That the bound can follow the inbox is ours. Item by item, with a bound of
+0.5: published code of PIECK (specification, section 3.5).
 """
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Literal, TypeAlias
 
 import numpy as np
-from pydantic import Field
+from pydantic import Field, model_validator
 
-from gossiprec.aggregators import AGGREGATORS
+from gossiprec.aggregators import AGGREGATORS, clipping
+from gossiprec.aggregators.adding import How, added
 from gossiprec.aggregators.base import Aggregator, Inbox
+from gossiprec.aggregators.touched import OverOptions
 from gossiprec.arrays import F32, F64
-from gossiprec.options import Options
+
+Bound: TypeAlias = Annotated[float, Field(gt=0)] | Literal["median"]
 
 
-class NormBoundOptions(Options):
+class NormBoundOptions(OverOptions):
     """Options of norm bounding."""
 
-    bound: Annotated[float, Field(gt=0)] | Literal["median"] = Field(
+    bound: Bound = Field(
         default="median",
-        description="largest Euclidean norm of a model's difference to the own; median: that of the inbox",
+        description="largest Euclidean norm of a model's difference to the own, or of a row's change (over: touched); "
+        "median: that of the inbox",
     )
+    shared_bound: Bound | None = Field(
+        default=None, description="of the change of a client's shared weights (over: touched); null: as bound"
+    )
+    then: How | None = Field(
+        default=None,
+        description="what is added of the scaled changes (over: touched); null: touched-mean",
+    )
+
+    @model_validator(mode="after")
+    def _of_changes(self) -> NormBoundOptions:
+        if self.over == "all" and (self.shared_bound is not None or self.then is not None):
+            found = "then" if self.shared_bound is None else "shared_bound"
+            raise ValueError(f"{found} is about changes; set over to touched, or leave it out")
+        return self
 
 
 @AGGREGATORS.register("norm-bound")
@@ -33,19 +52,26 @@ class NormBound(Aggregator):
     """The own model plus the mean, by weights, of what the received ones differ from it, each scaled down to the bound.
 
     In gossip the own model counts as a difference of zero. A model with a number that is not finite is left out; any
-    inbox is large enough.
+    inbox is large enough. Over touched items, each row that a client changed is scaled down, and its shared weights.
     """
 
     Options = NormBoundOptions
     options: NormBoundOptions
 
+    @property
+    def of_changes(self) -> bool:
+        """As the options say."""
+        return self.options.over == "touched"
+
     def reduce(self, own: F32, inbox: Inbox) -> F32:
         """Return the bounded mean; weights are used."""
+        if self.of_changes:
+            return self._of_rows(own, clipping.finite_only(inbox))
         norms = self._norms(own, inbox)
         fit = np.isfinite(norms)
         if not fit.any():
             return own
-        bound = np.median(norms[fit]) if self.options.bound == "median" else self.options.bound
+        bound = _number(self.options.bound, norms[fit])
         share = inbox.weights / (inbox.own_weight + inbox.weights[fit].sum())
         larger = np.maximum(norms[fit], bound)
         scale = share[fit] * np.divide(bound, larger, out=np.ones_like(larger), where=larger > 0)
@@ -55,6 +81,15 @@ class NormBound(Aggregator):
             out[columns] = own[columns] + (scale[:, None] * difference).sum(axis=0)
         return out
 
+    def _of_rows(self, own: F32, inbox: Inbox) -> F32:
+        if not inbox.changes:
+            return own
+        rows, shared = clipping.norms(inbox.changes)
+        options = self.options
+        bound = _number(options.bound, rows)
+        of_shared = _number(options.bound if options.shared_bound is None else options.shared_bound, shared)
+        return added(own, clipping.clipped(inbox, bound, of_shared), options.then or "touched-mean")
+
     def _norms(self, own: F32, inbox: Inbox) -> F64:
         """Return the norm of each model's difference to the own; inf or nan if it has a number that is not finite."""
         squares = np.zeros(len(inbox))
@@ -63,3 +98,10 @@ class NormBound(Aggregator):
                 squares += np.square(received.astype(np.float64) - own[columns]).sum(axis=1)
         norms: F64 = np.sqrt(squares)
         return norms
+
+
+def _number(bound: Bound, norms: F64) -> float:
+    """Return the bound; nothing has a median of its own."""
+    if bound == "median":
+        return float(np.median(norms)) if len(norms) else 0.0
+    return bound

@@ -6,7 +6,7 @@ from typing import Annotated, Any, TypeAlias
 
 from gossiprec.aggregators import AGGREGATORS
 from gossiprec.aggregators.base import Aggregator
-from gossiprec.named import Named, make_named
+from gossiprec.named import Named, make_named, name_of
 
 
 def make_rule(told: Any) -> Aggregator:
@@ -17,3 +17,32 @@ def make_rule(told: Any) -> Aggregator:
 
 Rule: TypeAlias = Annotated[str | dict[str, Any], Named(AGGREGATORS)]
 """The name of a registered aggregator, or ``{name: ..., options}``."""
+
+
+def refuse_changes(told: Any, key: str, senders: str, remedy: str = "") -> None:
+    """Refuse a rule that is made of updates, where whole models are sent.
+
+    Parameters
+    ----------
+    told : str or mapping
+        Of the rule.
+    key : str
+        Under which it stands.
+    senders : str
+        Who sends.
+    remedy : str
+        What could be done besides.
+
+    Raises
+    ------
+    ValueError
+        If it is.
+    """
+    if not make_rule(told).of_changes:
+        return
+    over = isinstance(told, dict) and "over" in told
+    which, other = (" with over: touched", "set over to all") if over else ("", "take another rule")
+    raise ValueError(
+        f"found {key} {name_of(told)!r}{which}, which is made of updates, but {senders} send whole models; "
+        f"{remedy}{other}"
+    )

@@ -3,23 +3,26 @@
 References
 ----------
 D. Yin, Y. Chen, K. Ramchandran, P. Bartlett, "Byzantine-robust distributed learning: towards optimal statistical
-rates", ICML 2018, definition 2.
+rates", ICML 2018, definition 2. Item by item, without one at each end: CL4FedRec; without those farthest from the
+median: published code of PIECK and Spattack (specification, section 3.5).
 """
 
 from __future__ import annotations
 
 import math
+from typing import Literal
 
 import numpy as np
 from pydantic import Field
 
 from gossiprec.aggregators import AGGREGATORS
-from gossiprec.aggregators.base import Aggregator, Inbox
+from gossiprec.aggregators.base import Inbox
+from gossiprec.aggregators.touched import TouchedOptions, TouchedRule, mean_of
 from gossiprec.arrays import F32
-from gossiprec.options import Options
+from gossiprec.options import LARGEST
 
 
-class TrimmedMeanOptions(Options):
+class TrimmedMeanOptions(TouchedOptions):
     """Options of the trimmed mean."""
 
     share: float = Field(
@@ -28,10 +31,17 @@ class TrimmedMeanOptions(Options):
         lt=0.5,
         description="of the models, rounded up: so many values are dropped at each end",
     )
+    drop: int | None = Field(
+        default=None, ge=0, le=LARGEST, description="values dropped at each end; null: by share"
+    )
+    trim: Literal["ends", "farthest"] = Field(
+        default="ends",
+        description="ends: at each end; farthest: from the median, drop in all, or share rounded down",
+    )
 
 
 @AGGREGATORS.register("trimmed-mean")
-class TrimmedMean(Aggregator):
+class TrimmedMean(TouchedRule):
     """Of each number, the mean of the values that are left when the largest and the smallest are dropped.
 
     Weights are not used. If so many would be dropped that none is left, one or two are: it is then the median. With one
@@ -41,10 +51,44 @@ class TrimmedMean(Aggregator):
     Options = TrimmedMeanOptions
     options: TrimmedMeanOptions
 
-    def reduce(self, own: F32, inbox: Inbox) -> F32:
+    @property
+    def least(self) -> int:
+        """So many that one is left of as many as are to be dropped."""
+        drop = self.options.drop or 0
+        return 1 + (2 * drop if self.options.trim == "ends" else drop)
+
+    def reduce_models(self, own: F32, inbox: Inbox) -> F32:
         """Return the mean of what is left; a value that is not a number counts as the largest."""
-        n, out = len(inbox.model_weights), np.empty_like(own)
-        dropped = min(math.ceil(self.options.share * n - 1e-9), (n - 1) // 2)
+        out = np.empty_like(own)
         for columns, models in inbox.models(own):
-            out[columns] = np.sort(models, axis=0)[dropped : n - dropped].mean(axis=0)
+            out[columns] = self._left(models).mean(axis=0)
         return out
+
+    def combine(self, values: F32) -> F32:
+        """Return the mean of what is left of each number."""
+        return mean_of(self._left(values))
+
+    def _left(self, values: F32) -> F32:
+        """Return the values that are left of each number, in ascending order."""
+        ordered, n, options = np.sort(values, axis=0), len(values), self.options
+        if options.trim == "farthest":
+            dropped = math.floor(options.share * n + 1e-9) if options.drop is None else options.drop
+            return _nearest_to_median(ordered, min(dropped, n - 1) if n > 2 else 0)
+        dropped = math.ceil(options.share * n - 1e-9) if options.drop is None else options.drop
+        dropped = min(dropped, (n - 1) // 2)
+        return ordered[dropped : n - dropped]
+
+
+def _nearest_to_median(ordered: F32, dropped: int) -> F32:
+    """Return all but the values farthest from the median of each number; of two as far, the larger goes first."""
+    n = len(ordered)
+    median = 0.5 * ordered[(n - 1) // 2] + 0.5 * ordered[n // 2]
+    low, high = np.zeros(median.shape, np.int64), np.full(median.shape, n - 1)
+    for _ in range(dropped):
+        below = median - np.take_along_axis(ordered, low[None], axis=0)[0]
+        above = np.take_along_axis(ordered, high[None], axis=0)[0] - median
+        larger = ~(above < below)
+        high -= larger
+        low += ~larger
+    rank = np.arange(n - dropped).reshape(-1, *[1] * low.ndim)
+    return np.take_along_axis(ordered, low + rank, axis=0)

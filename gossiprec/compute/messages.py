@@ -197,6 +197,11 @@ class Outgoing:
         return [(name, transform) for name, transform, used in self._rewriting if used[node]]
 
     @property
+    def extra_bytes(self) -> I64:
+        """What transforms add to each node's messages, shape (n_nodes,)."""
+        return self._extra
+
+    @property
     def message_bytes(self) -> I64:
         """Size of what each node sends: the blocks that leave, and what transforms add; shape (n_nodes,)."""
         leaves = [(~self._hides[role]) * width for role, width in widths(self._layout).items()]

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from gossiprec.aggregators.base import Aggregator, Inbox
-from gossiprec.arrays import F32, I64
+from gossiprec.aggregators.base import Aggregator, Inbox, Invalid
+from gossiprec.arrays import F32, F64, I64
 from gossiprec.compute.plan.program import Program
 from gossiprec.compute.serving import Serving
 from gossiprec.compute.store.base import Store
@@ -33,6 +33,8 @@ class Receiver:
         What the node's own model counts.
     serving : Serving or None
         What a coordinator computes once its answers are aggregated; also without any.
+    invalid : str
+        What becomes of a model with a number that is not finite (:class:`gossiprec.aggregators.InboxRule`).
     """
 
     name: str
@@ -40,6 +42,7 @@ class Receiver:
     buffer: int | None
     own_weight: float
     serving: Serving | None = None
+    invalid: Invalid = "fatal"
 
 
 class Reducing:
@@ -54,12 +57,21 @@ class Reducing:
         By node.
     store : Store
     seed : int
+    arrived_at : ndarray of float64, shape (n_messages,)
+        When each message has arrived, as far as it is known.
+
+    Attributes
+    ----------
+    n_discarded : int
+        Models so far that were left out because a number of theirs was not finite.
     """
 
-    def __init__(self, receivers: Mapping[int, Receiver], store: Store, seed: int) -> None:
+    def __init__(self, receivers: Mapping[int, Receiver], store: Store, seed: int, arrived_at: F64) -> None:
         self._receivers = receivers
         self._store = store
         self._seed = seed
+        self._arrived_at = arrived_at
+        self.n_discarded = 0
         self._has_inbox = np.zeros(store.n_nodes, np.bool_)
         self._has_inbox[list(receivers)] = True
 
@@ -75,12 +87,19 @@ class Reducing:
 
     def state(self) -> dict[str, Any]:
         """Return what rules remember, by node, for a checkpoint."""
-        return {str(node): receiver.rule.state() for node, receiver in self._receivers.items()}
+        rules = {str(node): receiver.rule.state() for node, receiver in self._receivers.items()}
+        return {**rules, "n_discarded": self.n_discarded}
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Take over what :meth:`state` gave."""
         for node, receiver in self._receivers.items():
             receiver.rule.restore(state[str(node)])
+        self.n_discarded = state["n_discarded"]
+
+    def report(self) -> dict[str, Any]:
+        """Return what became of models that were not finite, where they are left out."""
+        discards = any(receiver.invalid == "discard" for receiver in self._receivers.values())
+        return {"n_discarded": self.n_discarded} if discards else {}
 
     def _reduce(self, program: Program, task: int) -> None:
         entries = np.arange(program.merge_offsets[task], program.merge_offsets[task + 1])
@@ -94,18 +113,45 @@ class Reducing:
         if receiver.buffer is not None:
             collected = collected[-receiver.buffer :]
         merged = store.layout.merged
-        inbox = store.inbox(
-            program.merge_row[collected], program.merge_weight[collected], receiver.own_weight
-        )
+        inbox = self._inbox(program, collected, receiver)
+        finite = inbox.is_finite
+        if not finite.all():
+            self._refuse(program, task, collected[~finite])
+            collected = collected[finite]
+            inbox = self._inbox(program, collected, receiver)
         found = _checked(receiver, row[0, merged].copy(), inbox)
         if receiver.serving is not None:
             clients = program.merge_sender[collected].astype(np.int64)
             found = receiver.serving.serve(row[0], found, Answers(clients, inbox))
         row[0, merged] = found
         store.store(target, row, merge_keys(program, only, self._seed) if store.is_half else None)
+        if receiver.serving is not None:
+            store.attach(int(target[0]), receiver.serving.extras)
         program.source[task] = target[0]
         done = entries[(keep < 0) | (keep == 1)]
         program.merge_row[done], program.merge_keep[done] = target[0], 1.0
+
+    def _inbox(self, program: Program, collected: I64, receiver: Receiver) -> Inbox:
+        rows, weights = program.merge_row[collected], program.merge_weight[collected]
+        return self._store.inbox(rows, weights, receiver.own_weight)
+
+    def _refuse(self, program: Program, task: int, invalid: I64) -> None:
+        """End the run where models are not numbers, unless they are to be discarded.
+
+        Raises
+        ------
+        ScenarioError
+            Naming receiver, first sender, and when that has come.
+        """
+        node, message = int(program.node[task]), int(program.merge_message[invalid[0]])
+        if self._receivers[node].invalid == "discard":
+            self.n_discarded += len(invalid)
+            return
+        raise ScenarioError(
+            f"node {node} received numbers that are not finite from node {int(program.merge_sender[invalid[0]])} at "
+            f"time {self._arrived_at[message]:.6g}; lower training.learning_rate if the model has diverged, or set "
+            "invalid to discard (protocol.aggregation of fedavg, or the policy robust-merge)"
+        )
 
 
 def _checked(receiver: Receiver, own: F32, inbox: Inbox) -> F32:

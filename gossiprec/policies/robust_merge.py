@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from gossiprec.aggregators import InboxRule
-from gossiprec.aggregators.rule import Rule, make_rule
+from gossiprec.aggregators.base import Invalid
+from gossiprec.aggregators.rule import Rule, make_rule, refuse_changes
 from gossiprec.compute.plan.tape import Behaviour, Op
 from gossiprec.errors import ScenarioError
 from gossiprec.named import name_of
@@ -21,6 +22,15 @@ class RobustMergeOptions(Options):
     buffer: int = Field(
         default=8, ge=1, le=LARGEST, description="of what came since the last wake, only so many models count"
     )
+    invalid: Invalid = Field(
+        default="fatal",
+        description="models with a number that is not finite: fatal ends the run, discard leaves them out",
+    )
+
+    @model_validator(mode="after")
+    def _of_models(self) -> RobustMergeOptions:
+        refuse_changes(self.rule, "rule", "nodes of gossip")
+        return self
 
 
 @POLICIES.register("robust-merge")
@@ -47,4 +57,6 @@ class RobustMerge(Policy):
     def inbox(self) -> InboxRule:
         """Return the rule."""
         rule, buffer = self.options.rule, self.options.buffer
-        return InboxRule(name_of(rule), lambda: make_rule(rule), buffer, buffer)
+        return InboxRule(
+            name_of(rule), lambda: make_rule(rule), buffer, buffer, buffer + 1, self.options.invalid
+        )

@@ -127,11 +127,15 @@ class FedAvg(Protocol):
         return np.append(make_rule(self.options.merge).weights(n_positives), 0.0)
 
     def inbox(self) -> InboxRule | None:
-        """Return the rule, if it is more than weights, or if answers are updates or a server is to be handed them."""
-        rule, expected = self.options.merge, self._n_asked
-        if make_rule(rule).streaming and self.options.server is None and not self.sends_updates:
+        """Return the rule, if it is more than weights, or if answers are updates, are looked at, or go to a server."""
+        rule, aggregation, options = self.options.merge, self.options.aggregation, self.options
+        looked_at = self.sends_updates or aggregation.invalid == "discard" or options.server is not None
+        if make_rule(rule).streaming and not looked_at:
             return None
-        return InboxRule(name_of(rule), lambda: make_rule(rule), None, expected)
+        together = aggregation.buffer if isinstance(aggregation, Buffered) else self._n_asked
+        return InboxRule(
+            name_of(rule), lambda: make_rule(rule), None, self._n_asked, together, aggregation.invalid
+        )
 
     def server(self) -> Server | None:
         """Return the server that the options name."""

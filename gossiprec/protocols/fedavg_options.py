@@ -6,8 +6,8 @@ from typing import Annotated, Literal, TypeAlias
 
 from pydantic import Field, model_validator
 
-from gossiprec.aggregators.rule import Rule, make_rule
-from gossiprec.named import name_of
+from gossiprec.aggregators.base import Invalid
+from gossiprec.aggregators.rule import Rule, refuse_changes
 from gossiprec.options import LARGEST, Options
 from gossiprec.servers.choice import ServerChoice
 
@@ -107,6 +107,12 @@ class _Aggregation(Options):
         gt=0,
         le=1,
         description="alpha: share of full-weight answers in a new version, the old one keeping the rest; null: all",
+    )
+
+    invalid: Invalid = Field(
+        default="fatal",
+        description="answers with a number that is not finite, where answers wait in an inbox: fatal ends the run, "
+        "discard leaves them out",
     )
 
     @property
@@ -228,11 +234,7 @@ class FedAvgOptions(Options):
 
     def _check_updates(self) -> None:
         if self.client_model == "own":
-            if make_rule(self.merge).of_changes:
-                raise ValueError(
-                    f"found merge {name_of(self.merge)!r}, which is made of updates, but clients send whole models; "
-                    "set client_model to none, or take another rule"
-                )
+            refuse_changes(self.merge, "merge", "clients", "set client_model to none, or ")
             return
         if self.user_table == "averaged":
             raise ValueError(

@@ -144,6 +144,8 @@ class _Builder:
             "attackers": self._choices(AttackerChoice, data, "attackers", things.poisoners),
             "observers": self._choices(Choice, data, "observers", things.attacks),
         }
+        if data.get("recommender") is not None:
+            parts["recommender"] = self._choice(Choice, data, ("recommender",), things.recommenders)
         identity = self._valid(Identity, {k: data[k] for k in Identity.model_fields if k in data}, ())
         for key, section in FIXED.items():
             parts[key] = self._valid(section, data.get(key, {}), (key,))

@@ -122,6 +122,8 @@ class Scenario(Identity):
         See :class:`Identity`.
     dataset : DatasetChoice
     model, protocol : Choice
+    recommender : Choice or None
+        What is added to the model; None: nothing.
     training, network, churn, evaluate, executor, checkpoint
         Fixed sections, see :mod:`gossiprec.scenario.sections`.
     policies : tuple of PolicyChoice
@@ -135,6 +137,7 @@ class Scenario(Identity):
     model: Choice
     training: Training = Training()
     protocol: Choice
+    recommender: Choice | None = None
     network: Network = Network()
     churn: Churn = Churn()
     policies: tuple[PolicyChoice, ...] = ()

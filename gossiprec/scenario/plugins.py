@@ -30,6 +30,8 @@ def _named(scenario: Scenario) -> Iterator[tuple[Registry[Any], str]]:
     yield things.datasets, scenario.dataset.name
     yield things.splits, scenario.dataset.split.name
     yield things.models, scenario.model.name
+    if scenario.recommender is not None:
+        yield things.recommenders, scenario.recommender.name
     yield things.protocols, scenario.protocol.name
     yield from ((things.policies, choice.name) for choice in scenario.policies)
     yield from ((things.poisoners, choice.name) for choice in scenario.attackers)

@@ -14,6 +14,7 @@ KINDS = {
     "datasets": "gossiprec.data:DATASETS",
     "splits": "gossiprec.data:SPLITS",
     "models": "gossiprec.models:MODELS",
+    "recommenders": "gossiprec.recommenders:RECOMMENDERS",
     "protocols": "gossiprec.protocols:PROTOCOLS",
     "samplings": "gossiprec.overlay:SAMPLINGS",
     "topologies": "gossiprec.graphs:FAMILIES",
@@ -52,6 +53,7 @@ class Registries:
     datasets: Registry[Any] = field(default_factory=_installed("datasets"))
     splits: Registry[Any] = field(default_factory=_installed("splits"))
     models: Registry[Any] = field(default_factory=_installed("models"))
+    recommenders: Registry[Any] = field(default_factory=_installed("recommenders"))
     protocols: Registry[Any] = field(default_factory=_installed("protocols"))
     attacks: Registry[Any] = field(default_factory=_installed("attacks"))
     policies: Registry[Any] = field(default_factory=_installed("policies"))

@@ -31,6 +31,7 @@ def json_schema(registries: Registries | None = None) -> dict[str, Any]:
         "split": (things.splits, Choice),  # first: data sets refer to it
         "dataset": (things.datasets, DatasetChoice),
         "model": (things.models, Choice),
+        "recommender": (things.recommenders, Choice),
         "protocol": (things.protocols, Choice),
         "policy": (things.policies, PolicyChoice),
         "poisoner": (things.poisoners, AttackerChoice),
@@ -55,6 +56,7 @@ def json_schema(registries: Registries | None = None) -> dict[str, Any]:
             **schemas.properties(Identity),
             "preset": {"enum": preset_names(), "description": "Values that lie under those of this file."},
             **{key: one_of[key] for key in ("dataset", "model", "protocol")},
+            "recommender": {"anyOf": [one_of["recommender"], {"type": "null"}], "default": None},
             "policies": {"type": "array", "default": [], "items": one_of["policy"]},
             "attackers": {"type": "array", "default": [], "items": one_of["poisoner"]},
             "observers": {"type": "array", "default": [], "items": one_of["observer"]},

@@ -14,6 +14,7 @@ from gossiprec.testing.models import check_model
 from gossiprec.testing.poisoners import check_poisoner
 from gossiprec.testing.policies import check_policy
 from gossiprec.testing.protocols import check_protocol
+from gossiprec.testing.recommenders import check_recommender
 from gossiprec.testing.samplings import check_sampling
 from gossiprec.testing.servers import check_server
 from gossiprec.testing.splits import check_split
@@ -29,6 +30,7 @@ __all__ = [
     "check_poisoner",
     "check_policy",
     "check_protocol",
+    "check_recommender",
     "check_sampling",
     "check_server",
     "check_split",

@@ -66,8 +66,12 @@ def check_aggregator(aggregator: type[Aggregator], options: Mapping[str, Any] | 
         Lists every claim that does not hold.
     """
     chosen = aggregator.Options.model_validate(options or {})
-    of_models = OF_MODELS if aggregator.streaming else (*OF_MODELS, *OF_INBOXES)
-    claims = (*CLAIMS, *(OF_CHANGES if aggregator.of_changes else of_models))
+    of_changes, withstands = aggregator(chosen).of_changes, aggregator.withstands
+    claims = (
+        *CLAIMS,
+        *(OF_CHANGES if of_changes else OF_MODELS),
+        *(OF_ROBUST if withstands and not aggregator.streaming else ()),
+    )
     hold(f"the aggregator {aggregator.__name__}", lambda: aggregator(chosen), claims)
 
 
@@ -132,6 +136,14 @@ def no_change_changes_nothing(make: Make) -> None:
     assert np.array_equal(same.aggregated(make), world.own), f"Found {same.aggregated(make)}."
 
 
+def an_item_that_nobody_touched_stays(make: Make) -> None:
+    """Leave items alone that nobody has touched."""
+    world = _world(3, 5, 9)
+    inbox = replace(world.inbox, places=np.array([0, 2, 4]), weights=np.ones(3))
+    found = replace(world, inbox=inbox).aggregated(make)
+    assert np.array_equal(found[1:8:2], world.own[1:8:2]), f"Found {found[1:8:2]} of {world.own[1:8:2]}."
+
+
 def blocks_of_columns_change_nothing(make: Make) -> None:
     """Return the same model where the columns are looked at block by block."""
     world = _world(1, 7, 50, own_weight=1.0)
@@ -178,7 +190,7 @@ CLAIMS = (
     what_it_remembers_is_in_its_state,
 )
 OF_MODELS = (the_result_lies_among_the_models,)
-OF_CHANGES = (no_change_changes_nothing,)
+OF_CHANGES = (no_change_changes_nothing, an_item_that_nobody_touched_stays)
 """Of rules that add changes to the own model: these may add up."""
-OF_INBOXES = (one_model_in_seven_that_is_none_does_no_harm,)
-"""Of rules that are more than weights."""
+OF_ROBUST = (one_model_in_seven_that_is_none_does_no_harm,)
+"""Of rules that are more than weights, unless they say that they withstand nothing."""

@@ -94,6 +94,22 @@ def one_run(
     return {experiment: {1: run}}
 
 
+def some_runs(
+    folder: Path, experiment: str, attacks: Sequence[Mapping[str, Any]], *, seeds: int = 3, **more: Any
+) -> dict[str, dict[int, Run]]:
+    """Return runs of several seeds whose attacks find a little more with each, so that pairs differ alike."""
+
+    def found(seed: int) -> list[dict[str, Any]]:
+        return [{**attack, "max_aac": attack["max_aac"] + 0.002 * seed} for attack in attacks]
+
+    return {
+        experiment: {
+            seed: write_study_run(folder / f"{experiment}-s{seed}", found(seed), seed=seed, **more)
+            for seed in range(1, seeds + 1)
+        }
+    }
+
+
 def _row(attack: Mapping[str, Any], at: int, aac: float) -> dict[str, Any]:
     keys = ("observer", "relevance", "momentum", "community_size", "upper_bound", "random_bound")
     own = {key: attack[key] for key in keys}

@@ -10,11 +10,12 @@ import pytest
 import yaml
 
 from analysis.cda_paper.cells import all_cells
-from analysis.cda_paper.experiments import STUDY, data_of, experiments
+from analysis.cda_paper.experiments import FICTIVE, PROTOCOLS, STUDY, data_of, experiments, looking, switches
 from analysis.cda_paper.figures import drawings
 from analysis.cda_paper.measures import MAIN_RULE, RULES, Attack
-from analysis.cda_paper.plan import chosen, count_runs, missing_data, paper_study, subjects
+from analysis.cda_paper.plan import chosen, count_runs, missing_data, paper_study, seeds_of, subjects
 from analysis.cda_paper.published import printed
+from gossiprec.attacks.naming import observer_names
 from gossiprec.errors import DataError, ScenarioError
 from gossiprec.study.load import load_study
 from gossiprec.study.plan import make_plan
@@ -52,13 +53,81 @@ def test_only_numbers_that_need_no_run_or_contradict_themselves_are_not_compared
 
 
 def test_a_printed_number_meets_the_attack_that_the_table_describes():
-    (cell,) = cells_of("table8", "10% colluders", "without_momentum")
-    assert cell.attack == Attack("table5-ml100k-rand-gossip", "coalition-10%", 0.0)
-    (cell,) = cells_of("table9", "K=20", "share_less")
-    assert cell.attack == Attack("table9-ml100k-fedavg-share-less", "coordinator", k=20)
-    assert cell.printed.value == 32
+    first, *_ = cells_of("table8", "10% colluders", "without_momentum")
+    assert first.attack == Attack("table5-ml100k-authors100", "coalition-10%", 0.0, k=5)
+    first, *others = cells_of("table9", "K=20", "share_less")
+    assert first.attack == Attack("table9-ml100k-fedavg-share-less", "coordinator", 0.0, k=20)
+    assert {cell.printed.value for cell in (first, *others)} == {32}
     (cell,) = cells_of("table10", "entropy mia 1", "max_aac")
     assert cell.attack == Attack("table4-ml100k-fedavg", "coordinator", 0.0, relevance="mia-1")
+
+
+@pytest.mark.parametrize("table", ["table5", "table6", "table7", "table8"])
+def test_gossip_is_compared_with_the_setting_of_the_published_code_first(table):
+    first = {}
+    for cell in all_cells():
+        if cell.printed.table == table and cell.printed.dataset == "movielens-100k":
+            first.setdefault(cell.printed, cell)
+    assert first
+    for cell in first.values():
+        assert cell.variant.startswith("authors100")
+        assert "authors100" in cell.attack.experiment
+        assert cell.attack.k == 5
+        assert cell.rule == MAIN_RULE
+
+
+def test_the_papers_rule_and_the_codes_are_compared_too_and_say_what_they_are():
+    found = {cell.rule: cell.note for cell in cells_of("table6", "20% colluders", "max_aac")}
+    assert set(found) == set(RULES)
+    assert "eq. 4" in found["mean_score"]
+    assert "published code" in found["ndcg"]
+
+
+def test_cells_of_a_printed_number_are_neighbours_and_no_two_are_the_same_reading():
+    for cells in (list(own) for _, own in itertools.groupby(all_cells(), lambda cell: cell.printed)):
+        told = [(cell.variant, cell.rule) for cell in cells]
+        assert len(told) == len(set(told)), (cells[0].printed, told)
+    numbers = [cell.printed for cell in all_cells()]
+    assert len(list(itertools.groupby(numbers))) == len(set(numbers))
+
+
+def test_the_three_looks_at_hidden_rows_are_those_of_the_scenario_files():
+    for name, k in (("table7-ml100k-authors100-share-less", 5), ("table7-ml100k-rand-gossip-share-less", 50)):
+        (variant,) = tiny([name]).variants
+        told = {
+            observer
+            for one in variant.scenario.observers
+            for observer in observer_names(one.options)
+            if one.options.community_size == k
+        }
+        wanted = {looking(kind, share) for kind in FICTIVE for share in (None, "5%", "10%", "20%")}
+        assert told == wanted
+        kinds = {
+            observer: one.options.fictive_user
+            for one in variant.scenario.observers
+            for observer in observer_names(one.options)
+        }
+        assert all(kinds[looking(kind, "10%")] == kinds[looking(kind)] == kind for kind in FICTIVE)
+
+
+@pytest.mark.parametrize("n_users", [100, 943])
+@pytest.mark.parametrize("share", [0.05, 0.1, 0.2])
+def test_one_more_digit_of_a_share_leaves_the_colluders_as_they_are(n_users, share):
+    assert {round((share + more) * n_users) for more in (0, 1e-4, 2e-4)} == {round(share * n_users)}
+
+
+def test_switches_are_what_their_names_say():
+    plan = tiny(switches().values())
+    assert len(plan.variants) == 8
+    told = {}
+    for variant in plan.variants:
+        training, protocol = variant.scenario.training, variant.scenario.protocol.options
+        told[variant.labels["experiment"]] = (
+            (training.batch_size, training.local_epochs), protocol.train_on, protocol.wake.law
+        )  # fmt: skip
+    words = {"64": (64, 1), "full": ("full", 2), "clocks": "exponential", "lock-step": "constant"}
+    for way, experiment in switches().items():
+        assert told[experiment] == tuple(words.get(one, one) for one in way)
 
 
 def test_check_ins_are_compared_at_full_size_and_at_the_size_of_the_published_data_files():
@@ -73,7 +142,7 @@ def test_check_ins_are_compared_at_full_size_and_at_the_size_of_the_published_da
 def test_every_experiment_is_of_use_and_every_measure_has_its_experiment():
     measured = {name for cell in all_cells() if cell.measure for name in cell.measure.experiments}
     drawn = {name for drawing in drawings().values() for name in drawing.experiments}
-    assert measured | drawn == set(experiments())
+    assert measured | drawn | set(switches().values()) == set(experiments())
 
 
 def test_every_scenario_of_the_study_ships_and_every_shipped_one_is_used():
@@ -97,11 +166,12 @@ def test_the_header_of_a_scenario_names_the_tables_that_it_serves():
 
 def test_the_study_as_it_is_written_resolves_and_its_experiments_are_what_their_names_say():
     plan = make_plan(load_study(STUDY), check_data=False)
-    assert len(plan.variants) == count_runs(None) == 115
+    assert len(plan.variants) == count_runs(None) == 322
     for variant in plan.variants:
         name, scenario = variant.labels["experiment"], variant.scenario
         assert data_of(name) in (scenario.dataset.name.replace("movielens-100k", "ml-100k"))
-        assert scenario.protocol.name in (name if "authors100" not in name else "rand-gossip")
+        named = [protocol for protocol in PROTOCOLS if protocol in name]
+        assert scenario.protocol.name == (named[0] if named else "rand-gossip")
         assert ("prme" in name) == (scenario.model.name == "prme-g")
         assert ("share-less" in name) == any(policy.name == "share-less" for policy in scenario.policies)
 
@@ -119,20 +189,32 @@ def test_no_two_experiments_differ_in_their_observers_alone():
         seen[key] = name
 
 
-def test_gossip_is_repeated_and_the_large_check_in_runs_are_not():
-    seeds = {name: sets.get("seeds", 3) for name, sets in experiments().items()}
-    assert seeds["table5-ml100k-rand-gossip"] == 3
-    assert {number for name, number in seeds.items() if "gowalla" in name or "146" in name} == {3}
+def test_small_communities_are_repeated_most_and_the_large_check_in_runs_not_at_all():
+    seeds = {name: seeds_of(name, None) for name in experiments()}
+    assert seeds["table5-ml100k-rand-gossip"] == 5
+    assert {number for name, number in seeds.items() if "gowalla" in name or "146" in name} == {5}
     assert {number for name, number in seeds.items() if "-foursquare-" in name} == {1}
+    assert {number for name, number in seeds.items() if "authors100" in name} == {20}
+
+
+def test_seeds_asked_for_are_those_of_experiments_that_name_no_number():
+    names = ["table5-ml100k-authors100", "table5-ml100k-rand-gossip", "table4-foursquare-fedavg-gmf"]
+    assert [seeds_of(name, 2) for name in names] == [20, 2, 1]
+    assert [seeds_of(name, 2, "tiny") for name in names] == [2, 2, 2]
 
 
 def test_share_less_of_the_study_says_the_same_as_the_shipped_files():
     shipped = yaml.safe_load((SCENARIOS / "cda_table9_ml100k_fedavg_share_less.yaml").read_text())
-    assert experiments()["table4-foursquare-fedavg-gmf-share-less"]["policies"] == shipped["policies"]
+    sets = experiments()["table4-foursquare-fedavg-gmf-share-less"]
+    assert sets["policies"] == shipped["policies"]
+    assert sets["observers.0.fictive_user"] == shipped["observers"][0]["fictive_user"]
 
 
 def test_names_choose_tables_figures_data_and_experiments():
-    assert chosen(["table7"]) == ["table7-ml100k-rand-gossip-share-less"]
+    both = ["table7-ml100k-authors100-share-less", "table7-ml100k-rand-gossip-share-less"]
+    assert chosen(["table7"]) == both
+    assert set(both) | set(switches().values()) < set(chosen(["movielens-tables"]))
+    assert {data_of(name) for name in chosen(["movielens-tables"])} == {"ml-100k"}
     assert {data_of(name) for name in chosen(["gowalla"])} == {"gowalla"}
     assert len(chosen(["fig6"])) == 12
     assert chosen(["table11-ml100k-fedavg-aia"]) == ["table11-ml100k-fedavg-aia"]
@@ -179,7 +261,7 @@ def test_the_data_are_named_by_their_whole_path(tmp_path, monkeypatch):
     (tmp_path / "ml-100k").mkdir()
     monkeypatch.chdir(tmp_path)
     study = paper_study(["table5-ml100k-authors100"], data=Path(), scale="full", seeds=1)
-    (variant,) = make_plan(study, check_data=False).variants
+    variant, *_ = make_plan(study, check_data=False).variants
     assert variant.scenario.resolved()["dataset"]["path"] == str(tmp_path.resolve() / "ml-100k")
 
 

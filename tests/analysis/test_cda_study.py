@@ -14,6 +14,8 @@ from pathlib import Path
 
 import pytest
 
+from analysis.cda_paper.experiments import AUTHORS100
+from analysis.cda_paper.plan import count_runs
 from gossiprec import open_run
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -66,10 +68,10 @@ def test_the_cells_are_the_numbers_of_the_runs(whole):
     wanted = next(
         attack["max_aac"]
         for attack in runs_of(out)[NAMES[0]].summary["attacks"]
-        if (attack["observer"], attack["relevance"], attack["community_size"]) == ("single", "ndcg", 5)
+        if (attack["observer"], attack["relevance"], attack["momentum"]) == ("single", "ndcg", 0.99)
     )
     with (out / "cells.csv").open() as file:
-        rows = [row for row in csv.DictReader(file) if row["variant"] == "100 users, K = 5"]
+        rows = [row for row in csv.DictReader(file) if row["variant"] == AUTHORS100]
     (cell,) = [
         row
         for row in rows
@@ -82,7 +84,7 @@ def test_the_cells_are_the_numbers_of_the_runs(whole):
 def test_the_report_says_what_is_missing_and_that_it_is_tiny(whole):
     report = (whole[0] / "report.md").read_text()
     assert "no number here says anything about" in report
-    assert "3 of 43 runs are finished" in report
+    assert f"3 of {count_runs(1, 'tiny')} runs are finished" in report
     (missing,) = [one for one in report.splitlines() if one.startswith("| not run yet |")]
     assert "table4-gowalla100-fedavg-gmf" in missing
     assert "- Gowalla: the print at hand has no table for this data set" in report
@@ -130,15 +132,15 @@ def test_a_result_of_a_kernel_that_has_changed_since_does_not_count(whole, tmp_p
     for folder in ("gossiprec", "analysis", "scenarios"):
         shutil.copytree(ROOT / folder, root / folder, ignore=shutil.ignore_patterns("__pycache__"))
     shutil.copytree(whole[0], out)
-    assert "3 of 43 runs are finished" in _report_of(out, root)
+    assert f"3 of {count_runs(1, 'tiny')} runs are finished" in _report_of(out, root)
     kernel = root / "gossiprec" / "numerics" / "merge.py"
     kernel.write_text(kernel.read_text() + "\n# changed\n")
-    assert "0 of 43 runs are finished" in _report_of(out, root)
+    assert f"0 of {count_runs(1, 'tiny')} runs are finished" in _report_of(out, root)
     refused = study(out, *TINY, "--dry-run", root=root)
     assert refused.returncode == 2
     assert "holds 3 of 3 runs made by the code version" in refused.stderr
     assert "to run: 3, finished before: 0" in study(out, *TINY, "--dry-run", "--again", root=root).stdout
-    assert "3 of 43 runs are finished" in _report_of(out, root, "--keep")
+    assert f"3 of {count_runs(1, 'tiny')} runs are finished" in _report_of(out, root, "--keep")
 
 
 def _report_of(out, root, *options):
@@ -176,7 +178,9 @@ def test_data_that_cannot_be_read_stop_the_study_before_anything_runs(tmp_path):
 def test_a_report_can_be_had_of_nothing(tmp_path):
     result = study(tmp_path / "out", "--scale", "tiny", "--report-only")
     assert result.returncode == 0
-    assert "0 of 115 runs are finished" in (tmp_path / "out" / "report.md").read_text()
+    assert (
+        f"0 of {count_runs(None, 'tiny')} runs are finished" in (tmp_path / "out" / "report.md").read_text()
+    )
 
 
 def test_a_dry_run_writes_nothing_and_names_the_runs(tmp_path):

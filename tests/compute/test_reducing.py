@@ -43,7 +43,7 @@ def test_an_executor_goes_on_from_what_the_last_models_of_the_inbox_were_reduced
     arena, layout = executor.work.arena, executor.work.layout
     arena.rows[6] = np.nan
     before, rule, program = arena.rows.copy(), Largest(NoOptions()), one_task(target)
-    reducing = Reducing({1: Receiver("largest", rule, 2, 0.5)}, arena, seed=0)
+    reducing = Reducing({1: Receiver("largest", rule, 2, 0.5)}, arena, 0, np.zeros(5))
 
     reducing.prepare(program, np.array([0]))
     executor.run(program, np.array([0]))
@@ -70,7 +70,7 @@ def test_nodes_without_an_inbox_are_left_alone():
     work, program = World().workload(), one_task(1)
     before = work.arena.rows.tobytes()
 
-    Reducing({2: Receiver("largest", Largest(NoOptions()), None, 1.0)}, work.arena, seed=0).prepare(
+    Reducing({2: Receiver("largest", Largest(NoOptions()), None, 1.0)}, work.arena, 0, np.zeros(5)).prepare(
         program, np.array([0])
     )
 

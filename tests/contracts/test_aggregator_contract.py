@@ -33,7 +33,7 @@ class MeanOfInboxes(Aggregator):
         self.last = []
 
     def reduce(self, own, inbox):
-        self.last = [*self.last, Median(None).reduce(own, inbox)][-self.options.count :]
+        self.last = [*self.last, Median(Median.Options()).reduce(own, inbox)][-self.options.count :]
         return np.mean([self.last[-1], *self.last], axis=0)
 
     def state(self):

@@ -235,6 +235,21 @@ def test_noise_falls_on_what_an_update_holds(of, executor, tmp_path):
     assert {update.size_bytes for update in as_sent.values()} == {u.size_bytes for u in as_trained.values()}
 
 
+@pytest.mark.parametrize("executor", ["reference", "batched"])
+def test_what_is_rewritten_was_trained_with_what_the_coordinator_sent_beside(executor):
+    """Without noise, and with a bound that nothing reaches, a rewritten run is the run."""
+    more = {
+        "training": {**SGD, "batch_size": "full"},
+        "recommender": {"name": "cl4fedrec", "synthetic_items": 5, "synthetic_users": 4},
+    }
+    same = [{"name": "ldp", "norm": "linf", "bound": 1e6, "scale": 0.0}]
+    plain, rewritten = (
+        carried_out(star(policies=policies, executor={"name": executor}, **more)) for policies in ([], same)
+    )
+    np.testing.assert_allclose(version(rewritten), version(plain), rtol=0, atol=1e-5)
+    assert np.abs(version(plain)).max() > 0.1
+
+
 def test_a_run_with_noise_on_updates_goes_on_where_it_was_and_claims_no_epsilon(tmp_path):
     ldp = {"name": "ldp", "norm": "l1", "scale": 0.05, "of": "update"}
     scenario = often(**star(policies=[ldp], rounds=8, network=NETWORK, churn=CHURN))

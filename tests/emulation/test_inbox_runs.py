@@ -178,7 +178,10 @@ def test_a_rule_that_returns_something_else_is_named():
 def test_one_broken_model_is_seen_by_observers_and_harms_nobody():
     """Node 3 begins with numbers that are no numbers; streaming would spread them to everybody in two rounds."""
     spoiled = {}
-    for name, sections in {"streaming": star("samples"), "inbox": star("norm-bound")}.items():
+    for name, sections in {
+        "streaming": star("samples"),
+        "inbox": star("norm-bound", aggregation={"name": "synchronous", "invalid": "discard"}),
+    }.items():
         prepared = prepare(load_scenario(tiny(**sections)))
         plays = prepared.schedule.play(prepared.tape_runner().carry_out)
         next(plays)

@@ -40,6 +40,11 @@ RUNS = {
     "updates": {"protocol": STAR},
     "updates-late": {"protocol": {**STAR, "round": {"deadline": 1.0}}, "network": SLOW},
     "slices": {"protocol": SLICED, "attackers": [{**AHUM, "scale": "matched", "boost": 3.0, "start": 2}]},
+    "recommender": {
+        "protocol": SLICED,
+        "recommender": {"name": "cl4fedrec", "synthetic_items": 5, "synthetic_users": 4},
+        "attackers": [{**AHUM, "scale": "matched"}],
+    },
     "models": {"protocol": MODELS},
     "gossip": {"protocol": GOSSIP, "observers": [SINGLE, COALITION]},
     "gossip-slow": {"protocol": GOSSIP, "network": SLOW, "observers": [SINGLE]},

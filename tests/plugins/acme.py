@@ -35,6 +35,8 @@ THINGS = """
     from gossiprec.policies.share_less import ShareLess
     from gossiprec.protocols import PROTOCOLS
     from gossiprec.protocols.rand_gossip import RandGossip
+    from gossiprec.recommenders import RECOMMENDERS
+    from gossiprec.recommenders.simgcl import SimGCL
     from gossiprec.servers import SERVERS
     from gossiprec.servers.momentum import Momentum
 
@@ -47,6 +49,7 @@ THINGS = """
     ATTACKS.register("acme-attack")(type("AcmeAttack", (CDA,), {}))
     AGGREGATORS.register("acme-rule")(type("AcmeRule", (Mean,), {}))
     SERVERS.register("acme-server")(type("AcmeServer", (Momentum,), {}))
+    RECOMMENDERS.register("acme-cl")(type("AcmeCL", (SimGCL,), {}))
     MEASURES.register("acme-hit")(type("AcmeHit", (Hit,), {}))
 
 
@@ -74,8 +77,8 @@ CAVES = """
 """
 THINGS_OF = {
     "datasets": "acme-data", "splits": "acme-split", "models": "acme-model", "protocols": "acme-protocol",
-    "policies": "acme-policy", "poisoners": "acme-poisoner", "attacks": "acme-attack",
-    "samplings": "acme-tide", "aggregators": "acme-rule", "servers": "acme-server", "measures": "acme-hit",
+    "policies": "acme-policy", "poisoners": "acme-poisoner", "attacks": "acme-attack", "samplings": "acme-tide",
+    "aggregators": "acme-rule", "servers": "acme-server", "recommenders": "acme-cl", "measures": "acme-hit",
 }  # fmt: skip
 
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
 import numpy as np
@@ -14,14 +14,19 @@ from gossiprec.arrays import F32, I32, I64
 from gossiprec.compute.plan.program import Program
 from gossiprec.compute.store.arena import Arena
 from gossiprec.compute.store.base import Store
-from gossiprec.compute.train.local_update import TrainingSettings
+from gossiprec.compute.train.local_update import TrainingSettings, local_batches
 from gossiprec.compute.train.node_settings import NodeSettings
 from gossiprec.compute.train.performance_merge import performance, weight_kept
-from gossiprec.feeds.base import Feed
+from gossiprec.feeds.base import Columns, Feed
 from gossiprec.models.base import Model
 from gossiprec.models.base.blocks import Layout
 from gossiprec.models.base.kernels import Query
 from gossiprec.ragged import Ragged
+from gossiprec.recommenders.base import Recommender
+from gossiprec.rng import generator
+
+MOST_STEPS = 2**24
+"""Optimizer steps of one local update, at most."""
 
 
 @dataclass(frozen=True)
@@ -37,6 +42,21 @@ class Workload:
     node_settings: NodeSettings
     candidates: Ragged | None = None
     """For merging by performance; None: the protocol never asks for it."""
+    recommender: Recommender | None = None
+    """What is added to the model's loss."""
+    extras: Mapping[str, F32] = field(default_factory=dict)
+    """What the coordinator sent beside the version that is trained."""
+
+    def steps(self, node: int, update: int) -> Iterator[tuple[Columns, Columns]]:
+        """Yield the samples of each optimizer step of a local update, and what else is drawn for it."""
+        batches = local_batches(self.feed, self.training, node, update, self.seed)
+        for step, samples in enumerate(batches):
+            if self.recommender is None:
+                yield samples, {}
+                continue
+            draw = generator(self.seed, "recommender", node, update * MOST_STEPS + step)
+            of_step, of_samples = self.recommender.draws(self.layout, samples, draw)
+            yield {**samples, **of_samples}, of_step
 
 
 class Executor(ABC):

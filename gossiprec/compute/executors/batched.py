@@ -38,7 +38,6 @@ from gossiprec.compute.executors.tensors import (
 )
 from gossiprec.compute.plan.program import Program
 from gossiprec.compute.store.keys import merge_keys, update_keys
-from gossiprec.compute.train.local_update import local_batches
 from gossiprec.compute.train.node_settings import Kind
 from gossiprec.compute.train.noise import noise_row
 from gossiprec.errors import ResourceError
@@ -78,6 +77,7 @@ class BatchedExecutor(Executor):
         super().__init__(work, device)
         self._device = _choose_device(device)
         self._constants = self._known(work.model.constants)
+        self._extras = self._known(work.extras)
         self._gradient = vmap(grad(self._loss))
         self._clipped = vmap(self._clipped_sum)
         self._kinds = work.node_settings.kinds
@@ -139,13 +139,13 @@ class BatchedExecutor(Executor):
         """Draw all batches; stack updates of equal width, those with most batches first."""
         work = self.work
         lessons = [
-            (task, list(local_batches(work.feed, work.training, int(node), int(update), work.seed)))
+            (task, list(work.steps(int(node), int(update))))
             for task, node, update in zip(
                 tasks.tolist(), program.node[tasks], program.update[tasks], strict=True
             )
         ]
         lessons.sort(key=lambda lesson: -len(lesson[1]))
-        widths = [length_of(batches[0]) if batches else 0 for _, batches in lessons]
+        widths = [length_of(steps[0][0]) if steps else 0 for _, steps in lessons]
         padded = padded_width(widths)
         kinds = self._kinds[program.node[np.array([task for task, _ in lessons], np.int64)]]
         for kind in np.unique(kinds).tolist():
@@ -166,7 +166,7 @@ class BatchedExecutor(Executor):
         moments = [self._put(m[owned, :size]) for m in (arena.first, arena.second) if has_moments]
         counts = self._step_counts(stack.node)
         user = self._put(self.work.layout.user_index(stack.node)[:, None])
-        columns = {name: self._put(part) for name, part in stack.columns.items()}
+        columns = {name: self._put(part) for name, part in {**stack.columns, **stack.drawn}.items()}
         gradient = torch.empty_like(parameters)
         start = parameters.clone() if stack.kind != Kind.PLAIN else parameters
         for k in range(int(stack.n_steps[0])):
@@ -262,7 +262,10 @@ class BatchedExecutor(Executor):
         gradient[:, table] = torch.where(wanted, drawn, gradient[:, table])
 
     def _loss(self, tables: Tensors, batch: Tensors) -> Tensor:
-        return self.work.model.loss(self.work.layout.named(tables) | self._constants, batch)
+        p = self.work.layout.named(tables) | self._constants
+        if self.work.recommender is None:
+            return self.work.model.loss(p, batch)
+        return self.work.recommender.loss(p, batch, self._extras)
 
     def _known(self, constants: Mapping[str, F32]) -> Tensors:
         return {name: part.to(self._device) for name, part in constants_of(constants).items()}
@@ -285,6 +288,8 @@ class _Stack:
         Batches of each task, all epochs together.
     columns : dict of str to ndarray, shape (n_tasks, n_steps[0], width)
         Samples, and their ``weights``: 0 is padding.
+    drawn : dict of str to ndarray, shape (n_tasks, n_steps[0], ...)
+        What else is drawn for each step.
     kind : Kind
         How all of them train.
     """
@@ -294,23 +299,31 @@ class _Stack:
     keys: U32 | None
     n_steps: I64
     columns: Columns
+    drawn: Columns
     kind: Kind
 
     @classmethod
     def pad(
-        cls, node: I32, target: I32, keys: U32 | None, lessons: list[list[Columns]], width: int, kind: Kind
-    ) -> _Stack:
+        cls, node: I32, target: I32, keys: U32 | None, lessons: list[list[tuple[Columns, Columns]]], width: int,
+        kind: Kind,
+    ) -> _Stack:  # fmt: skip
         """Pad each task's batches to `width`."""
-        n_steps = np.array([len(batches) for batches in lessons], np.int64)
-        shape = (len(lessons), int(n_steps.max()), width)
-        columns = {name: np.zeros(shape, column.dtype) for name, column in lessons[0][0].items()}
-        columns["weights"] = np.zeros(shape, np.float32)
-        for t, batches in enumerate(lessons):
-            for k, batch in enumerate(batches):
+        n_steps = np.array([len(steps) for steps in lessons], np.int64)
+        shape, (samples, of_step) = (len(lessons), int(n_steps.max())), lessons[0][0]
+        columns = {
+            name: np.zeros((*shape, width, *column.shape[1:]), column.dtype)
+            for name, column in samples.items()
+        }
+        drawn = {name: np.zeros((*shape, *one.shape), one.dtype) for name, one in of_step.items()}
+        columns["weights"] = np.zeros((*shape, width), np.float32)
+        for t, steps in enumerate(lessons):
+            for k, (batch, of_step) in enumerate(steps):
                 for name, column in batch.items():
                     columns[name][t, k, : len(column)] = column
+                for name, one in of_step.items():
+                    drawn[name][t, k] = one
                 columns["weights"][t, k, : length_of(batch)] = 1.0
-        return cls(node.astype(np.int64), target.astype(np.int64), keys, n_steps, columns, kind)
+        return cls(node.astype(np.int64), target.astype(np.int64), keys, n_steps, columns, drawn, kind)
 
 
 def _choose_device(name: str) -> torch.device:

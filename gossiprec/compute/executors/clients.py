@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from dataclasses import replace
 
@@ -75,34 +76,41 @@ class ClientExecutor(Executor):
 
     def run(self, program: Program, tasks: I64) -> None:
         """Run `tasks` of one wave: all adopt what they were sent; then those train that do."""
-        self._adopt(program, tasks[program.push[tasks] < 0] if len(program.push) else tasks)
-        alike: dict[int, list[tuple[int, Touched]]] = defaultdict(list)
+        sent = self._adopt(program, tasks[program.push[tasks] < 0] if len(program.push) else tasks)
+        alike: dict[tuple[int, int], list[tuple[int, Touched]]] = defaultdict(list)
         work = self.work
         for task in tasks[program.update[tasks] >= 0].tolist():
             touched = Touched.of(
                 work.feed, int(program.node[task]), update=int(program.update[task]),
                 negatives=work.training.negatives, seed=work.seed,
             )  # fmt: skip
-            alike[_room(len(touched.items), work.layout.n_items)].append((task, touched))
-        for room, lessons in sorted(alike.items()):
-            small = replace(work.layout, n_items=room)
+            alike[_room(len(touched.items), work.layout.n_items), sent[task]].append((task, touched))
+        for (room, handle), lessons in sorted(alike.items()):
+            small, extras = replace(work.layout, n_items=room), self._updates.extras(handle)
             size = max(1, AT_ONCE // small.row_size)
             for low in range(0, len(lessons), size):
-                self._train(small, program, lessons[low : low + size])
+                self._train(small, program, lessons[low : low + size], extras)
 
     def score(self, query: Query) -> F32:
         """Return predicted scores."""
         return self._scoring.score(query)
 
-    def _adopt(self, program: Program, tasks: I64) -> None:
-        """Let each task's target be the version that it adopts last, or its source."""
+    def _adopt(self, program: Program, tasks: I64) -> dict[int, int]:
+        """Let each task's target be the version that it adopts last, or its source; return the handle of that."""
+        sent = {}
         for task in tasks.tolist():
             entries = slice(program.merge_offsets[task], program.merge_offsets[task + 1])
             adopted = program.merge_row[entries][program.merge_keep[entries] == 0]
             from_ = int(adopted[-1]) if len(adopted) else int(program.source[task])
             self._updates.keep(int(program.target[task]), self._updates.version(from_))
+            if program.update[task] < 0 and self._updates.extras(from_):  # it may be trained by another task
+                self._updates.attach(int(program.target[task]), self._updates.extras(from_))
+            sent[task] = from_
+        return sent
 
-    def _train(self, small: Layout, program: Program, lessons: list[tuple[int, Touched]]) -> None:
+    def _train(
+        self, small: Layout, program: Program, lessons: list[tuple[int, Touched]], extras: Mapping[str, F32]
+    ) -> None:
         """Train the small models of some tasks, and keep what becomes of them as updates."""
         store, work = self._updates, self.work
         tasks = np.array([task for task, _ in lessons])
@@ -111,7 +119,9 @@ class ClientExecutor(Executor):
         touched = [each for _, each in lessons]
         arena = self._small_models(small, nodes, targets, touched)
         feed = TouchedFeed(work.feed, dict(zip(nodes.tolist(), touched, strict=True)), small.n_items)
-        trainer = self._trainer(replace(work, layout=small, feed=feed, arena=arena), self.device)
+        trainer = self._trainer(
+            replace(work, layout=small, feed=feed, arena=arena, extras=extras), self.device
+        )
         trainer.run(Program.updates(program.node[tasks], updates), np.arange(len(tasks)))
         trainer.work = work  # it and torch's transforms refer to each other: let the small models go now
         own = store.own_columns(small)

@@ -12,7 +12,6 @@ from gossiprec.compute.executors.base import Executor, Workload
 from gossiprec.compute.executors.tensors import Tensors, constants_of, one_torch_thread, tables_of, tensor_of
 from gossiprec.compute.plan.program import Program
 from gossiprec.compute.store.keys import merge_keys, update_keys
-from gossiprec.compute.train.local_update import local_batches
 from gossiprec.compute.train.noise import noise_row
 from gossiprec.models.base.blocks import Role
 from gossiprec.models.base.kernels import Query
@@ -91,7 +90,8 @@ class _Learner:
         self._tables = {
             name: torch.nn.Parameter(torch.zeros(shape)) for name, shape in work.layout.tables.items()
         }
-        self._constants = constants_of(work.model.constants)
+        self._constants, self._extras = constants_of(work.model.constants), constants_of(work.extras)
+        self._drawn: Tensors = {}
         self._user = torch.from_numpy(work.layout.user_index(np.array([node])))
         self._optimizer = self._make_optimizer()
         node_settings = work.node_settings
@@ -105,8 +105,9 @@ class _Learner:
             self._tables[name].data = view
         start = self._tables["items"].detach().clone() if self._drift_penalty else None
         work = self._work
-        for columns in local_batches(work.feed, work.training, self._node, update, work.seed):
-            self._step({name: tensor_of(column) for name, column in columns.items()}, start)
+        for samples, drawn in work.steps(self._node, update):
+            self._drawn = {name: tensor_of(one) for name, one in drawn.items()}
+            self._step({name: tensor_of(column) for name, column in samples.items()}, start)
 
     def _step(self, batch: Tensors, start: Tensor | None) -> None:
         self._optimizer.zero_grad()
@@ -126,7 +127,10 @@ class _Learner:
     def _loss(self, batch: Tensors) -> Tensor:
         weights = torch.ones(len(next(iter(batch.values()))))
         p = self._work.layout.named(self._tables) | self._constants
-        return self._work.model.loss(p, {**batch, "user": self._user, "weights": weights})
+        batch = {**batch, "user": self._user, "weights": weights}
+        if self._work.recommender is None:
+            return self._work.model.loss(p, batch)
+        return self._work.recommender.loss(p, {**batch, **self._drawn}, self._extras)
 
     def _noisy_gradient(self, batch: Tensors) -> None:
         """Set the gradient of DP-SGD: one sample after the other, clipped; then noise; then the mean."""

@@ -77,6 +77,9 @@ class Store(ABC):
     def readable(self, current: I64, users: I64) -> Readable:
         """Return the present models of some users for scoring."""
 
+    def attach(self, handle: int, extras: Mapping[str, F32]) -> None:  # noqa: B027 (most have nobody to hand them to)
+        """Keep what a coordinator sends beside the version under a handle."""
+
     def forget(self, planner: Planner) -> None:  # noqa: B027 (where handles are rows there is nothing to do)
         """Let go of what nobody needs once all is carried out that was planned."""
 

@@ -130,6 +130,7 @@ class UpdateStore(Store):
         self.steps = np.zeros(n_nodes, np.int64)
         common = model.initial_rows(layout, 1, seed)[0, layout.merged].copy()
         self._held: dict[int, Payload] = dict.fromkeys(range(n_nodes), common)
+        self._extras: dict[int, Mapping[str, F32]] = {}
 
     @property
     def is_half(self) -> bool:
@@ -144,6 +145,14 @@ class UpdateStore(Store):
     def held(self, handle: int) -> Payload:
         """Return the payload under a handle; not to be changed."""
         return self._held[handle]
+
+    def attach(self, handle: int, extras: Mapping[str, F32]) -> None:
+        """Keep what the coordinator sends beside the version under a handle."""
+        self._extras[handle] = extras
+
+    def extras(self, handle: int) -> Mapping[str, F32]:
+        """Return what the coordinator sent beside the version under a handle."""
+        return self._extras.get(handle, {})
 
     def keep(self, handle: int, payload: Payload) -> None:
         """Keep a payload under a handle."""
@@ -208,7 +217,9 @@ class UpdateStore(Store):
 
         Their clients have no model until they are sent the next: the coordinator's present version stands for it.
         """
-        self._held = {handle: self._held[handle] for handle in planner.needed_rows.tolist()}
+        needed = planner.needed_rows.tolist()
+        self._held = {handle: self._held[handle] for handle in needed}
+        self._extras = {handle: self._extras[handle] for handle in needed if handle in self._extras}
         present = self.version(int(planner.current[-1]))
         self._held |= dict.fromkeys(planner.idle_rows.tolist(), present)
 
@@ -243,6 +254,9 @@ class UpdateStore(Store):
             "shared": np.array([update.shared for update in updates], np.float32).reshape(
                 len(updates), self.layout.n_shared
             ),
+            "extras": {
+                str(handle): dict(extras) for handle, extras in self._extras.items() if handle in needed
+            },
             **{name: getattr(self, name) for name in ("own", "first", "second", "steps")},
         }
 
@@ -261,6 +275,7 @@ class UpdateStore(Store):
                     versions[at], items[number], rows[number], state["shared"][number]
                 )
                 number += 1
+        self._extras = {int(handle): extras for handle, extras in state["extras"].items()}
         for name in ("own", "first", "second", "steps"):
             getattr(self, name)[...] = state[name]
 

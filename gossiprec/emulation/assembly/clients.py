@@ -14,6 +14,8 @@ from gossiprec.emulation.assembly.participants import Cast
 
 FEW_EPOCHS = 300
 """Local epochs below which ``executor: auto`` takes the reference."""
+COPIES = 2
+"""Of waiting updates, that a robust rule makes to look at them together."""
 VERSIONS = 4
 """Versions that are expected to be alive at a time: answers to an earlier one may be on their way."""
 
@@ -47,7 +49,9 @@ def make_client_executor(cast: Cast, settings: NodeSettings, epochs: int) -> Cli
     if name == "fused":
         raise refused("executor.name: 'fused' trains whole models; use 'batched' or 'auto'")
     empty = Arena(layout, n_nodes=1, capacity=1, moments=False)
-    work = Workload(model, layout, cast.training, cast.feed, empty, seed, settings)
+    work = Workload(
+        model, layout, cast.training, cast.feed, empty, seed, settings, recommender=cast.recommender
+    )
     moments = cast.training.optimizer == "adam"
     store = UpdateStore(model, layout, n_nodes=cast.protocol.n_nodes, seed=seed, moments=moments)
     return ClientExecutor(EXECUTORS[name], EXECUTORS[scoring](work, scenario.executor.device), store)
@@ -59,9 +63,14 @@ def needed_by_clients(cast: Cast) -> dict[str, int]:
     touched = float(np.minimum(samples, layout.n_items).mean())
     own = len(samples) * (layout.size - layout.merged.stop + layout.merged.start)
     kept = 3 if cast.training.optimizer == "adam" else 1
+    copies = any(
+        rule.of_changes and rule.withstands for rule in (each.rule for each in cast.receivers.values())
+    )
+    updates = int(4 * cast.waiting * (touched * (1 + layout.item_width) + layout.n_shared))
     return {
         "versions": 4 * VERSIONS * layout.row_size,
-        "updates": int(4 * cast.waiting * (touched * (1 + layout.item_width) + layout.n_shared)),
+        "updates": updates,
+        **({"updates side by side": COPIES * updates} if copies else {}),
         "clients": 4 * kept * own,
         "training": 4 * 4 * AT_ONCE,
     }

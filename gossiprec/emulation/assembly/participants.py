@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from gossiprec.aggregators import InboxRule
 from gossiprec.arrays import F32, F64, I64
 from gossiprec.attacks import ATTACKS, Attack
 from gossiprec.attacks.base import World
@@ -31,6 +32,8 @@ from gossiprec.feeds import Feed
 from gossiprec.models import MODELS, Layout, Model, Role
 from gossiprec.policies import POLICIES, Policy
 from gossiprec.protocols import Protocol
+from gossiprec.recommenders import RECOMMENDERS, Known, Recommender
+from gossiprec.recommenders.base import Coordinator
 from gossiprec.rng import generator
 from gossiprec.scenario import Scenario
 from gossiprec.scenario.sections import NodeFraction, Nodes
@@ -64,6 +67,7 @@ class Cast:
     layout: Layout
     policies: list[Policy]
     attackers: list[Attackers]
+    recommender: Recommender | None
     server: Server | None
     outgoing: Outgoing
     receivers: dict[int, Receiver]
@@ -95,7 +99,13 @@ def make_cast(scenario: Scenario, split: Split, protocol: Protocol) -> Cast:
     attackers = make_attackers(scenario, split, protocol, model, layout)
     feed = model.feed_of(with_poisoners(split, protocol.n_users - split.n_users))
     policies = make_policies(scenario, protocol, model, layout, split.n_users)
+    recommender = make_recommender(scenario, protocol, model, layout)
     server = protocol.server()
+    if recommender is not None:
+        popularity = np.bincount(split.train.values, minlength=split.n_items)
+        known = Known(model, layout, popularity, protocol.wakes_per_round, scenario.seed)
+        between = recommender.between(known)
+        server = server if between is None else Coordinator(server, between)
     outgoing = make_outgoing(scenario, policies, protocol, layout, server)
     for entry in attackers:
         outgoing.forge(entry.nodes)
@@ -103,9 +113,8 @@ def make_cast(scenario: Scenario, split: Split, protocol: Protocol) -> Cast:
     samples = np.zeros(protocol.n_nodes, np.int64)
     samples[: protocol.n_users] = feed.n_samples(training.negatives) * training.local_epochs
     return Cast(
-        scenario, split, protocol, training, model, feed, layout, policies, attackers, server, outgoing,
-        receivers, waiting,
-        Load(outgoing.message_bytes, samples),
+        scenario, split, protocol, training, model, feed, layout, policies, attackers, recommender, server, outgoing,
+        receivers, waiting, Load(outgoing.message_bytes, samples),
     )  # fmt: skip
 
 
@@ -122,6 +131,31 @@ def training_settings(scenario: Scenario) -> TrainingSettings:
         beta2=training.betas[1],
         epsilon=training.eps,
     )
+
+
+def make_recommender(
+    scenario: Scenario, protocol: Protocol, model: Model, layout: Layout
+) -> Recommender | None:
+    """Return what is added to the model, if anything is.
+
+    Raises
+    ------
+    ScenarioError
+        If it does not fit the model, the training or the protocol.
+    """
+    choice, training = scenario.recommender, scenario.training
+    if choice is None:
+        return None
+    if not protocol.sends_updates:
+        raise ScenarioError(
+            f"recommender: {choice.name} is for clients that hold no model of their own and a coordinator; set "
+            "protocol to {name: fedavg, client_model: none, ...}, or leave recommender out"
+        )
+    recommender = RECOMMENDERS[choice.name](
+        choice.options, model, negatives=training.negatives, learning_rate=training.learning_rate
+    )
+    recommender.check(layout, full_batches=training.batch_size == "full")
+    return recommender
 
 
 def make_policies(
@@ -188,7 +222,7 @@ def make_receivers(
     Raises
     ------
     ScenarioError
-        If two policies want to say how a node aggregates.
+        If two policies want to say how a node aggregates, or a rule wants more models than will come.
     """
     receivers: dict[int, Receiver] = {}
     waiting, claimed = 0, claimed_positives(split, protocol.n_users - split.n_users)
@@ -201,13 +235,26 @@ def make_receivers(
         if rule is None:
             continue
         waiting += len(nodes) * rule.expected
+        _check_size(name, rule)
         for node in nodes.tolist():
             if node in receivers:
                 raise ScenarioError(
                     f"policies: {name} and another policy both say how node {node} aggregates; keep one of them"
                 )
-            receivers[node] = Receiver(rule.name, rule.make(), rule.buffer, float(weights[node]))
+            receivers[node] = Receiver(
+                rule.name, rule.make(), rule.buffer, float(weights[node]), invalid=rule.invalid
+            )
     return receivers, waiting
+
+
+def _check_size(where: str, rule: InboxRule) -> None:
+    together = rule.expected if rule.together is None else rule.together
+    least = rule.make().least
+    if least > together:
+        raise ScenarioError(
+            f"{where}: {rule.name} needs {least} models at a time, but no more than {together} are aggregated "
+            "together; let it drop or fear fewer, or let more come"
+        )
 
 
 def make_attacks(

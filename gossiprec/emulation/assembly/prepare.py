@@ -168,7 +168,7 @@ def prepare(
         schedule = kind(scenario, protocol, cast.load, conditions)
     with watch("setup"):
         prepared = _assembled(cast, schedule, watch)
-    if prepared.executor.parallel:
+    if prepared.executor.kind.parallel:
         say.phase("compiling kernels (once on a machine)")
     with watch("compile"):
         prepared.executor.warm_up()
@@ -215,8 +215,8 @@ def _assembled(cast: Cast, schedule: Schedule, watch: Stopwatch) -> Prepared:
     return Prepared(
         **vars(cast), executor=executor, threads=threads, planner=planner, meters=meters, schedule=schedule,
         epochs=epochs, needed=needs.bytes, seconds=watch.seconds, deliveries=deliveries,
-        reducing=Reducing(receivers, store, seed), encoding=encoding,
-        push_rounds=push_rounds, serving=serving,
+        reducing=Reducing(receivers, store, seed, deliveries.time), encoding=encoding, push_rounds=push_rounds,
+        serving=serving,
     )  # fmt: skip
 
 

@@ -323,6 +323,7 @@ class Running:
                 "attack_seconds": times.attack_seconds,
                 **self._findings.summary(),
                 **self._prepared.protocol.report(),
+                **self._prepared.reducing.report(),
                 **self._traffic(),
                 **({"notes": self._directory.notes} if self._directory.notes else {}),
             }

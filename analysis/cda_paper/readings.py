@@ -1,0 +1,38 @@
+"""Readings of a printed number: each names a setting, what is measured there, and the relevance rule compared."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from analysis.cda_paper.measures import MAIN_RULE, Attack, Measure
+
+OTHER_RULES = {"mean_score": "the paper's rule, eq. 4", "ndcg": "the rule of the published code"}
+
+
+@dataclass(frozen=True)
+class Reading:
+    """One way to measure a printed number.
+
+    Attributes
+    ----------
+    setting : str
+        Users and K, training, attacker; empty where there is one only.
+    measure : Measure
+    rule : str
+        The relevance rule that is compared with the print; ours if it is left out.
+    note : str
+        What a reader must know of it, such as that it was chosen after both numbers were seen.
+    """
+
+    setting: str
+    measure: Measure
+    rule: str = MAIN_RULE
+    note: str = ""
+
+
+def under_each_rule(setting: str, measure: Attack) -> list[Reading]:
+    """Return the readings of one attack: under our rule, the paper's and the published code's; a bound has none."""
+    if not measure.uses_rule:
+        return [Reading(setting, measure)]
+    others = [Reading(setting, measure, rule, note) for rule, note in OTHER_RULES.items()]
+    return [Reading(setting, measure), *others]

@@ -1,0 +1,110 @@
+"""HiCS, a reconstruction: changes are clipped and kept in a memory; only the items that have gathered most are updated.
+
+References
+----------
+CL4FedRec names it among its defences (specification, section 3.5), as gradient clipping with sparsification. What is
+computed here is reconstructed from a description: no code or equation was at hand, and the rules by which the bounds
+and the share are chosen if they are not given are ours. Do not take its figures for the original's.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Annotated, Any, Literal
+
+import numpy as np
+from pydantic import Field
+
+from gossiprec.aggregators import AGGREGATORS, clipping
+from gossiprec.aggregators.adding import How, added
+from gossiprec.aggregators.base import Aggregator, Inbox
+from gossiprec.arrays import F32, F64, I64
+from gossiprec.options import Options
+
+LOOKS_BENIGN = 3.0
+"""A norm that is at most so many times the median looks benign."""
+
+Bound = Annotated[float, Field(gt=0)] | Literal["median"]
+
+
+class HiCSOptions(Options):
+    """Options of HiCS."""
+
+    c1: Bound = Field(
+        default="median",
+        description="bound of each row that a client changed; median: half that of the first inbox, then the median "
+        "over inboxes so far (of norms up to 3 medians)",
+    )
+    c2: Annotated[float, Field(gt=0)] | Literal["mean"] = Field(
+        default="mean", description="bound of what an item has gathered; mean: that of the items updated"
+    )
+    top: float = Field(default=0.1, gt=0, le=1, description="share of all items that are updated, rounded up")
+    shared_bound: Bound = Field(default="median", description="as c1, of a client's shared weights")
+    gather: How = Field(default="touched-mean", description="what is added of the clipped changes")
+
+
+@AGGREGATORS.register("hics")
+class HiCS(Aggregator):
+    """A reconstruction: changes, clipped to c1, gather in a memory, from which the items with most are updated.
+
+    A share `top` of all items, those with the largest norms in the memory, is clipped to c2, added to the version and
+    begins anew at zero; the others go on gathering. Shared weights are clipped and added at once.
+    """
+
+    Options = HiCSOptions
+    options: HiCSOptions
+    changing = ("gathered", "medians", "shared_medians")
+
+    def __init__(self, options: Any) -> None:
+        super().__init__(options)
+        self._gathered: F32 | None = None
+        self._medians: list[float] = []
+        self._shared_medians: list[float] = []
+
+    @property
+    def of_changes(self) -> bool:
+        """Always."""
+        return True
+
+    def reduce(self, own: F32, inbox: Inbox) -> F32:
+        """Return the own model with what is let go added."""
+        inbox = clipping.finite_only(inbox)
+        if not inbox.changes:
+            return own
+        rows, shared = clipping.norms(inbox.changes)
+        bound = _bound(self.options.c1, rows, self._medians)
+        of_shared = _bound(self.options.shared_bound, shared, self._shared_medians)
+        change = added(np.zeros_like(own), clipping.clipped(inbox, bound, of_shared), self.options.gather)
+        end, width = len(own) - len(inbox.changes[0].shared), inbox.changes[0].rows.shape[1]
+        gathered = change[:end].reshape(-1, max(width, 1))
+        self._gathered = gathered if self._gathered is None else self._gathered + gathered
+        out = own.copy()
+        chosen = self._most(clipping.lengths(self._gathered))
+        out[:end].reshape(gathered.shape)[chosen] += self._let_go(self._gathered[chosen])
+        out[end:] += change[end:]
+        self._gathered[chosen] = 0.0
+        return out
+
+    def _most(self, norms: F64) -> I64:
+        """Return the items that have gathered most, in ascending order; of two alike the first."""
+        count = math.ceil(self.options.top * len(norms) - 1e-9)
+        most = np.argsort(-norms, kind="stable")[:count]
+        return np.sort(most[norms[most] > 0])
+
+    def _let_go(self, rows: F32) -> F32:
+        c2 = self.options.c2
+        if not len(rows):
+            return rows
+        return clipping.clip(rows, float(clipping.lengths(rows).mean()) if c2 == "mean" else c2)
+
+
+def _bound(told: Bound, norms: F64, medians: list[float]) -> float:
+    """Return a bound, and note the median that it follows from."""
+    if told != "median":
+        return told
+    norms = norms[norms > 0]
+    if len(norms):
+        medians.append(float(np.median(norms[norms <= LOOKS_BENIGN * np.median(norms)])))
+    if len(medians) <= 1:
+        return 0.5 * sum(medians)
+    return float(np.median(medians))

@@ -1,0 +1,184 @@
+"""What the emulator needs to know of a recommender: what clients add to their loss, and what the coordinator does."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from gossiprec.arrays import F32, I64
+from gossiprec.errors import ScenarioError
+from gossiprec.eventlog.checkpoints import Stateful
+from gossiprec.feeds import PointwiseFeed
+from gossiprec.feeds.base import Columns
+from gossiprec.models.base import Layout, Model, Role
+from gossiprec.options import NoOptions, Options
+from gossiprec.servers.base import Answers, Downlink, Round, Server
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+@dataclass(frozen=True)
+class Known:
+    """What the coordinator knows before the first round.
+
+    Attributes
+    ----------
+    model : Model
+    layout : Layout
+    popularity : ndarray of int64, shape (n_items,)
+        Training interactions of each item, over all users: the papers count it as public.
+    wakes_per_epoch : int
+        Slices of a global epoch.
+    seed : int
+    """
+
+    model: Model
+    layout: Layout
+    popularity: I64
+    wakes_per_epoch: int
+    seed: int
+
+
+def tables_of_version(layout: Layout, version: Tensor) -> dict[str, Tensor]:
+    """Return the tables of a version ``[items | shared]``, as views."""
+    found: dict[str, Tensor] = {}
+    at = 0
+    shapes: dict[str, tuple[int, ...]] = {"items": (layout.n_items, layout.item_width)}
+    shapes |= {block.name: block.shape for block in layout.of(Role.SHARED)}
+    for name, shape in shapes.items():
+        size = math.prod(shape)
+        found[name] = version[at : at + size].view(*shape)
+        at += size
+    return found
+
+
+class Between(Stateful, ABC):
+    """What the coordinator does between aggregating and pushing; what it remembers is named in :attr:`changing`."""
+
+    extra_bytes: int = 0
+    """Size of what clients are sent beside the version."""
+
+    @abstractmethod
+    def step(self, version: F32, round: Round) -> tuple[F32, Mapping[str, F32]]:
+        """Return the version that is pushed, and the extras beside it.
+
+        Parameters
+        ----------
+        version : ndarray of float32, shape (n_columns,)
+            As aggregated, ``[items | shared]``. Not to be changed.
+        round : Round
+        """
+
+
+class Recommender(ABC):
+    """What a federated recommender adds to a model.
+
+    Parameters
+    ----------
+    options : Options
+        Of the class's own type.
+    model : Model
+    negatives : int
+        Of each positive: samples come as a positive, followed by these.
+    learning_rate : float
+        Of the clients.
+    """
+
+    Options: ClassVar[type[Options]] = NoOptions
+
+    def __init__(self, options: Any, model: Model, *, negatives: int, learning_rate: float) -> None:
+        self.options = options
+        self.model = model
+        self.negatives = negatives
+        self.learning_rate = learning_rate
+
+    def check(self, layout: Layout, *, full_batches: bool) -> None:
+        """Refuse a model, or batches, that it cannot be added to.
+
+        Raises
+        ------
+        ScenarioError
+        """
+        name, of_model = type(self).__name__, type(self.model).__name__
+        names = {block.name for role in (Role.USER, Role.ITEM) for block in layout.of(role)}
+        if names != {"users", "items"} or self.model.feed is not PointwiseFeed:
+            raise ScenarioError(
+                f"recommender: {name} contrasts one row of each user and each item of models that learn from positives "
+                f"and negatives, which {of_model} is not; take gmf, mf with cross-entropy, or ncf"
+            )
+        if not full_batches:
+            raise ScenarioError(
+                f"recommender: {name} contrasts all of a client's items in one batch; set training.batch_size to full"
+            )
+
+    def draws(self, layout: Layout, samples: Columns, draw: np.random.Generator) -> tuple[Columns, Columns]:
+        """Return what is drawn for one optimizer step on some samples.
+
+        Returns
+        -------
+        of_step : mapping of str to ndarray
+            The same shape at every step.
+        of_samples : mapping of str to ndarray, shape (n_samples, ...)
+            Rows beside the samples.
+        """
+        return {}, {}
+
+    @abstractmethod
+    def loss(
+        self, p: Mapping[str, Tensor], batch: Mapping[str, Tensor], extras: Mapping[str, Tensor]
+    ) -> Tensor:
+        """Return what a client's step is to lower.
+
+        Parameters
+        ----------
+        p, batch : mapping of str to Tensor
+            As of :meth:`gossiprec.models.base.Model.loss`; with what :meth:`draws` gave. Rows of padding have
+            ``weights`` 0 and zeros. A client's model has the items that it touches, numbered from 0.
+        extras : mapping of str to Tensor
+            What the coordinator sent beside the version.
+        """
+
+    def between(self, known: Known) -> Between | None:
+        """Return what the coordinator does between slices; None: nothing."""
+        return None
+
+
+class Coordinator(Server):
+    """A recommender's coordinator, after the server that the protocol names, if any.
+
+    Parameters
+    ----------
+    server : Server or None
+    between : Between
+    """
+
+    def __init__(self, server: Server | None, between: Between) -> None:
+        super().__init__(None)
+        self._server, self._between = server, between
+        self.n_versions = 1
+        self.extra_bytes = between.extra_bytes + (0 if server is None else server.extra_bytes)
+
+    def round(self, published: F32, aggregated: F32, answers: Answers, round: Round) -> Downlink:
+        """Let the server do its part, and then the recommender."""
+        downlink = Downlink(aggregated[None])
+        if self._server is not None:
+            downlink = self._server.round(published, aggregated, answers, round)
+        version, extras = self._between.step(downlink.versions[0], round)
+        return Downlink(version[None], None, {**downlink.extras, **extras})
+
+    def state(self) -> dict[str, Any]:
+        """Return what both remember."""
+        server = {} if self._server is None else self._server.state()
+        return {"server": server, "between": self._between.state()}
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Take over what :meth:`state` gave."""
+        if self._server is not None:
+            self._server.restore(state["server"])
+        self._between.restore(state["between"])

@@ -1,0 +1,196 @@
+"""CL4FedRec and rCL4FedRec: contrastive learning with synthetic users, and a popularity regulariser at the server.
+
+References
+----------
+The CL4FedRec paper (specification, section 3.2): synthetic users (eq. 5), user and item views, L = L_rec + 0.5 L_uc +
+0.5 L_ic, the server's regulariser (eq. 14, ``rcl4fedrec``). What the paper leaves silent follows the specification's
+recommendations, each an option here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+from pydantic import Field
+
+from gossiprec.arrays import F32
+from gossiprec.feeds.base import Columns
+from gossiprec.models.base import Layout
+from gossiprec.options import LARGEST, Options
+from gossiprec.recommenders import RECOMMENDERS
+from gossiprec.recommenders.base import Between, Known, Recommender
+from gossiprec.recommenders.contrast import info_nce, signed_noise, unit
+from gossiprec.recommenders.popularity import PopularityRegulariser
+from gossiprec.recommenders.synthetic_users import SyntheticUsers
+from gossiprec.servers.base import Round
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+class CL4FedRecOptions(Options):
+    """Options of CL4FedRec."""
+
+    temperature: float = Field(default=0.2, gt=0, description="tau of both contrastive losses")
+    user_weight: float = Field(default=0.5, ge=0, description="lambda 1, of the users' loss; 0: without it")
+    item_weight: float = Field(default=0.5, ge=0, description="lambda 2, of the items' loss; 0: without it")
+    noise: float = Field(default=0.1, gt=0, description="eta, the norm of the noise of a user's view")
+    item_views: Literal["step", "noise"] = Field(
+        default="step",
+        description="step: an item is moved by one gradient step for a user's view (the paper); noise: as SimGCL's",
+    )
+    item_view_scale: float | Literal["learning-rate"] = Field(
+        default=0.1,
+        description="norm that the step of each item is scaled to; learning-rate: the step of the training's own size",
+    )
+    item_loss: Literal["mean", "sum"] = Field(
+        default="mean", description="over a client's positives; the paper prints a sum"
+    )
+    synthetic_users: int = Field(default=60, ge=1, le=LARGEST, description="|U_syn|: 60 or 10 in the paper")
+    synthetic_items: int = Field(
+        default=30, ge=1, le=LARGEST, description="N, items of each, without repetition"
+    )
+    synthetic_by: Literal["popularity", "uniform"] = Field(
+        default="popularity", description="how their items are drawn; uniform: an ablation"
+    )
+    refresh: bool = Field(
+        default=True, description="fit them to the present items in every epoch (eq. 5); false: an ablation"
+    )
+    fit_steps: int = Field(default=10, ge=1, le=10**4, description="Adam steps of a refresh, warm-started")
+    fit_rate: float = Field(default=0.01, gt=0, description="learning rate of a refresh")
+
+
+class RegularisedOptions(CL4FedRecOptions):
+    """Options of rCL4FedRec."""
+
+    hot_items: int = Field(
+        default=100, ge=1, le=LARGEST, description="most popular items that are drawn apart"
+    )
+    sub_items: int = Field(
+        default=256, ge=1, le=LARGEST, description="|V_sub|, others that are drawn anew each step"
+    )
+    regulariser_steps: int = Field(default=1, ge=1, le=10**4, description="Adam steps at the end of an epoch")
+    regulariser_rate: float = Field(default=0.001, gt=0, description="their learning rate")
+
+
+@RECOMMENDERS.register("cl4fedrec")
+class CL4FedRec(Recommender):
+    """Contrasts two views of the user with synthetic users, and two views of each positive item with the others."""
+
+    Options = CL4FedRecOptions
+    options: CL4FedRecOptions
+
+    def draws(self, layout: Layout, samples: Columns, draw: np.random.Generator) -> tuple[Columns, Columns]:
+        """Return the proportions of two noises on the user's row, and with noisy item views on every item's."""
+        of_step = {"user_noise": draw.random((2, layout.user_width), np.float32)}
+        if self.options.item_views == "step" or not self.options.item_weight:
+            return of_step, {}
+        shape = (len(samples["items"]), 2, layout.item_width)
+        return of_step, {"item_noise": draw.random(shape, np.float32)}
+
+    def loss(
+        self, p: Mapping[str, Tensor], batch: Mapping[str, Tensor], extras: Mapping[str, Tensor]
+    ) -> Tensor:
+        """Return L_rec + lambda 1 L_uc + lambda 2 L_ic."""
+        options, user = self.options, p["users"][batch["user"]]
+        noise = batch["user_noise"]
+        views = [user + signed_noise(user, noise[k], options.noise) for k in range(2)]
+        total = self.model.loss(p, batch)
+        if options.user_weight:
+            total = total + options.user_weight * self._of_users(views, extras["synthetic_users"])
+        if options.item_weight:
+            total = total + options.item_weight * self._of_items(p, batch, views)
+        return total
+
+    def _of_users(self, views: list[Tensor], others: Tensor) -> Tensor:
+        """Return L_uc: the two views are to be nearer to each other than the first to any synthetic user."""
+        import torch
+
+        one, other = (unit(view)[0] for view in views)
+        own = (one * other).sum() / self.options.temperature
+        against = unit(others) @ one / self.options.temperature
+        return torch.logsumexp(torch.cat([own[None], against]), dim=0) - own
+
+    def _of_items(self, p: Mapping[str, Tensor], batch: Mapping[str, Tensor], views: list[Tensor]) -> Tensor:
+        """Return L_ic over the client's positives."""
+        each = self.negatives + 1  # a positive, then its negatives
+        present = batch["weights"][::each]
+        rows = p["items"][batch["items"][::each]]
+        if self.options.item_views == "noise":
+            noise = batch["item_noise"][::each]
+            moved = [rows + signed_noise(rows, noise[:, k], self.options.noise) for k in range(2)]
+        else:
+            moved = [rows + self._item_steps(p, batch, view)[batch["items"][::each]] for view in views]
+        total = info_nce(moved[0], moved[1], present, self.options.temperature)
+        return total / present.sum().clamp(min=1.0) if self.options.item_loss == "mean" else total
+
+    def _item_steps(self, p: Mapping[str, Tensor], batch: Mapping[str, Tensor], view: Tensor) -> Tensor:
+        """Return the step of every item for a view of the user, constant to gradients."""
+        from torch.func import grad
+
+        still = {name: part.detach() for name, part in p.items()}
+        seen = {**batch, "user": batch["user"] * 0}
+
+        def loss(items: Tensor) -> Tensor:
+            return self.model.loss({**still, "items": items, "users": view.detach()}, seen)
+
+        slope = grad(loss)(still["items"]).detach()
+        scale = self.options.item_view_scale
+        return -self.learning_rate * slope if scale == "learning-rate" else -scale * unit(slope)
+
+    def between(self, known: Known) -> Between:
+        """Return the coordinator's part."""
+        options = self.options
+        synthetic = SyntheticUsers(
+            known, number=options.synthetic_users, items=options.synthetic_items, by=options.synthetic_by,
+            steps=options.fit_steps if options.refresh else 0, rate=options.fit_rate,
+        )  # fmt: skip
+        return Epochs(known, synthetic, self.regulariser(known))
+
+    def regulariser(self, known: Known) -> PopularityRegulariser | None:
+        """Return the server's own step at the end of an epoch; None: it has none."""
+        return None
+
+
+class Epochs(Between):
+    """At the beginning of every epoch but the first the regulariser; then, in every one, new synthetic users."""
+
+    def __init__(
+        self, known: Known, synthetic: SyntheticUsers, regulariser: PopularityRegulariser | None
+    ) -> None:
+        self._known, self._synthetic, self._regulariser = known, synthetic, regulariser
+        self.extra_bytes = synthetic.users.nbytes
+
+    def step(self, version: F32, round: Round) -> tuple[F32, Mapping[str, F32]]:
+        """Return the version and the synthetic users of the epoch."""
+        epoch, place = divmod(round.number, self._known.wakes_per_epoch)
+        if place == 0:
+            if self._regulariser is not None and epoch > 0:
+                version = self._regulariser.applied(version, epoch)
+            self._synthetic.refresh(version, epoch)
+        return version, {"synthetic_users": self._synthetic.users.copy()}
+
+    def state(self) -> dict[str, Any]:
+        """Return the synthetic users."""
+        return {"users": self._synthetic.users}
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Take them over."""
+        self._synthetic.users[:] = state["users"]
+
+
+@RECOMMENDERS.register("rcl4fedrec")
+class RegularisedCL4FedRec(CL4FedRec):
+    """CL4FedRec, with the server's popularity regulariser at the end of every epoch."""
+
+    Options = RegularisedOptions
+
+    def regulariser(self, known: Known) -> PopularityRegulariser:
+        """Return it."""
+        options: RegularisedOptions = self.options  # type: ignore[assignment]
+        return PopularityRegulariser(
+            known, hot=options.hot_items, sub=options.sub_items, steps=options.regulariser_steps,
+            rate=options.regulariser_rate, temperature=options.temperature,
+        )  # fmt: skip

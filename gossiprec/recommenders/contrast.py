@@ -1,0 +1,48 @@
+"""Views of embeddings and the losses that contrast them; all of it works under ``torch.func.vmap``.
+
+References
+----------
+van den Oord, Li, Vinyals, "Representation learning with contrastive predictive coding", 2018 (InfoNCE); Yu et al.,
+"Are graph augmentations necessary?" (SimGCL), SIGIR 2022, eq. 7 (noise of the embedding's own signs).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+TINY = 1e-12
+"""Least norm that is divided by."""
+
+
+def unit(rows: Tensor) -> Tensor:
+    """Return rows of Euclidean norm 1; rows of zeros stay."""
+    norm = (rows * rows).sum(-1, keepdim=True).clamp(min=TINY * TINY).sqrt()
+    return rows / norm
+
+
+def signed_noise(rows: Tensor, uniform: Tensor, size: float) -> Tensor:
+    """Return noise of norm `size` with the signs of `rows`, in the proportions of `uniform`, constant to gradients."""
+    return size * unit(uniform * rows.detach().sign())
+
+
+def info_nce(one: Tensor, other: Tensor, present: Tensor, temperature: float) -> Tensor:
+    """Return the InfoNCE of the two views of each row among the second views of all: a sum over the rows present.
+
+    Parameters
+    ----------
+    one, other : Tensor, shape (n, d)
+    present : Tensor, shape (n,)
+        1 for a row, 0 for padding.
+    temperature : float
+    """
+    import torch
+
+    logits = unit(one) @ unit(other).T / temperature
+    among = torch.logsumexp(
+        torch.where(present[None, :] > 0, logits, -torch.inf * torch.ones_like(logits)), dim=1
+    )
+    own = (unit(one) * unit(other)).sum(-1) / temperature
+    return (torch.where(present > 0, among - own, torch.zeros_like(own))).sum()

@@ -1,0 +1,57 @@
+"""SimGCL on clients: two noisy views of each positive item, contrasted with the others of the client.
+
+References
+----------
+Yu et al., "Are graph augmentations necessary? Simple graph contrastive learning for recommendation", SIGIR 2022;
+as a baseline of the CL4FedRec paper (specification, section 3.6). A client has one user and so no other to contrast it
+with: the users' term is left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+import numpy as np
+from pydantic import Field
+
+from gossiprec.feeds.base import Columns
+from gossiprec.models.base import Layout
+from gossiprec.options import Options
+from gossiprec.recommenders import RECOMMENDERS
+from gossiprec.recommenders.base import Recommender
+from gossiprec.recommenders.contrast import info_nce, signed_noise
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+class SimGCLOptions(Options):
+    """Options of SimGCL."""
+
+    weight: float = Field(default=0.5, gt=0, description="lambda, of the contrastive loss")
+    temperature: float = Field(default=0.2, gt=0, description="tau")
+    noise: float = Field(default=0.1, gt=0, description="epsilon, the norm of the noise")
+
+
+@RECOMMENDERS.register("simgcl")
+class SimGCL(Recommender):
+    """Adds the mean InfoNCE of two noisy views over a client's positives."""
+
+    Options = SimGCLOptions
+    options: SimGCLOptions
+
+    def draws(self, layout: Layout, samples: Columns, draw: np.random.Generator) -> tuple[Columns, Columns]:
+        """Return the proportions of two noises for every sample."""
+        return {}, {"item_noise": draw.random((len(samples["items"]), 2, layout.item_width), np.float32)}
+
+    def loss(
+        self, p: Mapping[str, Tensor], batch: Mapping[str, Tensor], extras: Mapping[str, Tensor]
+    ) -> Tensor:
+        """Return L_rec + lambda L_cl."""
+        options, each = self.options, self.negatives + 1
+        present, noise = batch["weights"][::each], batch["item_noise"][::each]
+        rows = p["items"][batch["items"][::each]]
+        one, other = (rows + signed_noise(rows, noise[:, k], options.noise) for k in range(2))
+        contrast = info_nce(one, other, present, options.temperature) / present.sum().clamp(min=1.0)
+        return self.model.loss(p, batch) + options.weight * contrast

@@ -1,0 +1,66 @@
+"""UNION on clients: a positive item is to be nearer to another positive than to items that the user has not taken.
+
+References
+----------
+UNION (the published code of FedRec, ``client.py``), as a baseline of the CL4FedRec paper (specification, section 3.6):
+scalar products without temperature, one other positive, 15 items not taken, weight 1. Its filter of the server is a
+defence and not part of it. The items not taken are drawn among the negatives of the same step, which the client
+touches anyway.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+import numpy as np
+from pydantic import Field
+
+from gossiprec.feeds.base import Columns
+from gossiprec.models.base import Layout
+from gossiprec.options import Options
+from gossiprec.recommenders import RECOMMENDERS
+from gossiprec.recommenders.base import Recommender
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+class UnionOptions(Options):
+    """Options of UNION."""
+
+    weight: float = Field(default=1.0, gt=0, description="of the contrastive loss")
+    others: int = Field(default=15, ge=1, le=1000, description="K, items not taken for each positive")
+
+
+@RECOMMENDERS.register("union")
+class Union(Recommender):
+    """Adds the mean softmax cross-entropy of one other positive among items that were not taken."""
+
+    Options = UnionOptions
+    options: UnionOptions
+
+    def draws(self, layout: Layout, samples: Columns, draw: np.random.Generator) -> tuple[Columns, Columns]:
+        """Return for every sample the places of another positive and of negatives."""
+        n, each = len(samples["items"]), self.negatives + 1
+        n_positives = max(n // each, 1)
+        ahead = 1 + draw.integers(max(n_positives - 1, 1), size=n)
+        positive = (np.arange(n) // each + ahead) % n_positives * each  # another, if there is another
+        of_others = draw.integers(max(n_positives * self.negatives, 1), size=(n, self.options.others))
+        negative = of_others // self.negatives * each + 1 + of_others % self.negatives
+        return {}, {"compared": np.concatenate([positive[:, None], negative], axis=1).astype(np.int32)}
+
+    def loss(
+        self, p: Mapping[str, Tensor], batch: Mapping[str, Tensor], extras: Mapping[str, Tensor]
+    ) -> Tensor:
+        """Return L_rec + the weight times L_cl."""
+        import torch
+
+        each = self.negatives + 1
+        present, items = batch["weights"][::each], batch["items"]
+        anchors = p["items"][items[::each]]
+        compared = p["items"][items[batch["compared"][::each]]]
+        near = (compared * anchors[:, None]).sum(-1)
+        contrast = torch.logsumexp(near, dim=1) - near[:, 0]
+        mean = (contrast * present).sum() / present.sum().clamp(min=1.0)
+        return self.model.loss(p, batch) + self.options.weight * mean

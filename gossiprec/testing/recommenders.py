@@ -1,0 +1,148 @@
+"""What every recommender keeps to: each executor trains it alike, whoever is beside whom, and it forgets nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from gossiprec.arrays import F32
+from gossiprec.emulation import Prepared, prepare
+from gossiprec.models import MODELS
+from gossiprec.recommenders import RECOMMENDERS, Between, Known, Recommender
+from gossiprec.scenario import load_scenario
+from gossiprec.servers.base import Round
+from gossiprec.testing.claims import hold
+from gossiprec.testing.worlds import known_as, scenario
+
+SAME = 1e-3
+"""Of the way that a version has gone, a Frobenius norm: float32 rounding after some tens of steps."""
+TRAINING = {"optimizer": "adam", "learning_rate": 0.01, "batch_size": "full", "local_epochs": 2}
+SLICES = {"name": "fedavg", "rounds": 2, "slice": 3, "client_model": "none", "merge": "touched-mean"}
+MODEL = {"name": "ncf", "dim": 6, "hidden": [8, 4]}
+
+
+@dataclass(frozen=True)
+class _Checked:
+    """A recommender under a name, and how it is asked for."""
+
+    recommender: type[Recommender]
+    asked: dict[str, Any]
+
+    def run(self, **sections: Any) -> Prepared:
+        """Return a tiny run at its end."""
+        world = {"model": MODEL, "training": TRAINING, "protocol": SLICES, "recommender": self.asked}
+        prepared = prepare(load_scenario(scenario(**{**world, **sections})))
+        for _ in prepared.schedule.play(prepared.tape_runner().carry_out):
+            pass
+        return prepared
+
+    def between(self) -> tuple[Between | None, F32, Known]:
+        """Return the coordinator's part, a version for it, and what it knows."""
+        model = MODELS["gmf"](MODELS["gmf"].Options())
+        layout = model.layout(30)
+        known = Known(model, layout, np.arange(30, dtype=np.int64)[::-1], 2, 5)
+        options = self.recommender.Options.model_validate(
+            {key: value for key, value in self.asked.items() if key != "name"}
+        )
+        made = self.recommender(options, model, negatives=4, learning_rate=0.01)
+        version = np.random.default_rng(3).normal(0, 0.3, layout.merged.stop - layout.merged.start)
+        return made.between(known), version.astype(np.float32), known
+
+
+def check_recommender(recommender: type[Recommender], options: Mapping[str, Any] | None = None) -> None:
+    """Let clients of tiny runs train with a recommender, and its coordinator play some rounds.
+
+    Parameters
+    ----------
+    recommender : type of Recommender
+        It need not be registered.
+    options : mapping, optional
+        As in a scenario. There are eight users and 30 items.
+
+    Raises
+    ------
+    AssertionError
+        Lists every claim that does not hold.
+    """
+    with known_as(RECOMMENDERS, recommender) as name:
+        checked = _Checked(recommender, {"name": name, **(options or {})})
+        hold(f"the recommender {recommender.__name__}", checked, CLAIMS)
+
+
+def executors_agree(checked: _Checked) -> None:
+    """Train alike one client after the other and many at once."""
+    one, many = (checked.run(executor={"name": name, "threads": 1}) for name in ("reference", "batched"))
+    expected, found = _version(one), _version(many)
+    way = np.linalg.norm(expected - _version(one, first=True))
+    assert 0 < way < np.inf, "The version has not moved, or has become numbers that are none."
+    distance = np.linalg.norm(found - expected) / way
+    assert distance < SAME, f"They end {distance:.2g} of their way apart."
+
+
+def company_changes_nothing(checked: _Checked) -> None:
+    """Train a client to the same bytes whoever is trained beside it."""
+    groups = [
+        checked.run(executor={"name": "batched", "threads": threads, "wave_size": size})
+        for threads, size in ((1, "unlimited"), (2, "unlimited"), (1, 2))
+    ]
+    found = {_version(run).tobytes() for run in groups}
+    assert len(found) == 1, "Bytes depend on threads or on the size of waves."
+
+
+def the_coordinator_keeps_to_what_it_announces(checked: _Checked) -> None:
+    """Give finite versions of the same shape, and extras of extra_bytes, without changing what it was handed."""
+    between, version, known = checked.between()
+    for number in range(5 if between is not None else 0):
+        assert between is not None
+        before = version.copy()
+        found, extras = between.step(version, _round(number, known))
+        np.testing.assert_array_equal(version, before)
+        assert found.shape == version.shape
+        assert np.isfinite(found).all()
+        assert sum(extra.nbytes for extra in extras.values()) == between.extra_bytes
+        version = found
+
+
+def what_the_coordinator_remembers_is_in_its_state(checked: _Checked) -> None:
+    """Go on from state() after restore() as if it had not been interrupted."""
+    whole, version, known = checked.between()
+    first, second = checked.between()[0], checked.between()[0]
+    if whole is None or first is None or second is None:
+        return
+    for number in range(3):
+        expected, _ = whole.step(version, _round(number, known))
+        first.step(version, _round(number, known))
+        version = expected
+    second.restore(first.state())
+    for number in range(3, 6):
+        (expected, due), (found, extras) = (
+            part.step(version, _round(number, known)) for part in (whole, second)
+        )
+        np.testing.assert_array_equal(found, expected)
+        assert {name: extra.tobytes() for name, extra in extras.items()} == {
+            name: extra.tobytes() for name, extra in due.items()
+        }
+        version = expected
+
+
+CLAIMS = (
+    executors_agree,
+    company_changes_nothing,
+    the_coordinator_keeps_to_what_it_announces,
+    what_the_coordinator_remembers_is_in_its_state,
+)
+
+
+def _version(run: Prepared, *, first: bool = False) -> F32:
+    """Return the coordinator's present version, or the one that the run began with."""
+    store, model = run.executor.store, run.executor.work.model
+    if first:
+        return model.initial_rows(store.layout, 1, run.scenario.seed)[0, store.layout.merged]
+    return store.load(run.planner.current[-1:])[0, store.layout.merged]
+
+
+def _round(number: int, known: Known) -> Round:
+    return Round(known.seed, number, 8, known.layout)

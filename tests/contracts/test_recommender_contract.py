@@ -1,0 +1,113 @@
+"""What every registered recommender keeps to; and that the contract catches those that do not."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from gossiprec.recommenders import RECOMMENDERS, Between, Recommender
+from gossiprec.testing import check_recommender
+from tests.contracts.broken import told
+
+FEW = {"synthetic_users": 3, "synthetic_items": 5}
+OPTIONS = {
+    "cl4fedrec": [
+        FEW,
+        {**FEW, "item_views": "noise", "item_loss": "sum", "synthetic_by": "uniform", "refresh": False},
+        {**FEW, "item_view_scale": "learning-rate"},
+    ],
+    "rcl4fedrec": [{**FEW, "hot_items": 4, "sub_items": 10, "regulariser_steps": 2}],
+}
+"""One that is not here is checked with its defaults."""
+
+
+@pytest.mark.parametrize(
+    ("name", "options"), [(name, options) for name in RECOMMENDERS for options in OPTIONS.get(name, [{}])]
+)
+def test_a_recommender_keeps_its_contract(name, options):
+    check_recommender(RECOMMENDERS[name], options)
+
+
+class Shrinks(Recommender):
+    """Pulls the user's row towards a number that the coordinator names, and a drawn one."""
+
+    def draws(self, layout, samples, draw):
+        return {"pull": draw.random(layout.user_width, np.float32)}, {}
+
+    def loss(self, p, batch, extras):
+        return self.model.loss(p, batch) + (p["users"] - batch["pull"] - extras["level"]).square().sum()
+
+    def between(self, known):
+        return Levels()
+
+
+class Levels(Between):
+    """Names the number of rounds so far."""
+
+    extra_bytes = 4
+    changing = ("rounds",)
+
+    def __init__(self):
+        self._rounds = 0
+
+    def step(self, version, round):
+        self._rounds += 1
+        return version, {"level": np.full(1, self._rounds, np.float32)}
+
+
+class DrawsByItself(Shrinks):
+    counter = 0
+
+    def draws(self, layout, samples, draw):
+        type(self).counter += 1
+        return {"pull": np.full(layout.user_width, type(self).counter, np.float32)}, {}
+
+
+class CountsPadding(Shrinks):
+    def loss(self, p, batch, extras):
+        return self.model.loss(p, batch) + p["users"].sum() * (1 - batch["weights"]).sum()
+
+
+class Forgets(Shrinks):
+    def between(self, known):
+        levels = Levels()
+        levels.changing = ()
+        return levels
+
+
+class SaysLess(Shrinks):
+    def between(self, known):
+        levels = Levels()
+        levels.extra_bytes = 2
+        return levels
+
+
+class Scribbles(Shrinks):
+    def between(self, known):
+        levels = Levels()
+
+        def step(version, round):
+            version += 1
+            return version, {"level": np.ones(1, np.float32)}
+
+        levels.step = step
+        return levels
+
+
+BROKEN = {
+    DrawsByItself: "Train a client to the same bytes whoever is trained beside it",
+    CountsPadding: "Train alike one client after the other and many at once",
+    Forgets: r"Go on from state\(\) after restore",
+    SaysLess: "Give finite versions of the same shape, and extras of extra_bytes",
+    Scribbles: "Give finite versions of the same shape",
+}
+
+
+def test_a_recommender_of_ones_own_keeps_the_contract():
+    check_recommender(Shrinks)
+
+
+@pytest.mark.parametrize("broken", BROKEN, ids=lambda broken: broken.__name__)
+def test_one_that_does_not_is_caught(broken):
+    with told(broken, BROKEN[broken], kind="recommender"):
+        check_recommender(broken)

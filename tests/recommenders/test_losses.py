@@ -1,0 +1,174 @@
+"""What recommenders add to a client's loss, beside the same by loops in float64."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from gossiprec.models import MODELS
+from gossiprec.recommenders import RECOMMENDERS
+from gossiprec.recommenders.contrast import signed_noise
+
+DIM, N_ITEMS, NEGATIVES, POSITIVES = 5, 23, 4, 4
+EACH = NEGATIVES + 1
+LAYOUT = MODELS["ncf"](MODELS["ncf"].Options(dim=DIM, hidden=(6,))).layout(N_ITEMS)
+
+
+def made(name, **options):
+    model = MODELS["ncf"](MODELS["ncf"].Options(dim=DIM, hidden=(6,)))
+    kind = RECOMMENDERS[name]
+    return kind(kind.Options(**options), model, negatives=NEGATIVES, learning_rate=0.1)
+
+
+def case(recommender, seed=0, padding=0):
+    """Return a client's tables, its samples with draws, and what it was sent; `padding` rows follow the samples."""
+    draw = np.random.default_rng(seed)
+    p = {name: torch.tensor(draw.normal(0, 0.7, shape)) for name, shape in LAYOUT.tables.items()}
+    items = draw.permutation(N_ITEMS)[: POSITIVES * EACH]
+    labels = (np.arange(len(items)) % EACH == 0).astype(float)
+    of_step, of_samples = recommender.draws(LAYOUT, {"items": items}, np.random.default_rng(seed + 1))
+    columns = {"items": items, "labels": labels, "weights": np.ones(len(items)), **of_samples}
+    batch = {
+        name: torch.from_numpy(np.concatenate([column, np.zeros((padding, *column.shape[1:]), column.dtype)]))
+        for name, column in columns.items()
+    }
+    batch |= {name: torch.from_numpy(part) for name, part in of_step.items()}
+    batch["user"] = torch.tensor([0])
+    extras = {"synthetic_users": torch.tensor(draw.normal(0, 0.7, (3, DIM)))}
+    return p, batch, extras
+
+
+def cosine(a, b):
+    return float(a @ b / np.linalg.norm(a) / np.linalg.norm(b))
+
+
+def noisy(row, uniform, size):
+    noise = uniform * np.sign(row)
+    return row + size * noise / np.linalg.norm(noise)
+
+
+def contrast(one, other, tau=0.2):
+    """Return the InfoNCE of two lists of rows: a sum, row by row."""
+    total = 0.0
+    for k, row in enumerate(one):
+        against = [np.exp(cosine(row, view) / tau) for view in other]
+        total -= np.log(against[k] / sum(against))
+    return total
+
+
+def numbers(*tensors):
+    return [tensor.detach().numpy().astype(float) for tensor in tensors]
+
+
+def views_of(p, batch, size=0.1):
+    user, noise = numbers(p["users"][0], batch["user_noise"])
+    return [noisy(user, noise[k], size) for k in range(2)]
+
+
+def item_views(recommender, p, batch, scale):
+    """Return the client's positives moved by one gradient step for each view of the user."""
+    found = []
+    for view in views_of(p, batch):
+        tables = {name: part.clone().requires_grad_(name == "items") for name, part in p.items()}
+        tables["users"] = torch.tensor(view)[None]
+        recommender.model.loss(tables, batch).backward()
+        slope, rows = numbers(tables["items"].grad, p["items"])
+        norms = np.linalg.norm(slope, axis=1, keepdims=True)
+        step = -0.1 * slope if scale is None else -scale * slope / np.where(norms > 0, norms, 1)
+        found.append((rows + step)[batch["items"].numpy()[: POSITIVES * EACH : EACH]])
+    return found
+
+
+@pytest.mark.parametrize("scale", [0.1, 0.7, "learning-rate"])
+@pytest.mark.parametrize("over", ["mean", "sum"])
+def test_cl4fedrec_is_what_the_paper_says(scale, over):
+    recommender = made("cl4fedrec", item_view_scale=scale, item_loss=over, user_weight=0.3, item_weight=0.9)
+    p, batch, extras = case(recommender)
+
+    one, other = views_of(p, batch)
+    own = np.exp(cosine(one, other) / 0.2)
+    of_users = -np.log(
+        own / (own + sum(np.exp(cosine(one, s) / 0.2) for s in extras["synthetic_users"].numpy()))
+    )
+    of_items = contrast(*item_views(recommender, p, batch, None if scale == "learning-rate" else scale))
+    of_items /= POSITIVES if over == "mean" else 1
+    expected = float(recommender.model.loss(p, batch)) + 0.3 * of_users + 0.9 * of_items
+
+    assert float(recommender.loss(p, batch, extras)) == pytest.approx(expected, rel=1e-7)
+
+
+def test_noisy_item_views_are_those_of_simgcl():
+    noisy_views = made("cl4fedrec", item_views="noise", user_weight=0.0, item_weight=0.5)
+    simgcl = made("simgcl")
+    for recommender in (noisy_views, simgcl):
+        p, batch, extras = case(recommender)
+        rows, noise = numbers(p["items"][batch["items"][::EACH]], batch["item_noise"][::EACH])
+        views = [[noisy(row, one[k], 0.1) for row, one in zip(rows, noise, strict=True)] for k in range(2)]
+        expected = float(recommender.model.loss(p, batch)) + 0.5 * contrast(*views) / POSITIVES
+        assert float(recommender.loss(p, batch, extras)) == pytest.approx(expected, rel=1e-7)
+
+
+def test_union_tells_another_positive_from_negatives():
+    recommender = made("union", others=6)
+    p, batch, extras = case(recommender)
+    rows, compared = p["items"].numpy(), batch["compared"].numpy()
+    total = 0.0
+    for sample in range(0, POSITIVES * EACH, EACH):
+        anchor, candidates = rows[batch["items"][sample]], compared[sample]
+        labels = batch["labels"].numpy()[candidates]
+        assert labels.tolist() == [1] + [0] * 6
+        assert candidates[0] != sample
+        near = [np.exp(rows[batch["items"][place]] @ anchor) for place in candidates]
+        total -= np.log(near[0] / sum(near))
+    expected = float(recommender.model.loss(p, batch)) + total / POSITIVES
+    assert float(recommender.loss(p, batch, extras)) == pytest.approx(expected, rel=1e-7)
+
+
+@pytest.mark.parametrize("name", list(RECOMMENDERS))
+@pytest.mark.parametrize("padding", [1, 7, 12])
+def test_padding_changes_neither_the_loss_nor_its_gradient(name, padding):
+    recommender = made(name)
+    found = []
+    for rows in (0, padding):
+        p, batch, extras = case(recommender, padding=rows)
+        leaves = {key: part.clone().requires_grad_() for key, part in p.items()}
+        loss = recommender.loss(leaves, batch, extras)
+        loss.backward()
+        found.append((loss.detach(), {key: leaf.grad for key, leaf in leaves.items()}))
+    (alone, slopes), (padded, others) = found
+    torch.testing.assert_close(padded, alone)
+    for key, slope in slopes.items():
+        torch.testing.assert_close(others[key], slope)
+        assert torch.isfinite(slope).all()
+
+
+def test_views_and_steps_are_constant_to_gradients():
+    """The user's gradient of L_uc is that of cosines with the noise held still, by finite differences."""
+    recommender = made("cl4fedrec", item_weight=0.0, user_weight=1.0)
+    p, batch, extras = case(recommender)
+    noise = [signed_noise(p["users"], batch["user_noise"][k], 0.1) for k in range(2)]
+
+    def of_users(user):
+        return float(recommender._of_users([user + noise[0], user + noise[1]], extras["synthetic_users"]))
+
+    leaf = p["users"].clone().requires_grad_()
+    (
+        recommender.loss({**p, "users": leaf}, batch, extras)
+        - recommender.model.loss({**p, "users": leaf}, batch)
+    ).backward()
+    for k in range(DIM):
+        step = torch.zeros(1, DIM, dtype=torch.float64)
+        step[0, k] = 1e-6
+        slope = (of_users(p["users"] + step) - of_users(p["users"] - step)) / 2e-6
+        assert float(leaf.grad[0, k]) == pytest.approx(slope, rel=1e-4, abs=1e-7)
+
+
+def test_a_client_with_one_positive_has_nothing_to_contrast_its_item_with():
+    for name in ("cl4fedrec", "simgcl", "union"):
+        recommender = made(name)
+        p, batch, extras = case(recommender)
+        few = {key: part[:EACH] if len(part) == POSITIVES * EACH else part for key, part in batch.items()}
+        if name == "union":
+            few["compared"] = few["compared"] % EACH
+        assert torch.isfinite(recommender.loss(p, few, extras))
