@@ -33,10 +33,24 @@ def list_() -> None:
     "-o", "--option", "options", multiple=True, metavar="KEY=VALUE", help="Any other option of the data set."
 )
 @click.option("--split", help="Describe this split of the data instead of the whole.")
+@click.option(
+    "-s",
+    "--split-option",
+    "split_options",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="An option of the split.",
+)
 @click.option("--seed", default=1, show_default=True, type=click.IntRange(0, 2**64 - 1))
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def stats(
-    name: str, path: str | None, options: tuple[str, ...], split: str | None, seed: int, as_json: bool
+    name: str,
+    path: str | None,
+    options: tuple[str, ...],
+    split: str | None,
+    split_options: tuple[str, ...],
+    seed: int,
+    as_json: bool,
 ) -> None:
     """Describe the data set NAME: sizes, inequality, likeness of users, moves between places.
 
@@ -49,16 +63,20 @@ def stats(
 
     kind = DATASETS[name]
     dataset = kind(loading.checked_options(kind.Options, _options(path, options), f"dataset {name}"))
+    told: dict[str, str] = {}
     if split is None:
+        if split_options:
+            raise click.UsageError("--split-option belongs to a split; name it with --split")
         interactions, parts = dataset.load(seed), None
     else:
         rule = SPLITS[split]
-        divide = rule(loading.checked_options(rule.Options, {}, f"split {split}"))
+        divide = rule(loading.checked_options(rule.Options, _options(None, split_options), f"split {split}"))
         interactions, parts = loading.divided(dataset, divide, seed)
+        told = divide.provenance()
     found = describe(interactions if parts is None else parts)
     if interactions.coordinates is not None:
         found |= describe_check_ins(interactions, parts)
-    _print(found | dataset.provenance(), as_json)
+    _print(found | dataset.provenance() | told, as_json)
 
 
 @data.command()

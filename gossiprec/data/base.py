@@ -72,3 +72,7 @@ class SplitRule(ABC):
         DataError
             If a user has too few items for it.
         """
+
+    def provenance(self) -> dict[str, str]:
+        """Tell, once the interactions are divided, what a reader should know about how they were."""
+        return {}

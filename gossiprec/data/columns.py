@@ -116,14 +116,17 @@ def read_table(source: Source, layout: Layout) -> Table:
 
 def interactions_from(table: Table, name: str) -> Interactions:
     """Number users and items by their sorted names, so that the order of the lines does not matter."""
+    users, items = ranks(table.user_names), ranks(table.item_names)
     return Interactions(
         name=name,
-        users=ranks(table.user_names)[table.users],
-        items=ranks(table.item_names)[table.items],
+        users=users[table.users],
+        items=items[table.items],
         n_users=len(table.user_names),
         n_items=len(table.item_names),
         ratings=table.ratings,
         times=table.times,
+        user_names=tuple(table.user_names[place] for place in np.argsort(users)),
+        item_names=tuple(table.item_names[place] for place in np.argsort(items)),
     )
 
 

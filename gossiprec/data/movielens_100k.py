@@ -7,6 +7,7 @@ F. M. Harper, J. A. Konstan, "The MovieLens Datasets: History and Context", ACM 
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 
@@ -16,12 +17,13 @@ from gossiprec.arrays import I64
 from gossiprec.data import DATASETS
 from gossiprec.data.base import Dataset
 from gossiprec.data.blocks import Layout
+from gossiprec.data.cells import Codes
 from gossiprec.data.columns import Table, first_cells, read_table
+from gossiprec.data.parts import Part, read_pairs, split_of
 from gossiprec.data.sources import Source, find, locate
 from gossiprec.data.split import Interactions, Split
 from gossiprec.errors import DataError
 from gossiprec.options import Options as OptionSet
-from gossiprec.ragged import Ragged
 
 CANONICAL_SHA256 = "06416e597f82b7342361e41163890c81036900f418ad91315590814211dca490"
 """Digest of the unpacked u.data as GroupLens publishes it."""
@@ -78,6 +80,8 @@ class MovieLens100k(Dataset):
             n_items=int(items.max()) + 1,
             ratings=table.ratings,
             times=table.times,
+            user_names=tuple(str(number + 1) for number in range(int(users.max()) + 1)),
+            item_names=tuple(str(number + 1) for number in range(int(items.max()) + 1)),
         )
 
     def published_split(self, interactions: Interactions) -> Split:
@@ -89,23 +93,9 @@ class MovieLens100k(Dataset):
                 "ml-100k.train.rating, ml-100k.validation.rating and ml-100k.test.rating, "
                 "or the original ua.base and ua.test; or use split leave_last_k"
             )
-        none = (np.empty(0, np.int64), np.empty(0, np.int64))
-        train, validation, test = (parts.get(part, none) for part in ("train", "validation", "test"))
-        _require_partition(interactions, [train, validation, test], str(self.options.path))
+        return split_of(interactions, parts)
 
-        def sets(pairs: tuple[I64, I64]) -> Ragged:
-            return Ragged.sets(*pairs, interactions.n_users)
-
-        return Split(
-            name=interactions.name,
-            n_users=interactions.n_users,
-            n_items=interactions.n_items,
-            train=sets(train),
-            validation=sets(validation),
-            test=sets(test),
-        )
-
-    def _pepper(self) -> dict[str, tuple[I64, I64]] | None:
+    def _pepper(self) -> dict[str, Part] | None:
         path = self.options.path
         folder = (path if path.is_dir() else path.parent) / "pepper"
         if not folder.is_dir():
@@ -115,7 +105,7 @@ class MovieLens100k(Dataset):
             for part in ("train", "validation", "test")
         }
 
-    def _ua(self) -> dict[str, tuple[I64, I64]] | None:
+    def _ua(self) -> dict[str, Part] | None:
         path = self.options.path
         where = path if path.is_dir() or path.suffix == ".zip" else path.parent
         base, test = find(where, ["ua.base"]), find(where, ["ua.test"])
@@ -124,10 +114,16 @@ class MovieLens100k(Dataset):
         return {"train": _read_split_file(base, first_id=1), "test": _read_split_file(test, first_id=1)}
 
 
-def _read_split_file(source: Source, *, first_id: int) -> tuple[I64, I64]:
+def _read_split_file(source: Source, *, first_id: int) -> Part:
     """Read the pairs of a split file; further columns are copies of u.data, sometimes spoilt, and skipped."""
     columns = ("user", "item", "-", "-")[: 2 if len(first_cells(source, RATINGS)) == 2 else 4]
-    return _with_original_ids(source, read_table(source, Layout(columns)), first_id)
+    codes = Codes(), Codes()
+    part = read_pairs(source, Layout(columns), codes)
+    users, items = (
+        _numbers(source, kind, tuple(code.ids), first_id)
+        for kind, code in zip(("user", "item"), codes, strict=True)
+    )
+    return replace(part, users=users[part.users], items=items[part.items])
 
 
 def _with_original_ids(source: Source, table: Table, first_id: int) -> tuple[I64, I64]:
@@ -143,19 +139,3 @@ def _numbers(source: Source, column: str, names: tuple[str, ...], first_id: int)
         if not (name.isascii() and name.isdigit() and len(name) < 8 and int(name) >= first_id):
             raise DataError(f"{source}: found {column} {name!r}; allowed: whole numbers from {first_id}")
     return np.array([int(name) - first_id for name in names], np.int64)
-
-
-def _require_partition(interactions: Interactions, parts: list[tuple[I64, I64]], where: str) -> None:
-    """Refuse a split that holds a pair twice or a pair that was never rated."""
-    wide = max(interactions.n_items, *(int(items.max(initial=0)) + 1 for _, items in parts))
-    keys = np.concatenate([users * wide + items for users, items in parts])
-    strange = np.setdiff1d(keys, interactions.users * wide + interactions.items)
-    if len(strange):
-        user, item = divmod(int(strange[0]), wide)
-        raise DataError(
-            f"{where}: the published split holds user {user} with item {item} (ids from 0), "
-            "which u.data does not; allowed: a split of the same data"
-        )
-    repeated = len(keys) - len(np.unique(keys))
-    if repeated:
-        raise DataError(f"{where}: the published split holds {repeated} pairs twice; allowed: once")

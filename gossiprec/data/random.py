@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import numpy as np
 from pydantic import Field, model_validator
 
@@ -20,7 +22,8 @@ class RandomFractions(SplitRule):
     Notes
     -----
     Counts are rounded to the nearest whole number (halves up), and a fraction above zero gives each user at
-    least one item. Which items are drawn depends on (seed, user, item) alone.
+    least one item. Validation is drawn from what is not for test. Which items are drawn depends on (seed,
+    user, item) alone.
     """
 
     class Options(OptionSet):
@@ -28,10 +31,19 @@ class RandomFractions(SplitRule):
 
         test: float = Field(0.2, ge=0, lt=1)
         validation: float = Field(0.1, ge=0, lt=1)
+        validation_of: Literal["all", "train"] = Field(
+            "all", description="validation is a fraction of all items, or of those that are no test items"
+        )
+        seed: int | None = Field(
+            None,
+            ge=0,
+            lt=2**63,
+            description="of the draw; null: that of the run, so that seeds divide otherwise",
+        )
 
         @model_validator(mode="after")
         def _leave_something(self) -> RandomFractions.Options:
-            if self.test + self.validation >= 1:
+            if self.validation_of == "all" and self.test + self.validation >= 1:
                 raise ValueError(f"test + validation is {self.test + self.validation:g}; it must be below 1")
             return self
 
@@ -39,13 +51,15 @@ class RandomFractions(SplitRule):
 
     def __call__(self, interactions: Interactions, dataset: Dataset, seed: int) -> Split:
         """Hold out a random part of each user's items."""
-        pairs = first_meetings(interactions)
+        options, pairs = self.options, first_meetings(interactions)
         counts = items_per_user(pairs)
+        n_test = _share(options.test, counts)
+        whole = counts if options.validation_of == "all" else counts - n_test
         return partition(
             pairs,
-            shuffled(pairs, seed),
-            n_test=_share(self.options.test, counts),
-            n_validation=_share(self.options.validation, counts),
+            shuffled(pairs, seed if options.seed is None else options.seed),
+            n_test=n_test,
+            n_validation=_share(options.validation, whole),
         )
 
 

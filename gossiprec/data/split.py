@@ -25,6 +25,8 @@ class Interactions:
         Unix seconds, -1 where unknown.
     coordinates : ndarray of float64, shape (n_items, 2), or None
         Latitude and longitude of each item in degrees; with them the data are check-ins.
+    user_names, item_names : tuple of str or None
+        What the source calls them, by id; None: by their numbers.
     """
 
     name: str
@@ -35,6 +37,8 @@ class Interactions:
     ratings: F32 | None = None
     times: I64 | None = None
     coordinates: F64 | None = None
+    user_names: tuple[str, ...] | None = None
+    item_names: tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True)

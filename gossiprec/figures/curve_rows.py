@@ -11,6 +11,7 @@ from gossiprec.arrays import F64
 from gossiprec.eventlog.reader import Columns
 from gossiprec.figures import style
 from gossiprec.figures.series import AttackKey, Layout, arrange, grouped
+from gossiprec.measures.names import split_beside
 
 Attacks = dict[AttackKey, Columns]
 Utility = dict[tuple[str, str], Columns]
@@ -141,23 +142,40 @@ def _bound_rows(attacks: Attacks, layout: Layout, lines: list[object]) -> list[R
 
 def _utility_rows(utility: Utility, layout: Layout, lines: list[object]) -> list[Row]:
     runs = list(dict.fromkeys([*(lines if layout.line == "run" else ()), *(run for run, _ in utility)]))
-    metrics = list(dict.fromkeys(metric for _, metric in utility))
+    own = [key for key in utility if not split_beside(key[1])[1]]
+    metrics = list(dict.fromkeys(metric for _, metric in own))
     if len(runs) < 2:
-        curves = [
-            Curve(metric.upper(), style.line_style(len(lines) + place), points, "value")
-            for place, ((_, metric), points) in enumerate(utility.items())
-        ]
-        return [Row("Utility of the recommendations", "utility", curves)] if curves else []
+        looks = {metric: style.line_style(len(lines) + place) for place, metric in enumerate(metrics)}
+        curves = [Curve(metric.upper(), looks[metric], utility[run, metric], "value") for run, metric in own]
+        references = [curve for metric in metrics for curve in _references(utility, metric, looks[metric])]
+        return [Row("Utility of the recommendations", "utility", curves + references)] if curves else []
     first = 0 if layout.line == "run" else len(lines)
     return [
         Row(
             f"Utility of the recommendations, {metric.upper()}",
             metric.upper(),
             [
-                Curve(style.short_name(run), style.line_style(first + runs.index(run)), points, "value")
-                for (run, name), points in utility.items()
+                Curve(
+                    style.short_name(run),
+                    style.line_style(first + runs.index(run)),
+                    utility[run, name],
+                    "value",
+                )
+                for run, name in own
                 if name == metric
-            ],
+            ]
+            + _references(utility, metric, _RANDOM),
         )
         for metric in metrics
     ]
+
+
+def _references(utility: Utility, metric: str, look: style.LineStyle) -> list[Curve]:
+    """Return level lines for what a metric is of other orders of the items, each value once."""
+    found: dict[tuple[str, float], Columns] = {}
+    for (_, name), points in utility.items():
+        of, order = split_beside(name)
+        if order and of == metric and len(points["value"]):
+            found.setdefault((order, float(points["value"][-1])), points)
+    level = style.LineStyle(look.color, style.THIN_DOTS, "")
+    return [Curve(order, level, points, "value") for (order, _), points in found.items()]

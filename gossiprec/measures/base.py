@@ -12,6 +12,8 @@ from gossiprec.arrays import F64, I32, I64
 
 NOWHERE = np.iinfo(np.int32).max
 """Rank of an item that a list has not."""
+BEHIND = NOWHERE - 1
+"""Rank of an item that stands behind all that is looked at."""
 NOTHING = -1
 """Rank of a target that a user has already, and item where a list has ended."""
 
@@ -24,6 +26,7 @@ class RelevantRanks:
     ----------
     ranks : ndarray of int32, shape (n_lists, most)
         0-based, ascending; :data:`NOWHERE` where a list has fewer relevant items than another. Each has at least one.
+        Of whole lists, ranks behind the longest that any metric looks at are :data:`BEHIND`.
     """
 
     ranks: I32

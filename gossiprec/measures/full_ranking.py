@@ -6,54 +6,56 @@ scores that are not numbers wherever they stand; nobody is recommended an item w
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 import numpy.typing as npt
 
 from gossiprec.arrays import I32, I64, Bools
-from gossiprec.measures.base import NOTHING, NOWHERE, RelevantRanks
+from gossiprec.measures.base import BEHIND, NOTHING, NOWHERE, RelevantRanks
 from gossiprec.measures.top_k import top_k
 
-FEW = 50
-"""Relevant items up to which looking through all scores for each is faster than sorting them."""
 
-
-def relevant_ranks(scores: npt.NDArray[np.floating], candidates: Bools, relevant: Bools) -> I64:
-    """Rank the relevant items of one user among the candidates.
+def relevant_ranks(
+    scores: npt.NDArray[np.floating], candidates: Bools, relevant: Bools, k: int
+) -> RelevantRanks:
+    """Rank the relevant items of each user among the candidates, as far as the first `k`, without sorting the lists.
 
     Parameters
     ----------
-    scores : ndarray, shape (n_items,)
-    candidates : ndarray of bool, shape (n_items,)
+    scores : ndarray, shape (n_users, n_items)
+        Overwritten.
+    candidates : ndarray of bool, shape (n_users, n_items)
         The items that may be recommended: those not seen in training.
-    relevant : ndarray of bool, shape (n_items,)
-        The test items; those that are no candidates are left out.
-
-    Returns
-    -------
-    ndarray of int64, shape (n_relevant,)
-        0-based ranks, ascending.
+    relevant : ndarray of bool, shape (n_users, n_items)
+        The test items; those that are no candidates are left out, and so are users without any.
+    k : int
+        Ranks of `k` and above are told as :data:`~gossiprec.measures.base.BEHIND`.
     """
-    others = scores[candidates & ~relevant]
-    own = np.asarray(scores[candidates & relevant], dtype=scores.dtype)
-    own = np.sort(np.where(np.isnan(own), -np.inf, own))[::-1]
-    if own.size < FEW:
-        beaten = np.array([np.count_nonzero(others < score) for score in own], np.int64)
-    else:
-        # NaN sorts last: it beats every relevant item
-        beaten = np.searchsorted(np.sort(others), own, side="left")
-    not_beaten = others.size - beaten
-    return np.asarray(not_beaten + np.arange(own.size), dtype=np.int64)
+    users, items = np.nonzero(relevant & candidates)
+    own = scores[users, items]
+    own = np.where(np.isnan(own), -np.inf, own)
+    others = candidates & ~relevant
+    scores[~others] = -np.inf
+    scores[others & np.isnan(scores)] = np.inf  # it beats every relevant item
+    best = _largest(scores, k)
+    not_beaten = np.count_nonzero(best[users] >= own[:, None], axis=1)
+    not_beaten = np.minimum(
+        not_beaten, np.count_nonzero(others, axis=1)[users]
+    )  # what is masked ties with -inf
+    order = np.lexsort((-own, users))
+    counts = np.bincount(users, minlength=len(scores))
+    place = np.arange(len(order)) - np.repeat(np.cumsum(counts) - counts, counts)
+    ranks = not_beaten[order] + place
+    found = np.full((len(scores), counts.max(initial=0)), NOWHERE, np.int32)
+    found[users, place] = np.where(ranks < k, ranks, BEHIND)
+    return RelevantRanks(found[counts > 0])
 
 
-def side_by_side(lists: Sequence[I64]) -> RelevantRanks:
-    """Return the ranks of several lists as one array; lists without a relevant item are left out."""
-    known = [ranks for ranks in lists if ranks.size]
-    found = np.full((len(known), max(map(len, known), default=0)), NOWHERE, np.int32)
-    for row, ranks in zip(found, known, strict=True):
-        row[: ranks.size] = ranks
-    return RelevantRanks(found)
+def _largest(scores: npt.NDArray[np.floating], k: int) -> npt.NDArray[np.floating]:
+    """Return the `k` largest scores of each row, or all, in any order; rows are rearranged."""
+    first = max(scores.shape[1] - k, 0)
+    if first:
+        scores.partition(first, axis=1)
+    return scores[:, first:]
 
 
 def target_ranks(scores: npt.NDArray[np.floating], candidates: Bools, targets: I64) -> I32:

@@ -1,4 +1,4 @@
-"""How a number of a run is called: ``hr@20``, ``messages``, ``max_aac[single,standardized,0.99]``."""
+"""How a number of a run is called: ``hr@20``, ``hr@20[popularity]``, ``max_aac[single,standardized,0.99]``."""
 
 from __future__ import annotations
 
@@ -14,6 +14,8 @@ OF_ATTACKS = (
     "exposure_defended", "exposure_undefended",
 )  # fmt: skip
 """Numbers of each such attack."""
+BESIDE = ("popularity", "random")
+"""Orders of the items, learnt by no model, of which the metrics can be taken as well."""
 
 _FORM = re.compile(r"\s*([A-Za-z0-9_@.-]+)\s*(?:\[(.*)\])?\s*", re.DOTALL)
 _KINDS: dict[str, type] = {"momentum": float, "community_size": int}
@@ -36,6 +38,17 @@ class Measure:
     def takes(self, labels: Mapping[str, Any]) -> bool:
         """Say whether what has these labels passes."""
         return all(_is(labels.get(name), wanted) for name, wanted in self.filters.items())
+
+
+def beside_name(metric: str, order: str) -> str:
+    """Return what a metric of another order of the items is called."""
+    return f"{metric}[{order}]"
+
+
+def split_beside(name: str) -> tuple[str, str]:
+    """Return a metric and the order it is taken of; an empty order: of the models."""
+    metric, bracket, order = name.removesuffix("]").partition("[")
+    return (metric, order) if bracket and order in BESIDE and "@" in metric else (name, "")
 
 
 def other_labels(labels: Mapping[str, Any]) -> dict[str, Any]:
@@ -69,6 +82,8 @@ def read_measure(text: str) -> Measure:
             f"found {text!r}, must read name or name[observer,relevance,momentum,community_size]"
         )
     name, inside = form[1], form[2]
+    if inside is not None and inside.strip() in BESIDE and "@" in name:
+        return Measure(beside_name(name, inside.strip()))
     told: dict[str, Any] = {}
     for place, part in enumerate([] if inside is None else inside.split(",")):
         key, value = _filter(part, place, inside, any_label=name not in OF_ATTACKS)

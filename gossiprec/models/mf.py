@@ -8,7 +8,7 @@ Koren et al., "Matrix factorization techniques for recommender systems", IEEE Co
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Literal
 
 from pydantic import Field
@@ -55,6 +55,10 @@ class MF(Model):
     def score(self, p: Mapping[str, Tensor], query: Mapping[str, Tensor]) -> Tensor:
         """Return the dot products."""
         return (p["items"][query["items"]] * p["users"][query["user"]]).sum(-1)
+
+    def all_items(self, p: Mapping[str, Tensor]) -> Callable[[Tensor], Tensor]:
+        """Return what multiplies the item table with a user's row."""
+        return lambda user: p["items"] @ p["users"][user][0]
 
     def loss(self, p: Mapping[str, Tensor], batch: Mapping[str, Tensor]) -> Tensor:
         """Return the cross-entropy of the labels, or ``-log sigmoid`` of what positives have over their negatives."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Annotated
 
 from pydantic import Field, model_validator
@@ -95,6 +95,22 @@ class NCF(Model):
         for k in range(1, len(self.widths) - 1):
             values = torch.relu(values) @ p[f"weight{k}"].T + p[f"offset{k}"]
         return values[:, 0]
+
+    def all_items(self, p: Mapping[str, Tensor]) -> Callable[[Tensor], Tensor]:
+        """Return what scores all items; of the first layer, the items' half is worked out here, the user's once."""
+        import torch
+
+        dim, last = self.options.dim, len(self.widths) - 2
+        of_user = p["weight0"][:, :dim].T
+        of_items = torch.addmm(p["offset0"], p["items"], p["weight0"][:, dim:].T)
+
+        def scores(user: Tensor) -> Tensor:
+            values = of_items + p["users"][user] @ of_user
+            for k in range(1, last + 1):
+                values = torch.addmm(p[f"offset{k}"], values.relu_(), p[f"weight{k}"].T)
+            return values[:, 0]
+
+        return scores
 
     def loss(self, p: Mapping[str, Tensor], batch: Mapping[str, Tensor]) -> Tensor:
         """Return the binary cross-entropy."""

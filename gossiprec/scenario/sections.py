@@ -11,6 +11,7 @@ from pydantic import Field, field_validator, model_validator
 
 from gossiprec.measures.base import TargetRanks
 from gossiprec.measures.metric import read_metric
+from gossiprec.measures.names import beside_name
 from gossiprec.options import LARGEST, Options
 
 
@@ -34,7 +35,10 @@ class Training(Options):
         default=1, ge=1, le=10**6, description="Passes over the node's samples each time it trains."
     )
     negatives: int = Field(
-        default=4, ge=1, le=10**6, description="Items drawn as negatives for each positive, anew each time."
+        default=4, ge=1, le=10**6, description="Items drawn as negatives for each positive."
+    )
+    negatives_drawn: Literal["each_update", "once"] = Field(
+        default="each_update", description="Anew each time that a node trains, or once for each node."
     )
     betas: tuple[Annotated[float, Field(ge=0, lt=1)], Annotated[float, Field(ge=0, lt=1)]] = Field(
         default=(0.9, 0.999), description="Adam's decay of the first and second moment."
@@ -95,6 +99,13 @@ class Evaluate(Options):
         default=("hr@20", "ndcg@20"),
         description="MEASURE@K or full_MEASURE@K, such as hr@20 or recall@20 (docs/measures.md).",
     )
+    mask: Literal["train", "train+validation"] = Field(
+        default="train", description="Items that are in nobody's own list of all items: those of these parts."
+    )
+    beside: tuple[Literal["popularity", "random"], ...] = Field(
+        default=(),
+        description="Orders of the items that the same metrics are taken of, once: the most popular ones, any.",
+    )
     targets: Targets | Literal["attacked"] | None = Field(
         default=None,
         description="Items whose exposure is measured (er@K): ids, {least_popular: n} of training items, or attacked: "
@@ -107,6 +118,17 @@ class Evaluate(Options):
         more = range(also.every, also.until + 1, also.every) if isinstance(also, Denser) else also or ()
         regular = itertools.count(self.every, self.every)
         return (due for due, _ in itertools.groupby(heapq.merge(sorted(more), regular)))
+
+    def measured(self) -> tuple[str, ...]:
+        """Return what each report may tell: the metrics, then those of other orders."""
+        return (*self.metrics, *(beside_name(m, order) for order in self.beside for m in self.metrics))
+
+    @field_validator("beside")
+    @classmethod
+    def _once(cls, beside: tuple[str, ...]) -> tuple[str, ...]:
+        if len(set(beside)) < len(beside):
+            raise ValueError(f"found {', '.join(beside)}, must name each order once")
+        return beside
 
     @field_validator("metrics")
     @classmethod

@@ -9,7 +9,7 @@ from gossiprec.attacks.naming import TableKey, labels_of
 from gossiprec.errors import suggestion
 from gossiprec.eventlog.adversaries import attack_key
 from gossiprec.measures.metric import read_metric
-from gossiprec.measures.names import FILTERS, OF_ATTACKS, Measure, read_measure
+from gossiprec.measures.names import FILTERS, OF_ATTACKS, Measure, read_measure, split_beside
 from gossiprec.scenario.model import Scenario
 from gossiprec.scenario.problems import Problems
 from gossiprec.study.deduplication import keys_of
@@ -48,7 +48,7 @@ def parse_measures(study: Study, problems: Problems) -> list[Measure] | None:
 def check_measures(measures: Sequence[Measure], scenarios: Iterable[Scenario], problems: Problems) -> None:
     """Refuse measures that no run will have."""
     scenarios = list(scenarios)
-    metrics = {metric for scenario in scenarios for metric in scenario.evaluate.metrics}
+    metrics = {metric for scenario in scenarios for metric in scenario.evaluate.measured()}
     attacks = {choice.name for scenario in scenarios for choice in scenario.observers}
     found = [keys_of(scenario) for scenario in scenarios]
     keys = None if any(own is None for own in found) else {key for own in found for key in own or ()}
@@ -87,7 +87,7 @@ def _known(measure: Measure) -> Measure:
         )
     of_attacks = (*OF_ATTACKS, *_reported())
     if "@" in name:
-        read_metric(name)
+        read_metric(split_beside(name)[0])
     elif name not in of_attacks and name not in OF_RUNS:
         known = [*of_attacks, *OF_RUNS]
         raise ValueError(

@@ -107,6 +107,20 @@ def a_score_looks_at_what_is_asked_about_alone(case: Case) -> None:
     assert torch.equal(found, expected), "Overwriting all other rows changes scores."
 
 
+def all_items_at_once_score_as_one_by_one(case: Case) -> None:
+    """Find by ``all_items``, if it says how, what it finds item by item: of any user, and again."""
+    p, before = case.p(case.row), {name: part.clone() for name, part in case.p(case.row).items()}
+    ask = case.model.all_items(p)
+    if ask is None:
+        return
+    query = {"items": torch.arange(case.layout.n_items)}
+    for user in (case.user, torch.zeros_like(case.user), case.user):
+        torch.testing.assert_close(
+            ask(user), case.model.score(p, {**query, "user": user}), rtol=1e-9, atol=1e-9
+        )
+    assert all(torch.equal(p[name], part) for name, part in before.items()), "It changes its parameters."
+
+
 def a_small_model_scores_like_the_whole(case: Case) -> None:
     """Score alike in a model of a few items under other numbers, with their constants."""
     whole = case.query
@@ -195,6 +209,7 @@ def _advantage(case: Case, row: Tensor) -> float:
 CLAIMS = (
     there_is_a_score_for_each_item,
     a_score_looks_at_what_is_asked_about_alone,
+    all_items_at_once_score_as_one_by_one,
     a_small_model_scores_like_the_whole,
     its_formula_works_stacked,
     the_gradient_is_that_of_differences,

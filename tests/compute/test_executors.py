@@ -8,6 +8,9 @@ import torch
 from hypothesis import given, settings
 
 from gossiprec.compute.executors import EXECUTORS
+from gossiprec.compute.plan.program import Program
+from gossiprec.compute.store.base import Readable
+from gossiprec.compute.thread_pool import ThreadPool
 from gossiprec.compute.train.local_update import TrainingSettings
 from gossiprec.errors import ResourceError, ScenarioError
 from gossiprec.feeds import PointwiseFeed
@@ -224,6 +227,26 @@ def test_bytes_do_not_depend_on_the_threads_of_torch(name):
     assert states[0] == states[1]
 
 
+def after_update(name, world, number):
+    """Return the nodes' rows after a local update of each from their first models."""
+    executor = supporting(name, world)
+    nodes = np.arange(world.n_nodes, dtype=np.int32)
+    executor.run(Program.updates(nodes, np.full(world.n_nodes, number, np.int32)), np.arange(world.n_nodes))
+    return executor.work.arena.rows[: world.n_nodes].tobytes()
+
+
+@pytest.mark.parametrize("treated", [{}, {"drift_penalty": (0.5,)}, {"clip_norm": (1.0,)}], ids=str)
+@pytest.mark.parametrize("model", list(MODELS))
+@pytest.mark.parametrize("name", EVERY)
+def test_negatives_drawn_once_are_those_of_the_first_update_for_ever(name, model, treated):
+    training = replace(World(model=model).settings, batch_size=None, negatives_drawn="once")
+    world = World(n_nodes=4, n_items=60, model=model, training=training, **treated)
+    anew = replace(world, training=replace(training, negatives_drawn="each_update"))
+
+    assert after_update(name, world, 3) == after_update(name, world, 0) == after_update(name, anew, 0)
+    assert after_update(name, anew, 3) != after_update(name, anew, 0)
+
+
 @pytest.mark.parametrize("model", list(MODELS))
 @pytest.mark.parametrize("name", EVERY)
 def test_score_bytes_do_not_depend_on_the_other_queries(name, model):
@@ -235,6 +258,38 @@ def test_score_bytes_do_not_depend_on_the_other_queries(name, model):
 
     alone = [executor.scores(layout, rows, *everything(r, 45)) for r in row]
     assert np.concatenate(alone).tobytes() == together.tobytes()
+
+
+def readable(executor, nodes, *, together=False):
+    """Return the nodes' models; together: the first one, for so many users of its table."""
+    layout, rows = executor.work.layout, executor.work.arena.rows
+    row = np.zeros_like(nodes) if together else nodes
+    return Readable(layout, rows[:1] if together else rows, row, layout.user_index(nodes), together)
+
+
+@pytest.mark.parametrize("together", [False, True], ids=["apart", "together"])
+@pytest.mark.parametrize("model", list(MODELS))
+@pytest.mark.parametrize("name", EVERY)
+def test_scores_of_all_items_are_those_of_queries_by_any_threads(name, model, together):
+    executor = supporting(name, World(n_nodes=9, n_items=45, model=model, user_table=together))
+    models = readable(executor, np.arange(9), together=together)
+    before = (np.arange(9) % 4 - 1).astype(np.int32)
+    contexts = dict.fromkeys(executor.work.feed.context_columns, before)
+
+    found = executor.score_all(models, contexts, ThreadPool(1))
+
+    query = np.arange(10) * 45, np.tile(np.arange(45, dtype=np.int32), 9)
+    wide = {column: before.repeat(45) for column in contexts}
+    expected = executor.scores(models.layout, models.rows, models.row, models.user, *query, wide)
+    np.testing.assert_allclose(found, expected.reshape(9, 45), rtol=1e-5, atol=1e-5)
+    assert executor.score_all(models, contexts, ThreadPool(4)).tobytes() == found.tobytes()
+    for place in (0, 4, 8):
+        alone = readable(executor, np.array([place]), together=together)
+        own = dict.fromkeys(contexts, before[place : place + 1])
+        assert executor.score_all(alone, own, ThreadPool(2)).tobytes() == found[place].tobytes()
+    none = readable(executor, np.zeros(0, np.int64), together=together)
+    nothing = dict.fromkeys(contexts, before[:0])
+    assert executor.score_all(none, nothing, ThreadPool(2)).shape == (0, 45)
 
 
 @pytest.mark.parametrize("batch_size", [7, None])

@@ -212,6 +212,7 @@ def worlds(draw, model="gmf", treated=False):
         batch_size=draw(st.sampled_from([None, 1, 7, 32, 64])),
         local_epochs=draw(st.integers(1, 2)),
         negatives=draw(st.integers(1, 5)),
+        negatives_drawn=draw(st.sampled_from(["each_update", "once"])),
     )
     return World(
         n_nodes=draw(st.integers(4, 8)),

@@ -85,6 +85,28 @@ def test_random_fractions_are_rounded_with_halves_up():
     assert (split.test.sizes.tolist(), split.validation.sizes.tolist()) == ([2, 5], [1, 3])
 
 
+def test_validation_may_be_a_fraction_of_what_test_leaves():
+    data = interactions([(user, item) for user, size in enumerate([10, 12, 13, 25]) for item in range(size)])
+    split = divide(data, "random", test=0.2, validation=0.1, validation_of="train")
+    assert split.test.sizes.tolist() == [2, 2, 3, 5]
+    assert split.validation.sizes.tolist() == [1, 1, 1, 2]  # of 8, 10, 10 and 20
+    assert divide(data, "random", test=0.5, validation=0.6, validation_of="train").train.sizes.tolist() == [
+        2,
+        2,
+        2,
+        5,
+    ]
+
+
+def test_a_split_with_a_seed_of_its_own_is_that_of_every_run():
+    data = interactions([(user, item) for user in range(4) for item in range(30)])
+    fixed = [
+        sets_of(SPLITS["random"](SPLITS["random"].Options(seed=7))(data, ANY, run).test) for run in (1, 2)
+    ]
+    assert fixed[0] == fixed[1] == sets_of(divide(data, "random", 7).test)
+    assert fixed[0] != sets_of(divide(data, "random", 1).test)
+
+
 @pytest.mark.parametrize(("name", "options"), [("leave_last_k", {"test": 2}), ("random", {})])
 def test_a_user_with_too_few_items_is_named_with_what_is_needed(name, options):
     data = interactions([(0, 0), (0, 1), (0, 2), (1, 0), (1, 2)])

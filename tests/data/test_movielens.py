@@ -103,9 +103,13 @@ def test_half_a_pepper_folder_is_refused(with_pepper):
 @pytest.mark.parametrize(
     ("part", "text", "words"),
     [
-        ("test", "0\t2\n5\t0\n", "holds user 5 with item 0"),
-        ("test", "0\t2\n1\t77\n", "holds user 1 with item 77"),
-        ("test", "0\t2\n1\t2\n", "1 pairs twice"),
+        ("test", "0\t2\n5\t0\n", "user 5 with item '1'; allowed: pairs of movielens-100k"),
+        (
+            "test",
+            "0\t2\n1\t77\n",
+            "ml-100k.test.rating: line 2: found user '2' with item 77; allowed: pairs of",
+        ),
+        ("test", "0\t2\n1\t2\n", "line 2: found user '2' with item '3'; allowed: each pair in one part; "),
         ("validation", "0\tone\n", "item 'one'; allowed: whole numbers from 0"),
         ("train", "0\t0\t5\n", "3 columns"),
     ],

@@ -57,6 +57,24 @@ def version(prepared):
     return store.load(prepared.planner.current[-1:])[0, store.layout.merged]
 
 
+@pytest.mark.parametrize("client_model", ["own", "none"])
+def test_clients_keep_their_negatives_where_these_are_drawn_once(client_model):
+    def outcome_of(drawn):
+        training = {**SGD, "negatives_drawn": drawn}
+        prepared = carried_out(
+            star(client_model, rounds=6, training=training, policies=SHARE_LESS[: client_model == "own"])
+        )
+        return prepared.executor.update_bytes, final_models(prepared) if client_model == "own" else version(
+            prepared
+        )
+
+    (once, kept), (anew, fresh) = outcome_of("once"), outcome_of("each_update")
+    assert not np.array_equal(kept, fresh)
+    if client_model == "none":
+        assert len({(node, size) for (node, _), size in once.items()}) == len({node for node, _ in once})
+        assert len({(node, size) for (node, _), size in anew.items()}) > len({node for node, _ in anew})
+
+
 @pytest.mark.parametrize("model", MODELS)
 @pytest.mark.parametrize("merge", ["median", {"name": "krum", "byzantine": 2}])
 def test_updates_make_the_versions_that_whole_models_make(model, merge):

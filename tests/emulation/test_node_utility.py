@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from gossiprec.compute.executors import Workload
+from gossiprec.compute.executors import Executor, Workload
 from gossiprec.compute.store.arena import Arena
 from gossiprec.compute.train.local_update import TrainingSettings
 from gossiprec.compute.train.node_settings import NodeSettings
@@ -36,11 +36,15 @@ class RecordingExecutor:
 
     def __init__(self, executor):
         self.work, self.store, self.asked, self._executor = executor.work, executor.store, [], executor
+        self.parallel = False
 
     def score(self, query):
         items = [part.tolist() for part in np.split(query.items, query.offsets[1:-1])]
         self.asked.append((query.row.tolist(), items))
         return self._executor.score(query)
+
+    def score_all(self, models, contexts, threads):
+        return Executor.score_all(self, models, contexts, threads)
 
 
 def executor_for(split, *, user_table=False, seed=0):

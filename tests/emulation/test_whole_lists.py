@@ -45,6 +45,28 @@ def test_measures_of_test_items_agree_with_a_naive_ranking():
     assert np.mean(found["hit@60"]) > 0
 
 
+def test_validation_items_stay_in_the_lists_unless_they_are_masked():
+    split, found = drawn_split(sizes=(12, 40, 4)), {}
+    executor = executor_for(split)
+    for mask, without in (("train", ["train"]), ("train+validation", ["train", "validation"])):
+        lists = [list_of(split, executor, u, without=without) for u in range(N_USERS)]
+        hits = [
+            np.mean([item in shown[:40] for item in split.test[user].tolist()])
+            for user, shown in enumerate(lists)
+            if user not in TESTLESS
+        ]
+        expected = {
+            "recall@40": pytest.approx(np.mean(hits)),
+            "coverage@3": pytest.approx(len({j for shown in lists for j in shown[:3]}) / N_ITEMS),
+        }
+        utility = Utility(split, list(expected), executor, 3, beside=["popularity"], mask=mask)
+        measured = utility.measure(CURRENT)
+        assert {name: measured[name] for name in expected} == expected
+        found[mask] = measured
+    for name in ("recall@40", "recall@40[popularity]"):
+        assert found["train"][name] < found["train+validation"][name]
+
+
 def test_exposure_is_of_all_who_have_a_target_in_no_part_of_the_split():
     split, k = drawn_split(), 40
     targets = np.array([split.test[0][0], split.validation[1][0], split.train[3][0], split.test[6][2]])

@@ -1,5 +1,6 @@
 """The figure of AAC, its bounds, and utility over both clocks."""
 
+import numpy as np
 import pytest
 from small_runs import lines, write_run
 
@@ -80,3 +81,25 @@ def test_the_heading_names_the_thin_dots_only_where_there_are_any(tmp_path):
         1.08 * 40
     )  # the random bound; the upper bound, 50 %, is off the scale
     assert "dots" not in accuracy.heading
+
+
+def with_orders(run, value):
+    """Add what the metric is of the most popular items, at both reports."""
+    columns = run.metrics
+    columns["time"] = np.append(columns["time"], [0.0, 1.5])
+    columns["round"] = np.append(columns["round"], [0, 1])
+    columns["metric"] = np.append(columns["metric"], ["hr@20[popularity]"] * 2)
+    columns["value"] = np.append(columns["value"], [value] * 2)
+    return run
+
+
+def test_other_orders_are_level_lines_in_the_row_of_their_metric(tmp_path):
+    run = with_orders(write_run(tmp_path / "one"), 0.4)
+    row = rows_of([run])[-1]
+    assert [curve.name for curve in row.curves] == ["HR@20", "popularity"]
+    assert row.curves[1].drawn("round")[1].tolist() == [40.0, 40.0]
+    assert row.curves[1].style.color == row.curves[0].style.color
+    two = rows_of([run, with_orders(write_run(tmp_path / "two"), 0.4)])[-1]
+    assert [curve.name for curve in two.curves] == ["one", "two", "popularity"]
+    other = rows_of([run, with_orders(write_run(tmp_path / "three"), 0.3)])[-1]
+    assert [curve.name for curve in other.curves] == ["one", "three", "popularity", "popularity"]

@@ -8,17 +8,25 @@ from hypothesis.extra import numpy as hnp
 from sklearn.metrics import ndcg_score
 
 from gossiprec.measures import MEASURES
-from gossiprec.measures.full_ranking import relevant_ranks, side_by_side, target_ranks, top_items
+from gossiprec.measures.base import BEHIND, NOWHERE
+from gossiprec.measures.full_ranking import relevant_ranks, target_ranks, top_items
+from tests.measures.lists import side_by_side
 
 N_USERS, N_ITEMS = 4, 8
 levels = hnp.arrays(np.float32, (N_USERS, N_ITEMS), elements=st.sampled_from([0, 1, 2, 3, np.nan]))
 masks = hnp.arrays(np.bool_, (N_USERS, N_ITEMS))
 
 
-def ranks_of(scores, candidates, relevant):
-    return side_by_side(
-        [relevant_ranks(*of_user) for of_user in zip(scores, candidates, relevant, strict=True)]
-    )
+ALL = 10**6
+
+
+def ranks_of(scores, candidates, relevant, k=ALL):
+    return relevant_ranks(scores.copy(), candidates, relevant, k)
+
+
+def ranks_of_one(scores, candidates, relevant):
+    (ranks,) = ranks_of(*(np.array([part]) for part in (scores, candidates, relevant))).ranks
+    return ranks.tolist()
 
 
 def recall(scores, relevant, k):
@@ -51,21 +59,20 @@ def by_definition(hits, k):
 
 
 def test_seen_items_leave_the_list():
-    scores = np.array([9.0, 3.0, 2.0, 1.0])
-    unseen = np.array([False, True, True, True])
-    assert relevant_ranks(scores, unseen, np.array([False, False, True, True])).tolist() == [1, 2]
+    assert ranks_of_one([9.0, 3.0, 2.0, 1.0], [False, True, True, True], [False, False, True, True]) == [1, 2]
 
 
 def test_relevant_items_that_were_seen_are_left_out():
-    scores = np.array([9.0, 3.0])
-    assert relevant_ranks(scores, np.array([False, True]), np.array([True, True])).tolist() == [0]
+    assert ranks_of_one([9.0, 3.0], [False, True], [True, True]) == [0]
 
 
 def test_a_list_without_relevant_items_is_left_out():
-    seen = side_by_side([np.array([4]), np.array([], np.int64), np.array([0, 2])])
+    scores, everything = np.array([[3.0, 2.0, 1.0]] * 3), np.ones((3, 3), bool)
+    relevant = np.array([[False, False, True], [False] * 3, [True, True, False]])
+    seen = ranks_of(scores, everything, relevant)
+    assert seen.ranks.tolist() == [[2, NOWHERE], [0, 1]]
     assert seen.n_relevant.tolist() == [1, 2]
-    assert seen.hits(3).tolist() == [0, 2]
-    assert side_by_side([]).hits(3).tolist() == []
+    assert ranks_of(scores, everything, ~everything).hits(3).tolist() == []
 
 
 def test_not_a_number_is_never_a_hit():
@@ -78,8 +85,11 @@ def test_measures_agree_with_a_full_sort(scores, candidates, relevant, k):
     ranks = ranks_of(scores, candidates, relevant)
     lists = [hits_by_sorting(scores[u], candidates[u], relevant[u]) for u in range(N_USERS)]
     expected = [by_definition(hits, k) for hits in lists if any(hits)]
+    cut = ranks_of(scores, candidates, relevant, k)
+    assert cut.n_relevant.tolist() == ranks.n_relevant.tolist()
     for name in by_definition([True], 1):
         assert MEASURES[name].of(ranks, k) == pytest.approx([values[name] for values in expected]), name
+        assert MEASURES[name].of(cut, k).tolist() == MEASURES[name].of(ranks, k).tolist(), name
 
 
 @given(levels, masks, st.integers(1, N_ITEMS))
@@ -102,17 +112,33 @@ def test_a_target_is_ranked_behind_all_that_it_does_not_beat(scores, candidates)
             assert found[user, place] == (ahead if candidates[user, target] else -1)
 
 
-def test_many_relevant_items_are_ranked_as_a_few_are(monkeypatch):
+def ranks_by_sorting(scores, candidates, relevant, k):
+    hits = hits_by_sorting(scores, candidates, relevant)
+    return [place if place < k else BEHIND for place, hit in enumerate(hits) if hit]
+
+
+extremes = hnp.arrays(
+    np.float32, (N_USERS, N_ITEMS), elements=st.sampled_from([-np.inf, 0, 1, np.inf, np.nan])
+)
+
+
+@given(levels | extremes, masks, masks, st.integers(1, N_ITEMS + 2))
+def test_ranks_among_the_first_are_those_of_a_full_sort(scores, candidates, relevant, k):
+    lists = [ranks_by_sorting(*part, k) for part in zip(scores, candidates, relevant, strict=True)]
+    found = ranks_of(scores, candidates, relevant, k).ranks
+    assert [row[row != NOWHERE].tolist() for row in found] == [ranks for ranks in lists if ranks]
+
+
+def test_long_lists_with_ties_are_ranked_as_by_sorting():
     draw = np.random.default_rng(4)
-    scores = draw.integers(0, 40, 300).astype(np.float32)
-    scores[draw.random(300) < 0.1] = np.nan
-    candidates, relevant = draw.random((2, 300)) < [[0.9], [0.1]]
-    found = []
-    for few in (0, 300):
-        monkeypatch.setattr("gossiprec.measures.full_ranking.FEW", few)
-        found.append(relevant_ranks(scores, candidates, relevant).tolist())
-    assert found[0] == found[1]
-    assert len(found[0]) > 10
+    scores = draw.integers(0, 40, (20, 300)).astype(np.float32)
+    scores[draw.random(scores.shape) < 0.1] = np.nan
+    candidates = draw.random(scores.shape) < draw.random((20, 1))
+    relevant = draw.random(scores.shape) < draw.random((20, 1))
+    for k in (1, 20, 299, 300, 301):
+        found = ranks_of(scores, candidates, relevant, k).ranks
+        lists = [ranks_by_sorting(*part, k) for part in zip(scores, candidates, relevant, strict=True)]
+        assert [row[row != NOWHERE].tolist() for row in found] == [ranks for ranks in lists if ranks]
 
 
 def test_ndcg_agrees_with_scikit_learn_where_there_are_no_ties():

@@ -3,7 +3,7 @@
 import numpy as np
 
 from gossiprec.measures import MEASURES
-from gossiprec.measures.full_ranking import side_by_side
+from tests.measures.lists import side_by_side
 
 LISTS = side_by_side([np.array(ranks) for ranks in ([0, 1, 9], [4], [5, 6])])
 

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from gossiprec.measures import MEASURES
-from gossiprec.measures.full_ranking import side_by_side
 from gossiprec.measures.metric import read_metric
+from tests.measures.lists import side_by_side
 
 
 def test_the_first_hit_alone_counts_and_only_above_the_cut():

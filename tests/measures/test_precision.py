@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from gossiprec.measures import MEASURES
-from gossiprec.measures.full_ranking import side_by_side
+from tests.measures.lists import side_by_side
 
 
 def test_hits_are_divided_by_the_length_of_the_list_not_by_what_was_wanted():

@@ -97,6 +97,18 @@ class GivesAColumn(Biased):
         return super().score(p, query)[:, None]
 
 
+class ScoresAllItemsOtherwise(Biased):
+    def all_items(self, p):
+        query = {"items": torch.arange(len(p["bias"]))}
+        return lambda user: self.score(p, {**query, "user": torch.zeros_like(user)})
+
+
+class SpoilsItsItems(MODELS["ncf"]):
+    def all_items(self, p):
+        p["items"].mul_(1.5)
+        return super().all_items(p)
+
+
 class CountsPadding(Biased):
     def loss(self, p, batch):
         return binary_cross_entropy_with_logits(self.score(p, batch), batch["labels"])
@@ -147,6 +159,8 @@ BROKEN = {
     LooksAtOtherUsers: "Look at the rows of the user, of the item",
     KnowsItemsByNumber: "Score alike in a model of a few items",
     GivesAColumn: "Return one finite score for each item",
+    ScoresAllItemsOtherwise: "Find by ``all_items``, if it says how",
+    SpoilsItsItems: "Find by ``all_items``, if it says how",
     CountsPadding: "Have the same loss and gradient with samples of weight 0",
     Branches: "Give each of several versions in a stack",
     StopsTheGradient: "Have a gradient of the loss that tells",

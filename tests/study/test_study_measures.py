@@ -63,6 +63,23 @@ def test_numbers_of_the_run_are_found():
     assert values(Measure("privacy.delta")) == []
 
 
+def test_metrics_of_other_orders_are_measures_of_their_own():
+    summary = {**SUMMARY, "utility": {"hr@5": 0.5, "hr@5[popularity]": 0.3}}
+    measure = read_measure("hr@5[popularity]")
+    (row,) = measured(summary, ["hr@5"], None, [measure])
+    assert (row["measure"], row["value"]) == ("hr@5[popularity]", 0.3)
+    assert measured(summary, ["hr@5", "hr@5[popularity]"], [], None)[1] == row
+    assert read_measure("max_aac[random]").filters == {"observer": "random"}
+
+
+def test_a_study_may_ask_for_metrics_of_other_orders_where_a_run_has_them(tmp_path):
+    beside = {"every": 1, "metrics": ["hr@5"], "beside": ["popularity"]}
+    plan = planned(tmp_path, measures=["hr@5[popularity]"], axes={}, set={"evaluate": beside})
+    assert plan.measures == [Measure("hr@5[popularity]")]
+    with pytest.raises(ScenarioError, match=r"no run measures 'hr@5\[random\]'.* hr@5\[popularity\]"):
+        planned(tmp_path, measures=["hr@5[random]"], axes={}, set={"evaluate": beside})
+
+
 def test_findings_are_taken_by_whatever_labels_they_have():
     rows = measured(SUMMARY, ["hr@5"], None, [Measure("mia_accuracy")])
     assert [row["value"] for row in rows] == [0.7, pytest.approx(math.nan, nan_ok=True), 0.6]

@@ -13,7 +13,8 @@ import numpy as np
 from gossiprec.arrays import F32, I32, I64
 from gossiprec.compute.plan.program import Program
 from gossiprec.compute.store.arena import Arena
-from gossiprec.compute.store.base import Store
+from gossiprec.compute.store.base import Readable, Store
+from gossiprec.compute.thread_pool import ThreadPool
 from gossiprec.compute.train.local_update import TrainingSettings, local_batches
 from gossiprec.compute.train.node_settings import NodeSettings
 from gossiprec.compute.train.performance_merge import performance, weight_kept
@@ -161,6 +162,35 @@ class Executor(ABC):
     @abstractmethod
     def score(self, query: Query) -> F32:
         """Return predicted scores: logits where the model predicts probabilities; shape (offsets[-1],)."""
+
+    def score_all(self, models: Readable, contexts: Mapping[str, I32], threads: ThreadPool) -> F32:
+        """Return the scores of all items, shape (n_models, n_items), by some threads: to the byte the same by any.
+
+        Parameters
+        ----------
+        models : Readable
+            Versions, and whose scores they tell.
+        contexts : mapping of str to ndarray of int32, shape (n_models,)
+            The feed's context columns.
+        threads : ThreadPool
+        """
+        n_items, constants = models.layout.n_items, self.work.model.constants
+        found = np.empty((len(models.row), n_items), np.float32)
+
+        def score_some(some: range) -> None:
+            each = slice(some.start, some.stop)
+            items = np.tile(np.arange(n_items, dtype=np.int32), len(some))
+            offsets = np.arange(len(some) + 1, dtype=np.int64) * n_items
+            wide = {name: column[each].repeat(n_items) for name, column in contexts.items()}
+            about = (models.layout, models.rows, models.row[each], models.user[each])
+            scores = self.score(Query(*about, offsets, items, wide, constants, models.together))
+            found[each] = scores.reshape(len(some), n_items)
+
+        if self.parallel:
+            threads.run(lambda part: score_some(threads.share(len(found), part)))
+        else:
+            score_some(range(len(found)))
+        return found
 
     def scores(
         self,

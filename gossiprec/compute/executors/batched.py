@@ -12,7 +12,7 @@ A node's bytes must not depend on who trains beside it. Hence
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -37,7 +37,9 @@ from gossiprec.compute.executors.tensors import (
     tensor_of,
 )
 from gossiprec.compute.plan.program import Program
+from gossiprec.compute.store.base import Readable
 from gossiprec.compute.store.keys import merge_keys, update_keys
+from gossiprec.compute.thread_pool import ThreadPool
 from gossiprec.compute.train.node_settings import Kind
 from gossiprec.compute.train.noise import noise_row
 from gossiprec.errors import ResourceError
@@ -120,6 +122,30 @@ class BatchedExecutor(Executor):
                 logits = of_all(tables_of(layout, chosen), wanted, known)
                 out[at[real]] = logits.cpu().numpy()[real]
         return out
+
+    def score_all(self, models: Readable, contexts: Mapping[str, I32], threads: ThreadPool) -> F32:
+        """Return the scores of all items, user by user where the model has a way: no shape depends on other users."""
+        with torch.no_grad(), one_torch_thread():
+            first = self._scorer_of(models, 0) if len(models.row) else None
+            if first is None or contexts:
+                return super().score_all(models, contexts, threads)
+            found = np.empty((len(models.row), models.layout.n_items), np.float32)
+
+            def score_some(part: int) -> None:
+                with torch.no_grad(), one_torch_thread():
+                    for place in threads.share(len(found), part):
+                        score = first if models.together or place == 0 else self._scorer_of(models, place)
+                        assert score is not None  # the model has said how
+                        found[place] = score(self._put(models.user[place : place + 1])).cpu().numpy()
+
+            threads.run(score_some)
+        return found
+
+    def _scorer_of(self, models: Readable, place: int) -> Callable[[Tensor], Tensor] | None:
+        """Return what scores all items by one of the versions, if the model has a way of its own."""
+        row = models.rows[0 if models.together else models.row[place], : models.layout.size]
+        tables = tables_of(models.layout, self._put(row.astype(np.float32, copy=False)))
+        return self.work.model.all_items(models.layout.named(tables) | self._constants)
 
     def _merge(self, program: Program, tasks: I64) -> None:
         """Merge every task's first delivery, then every task's second, and so on, into the target rows."""

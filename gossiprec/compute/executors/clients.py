@@ -9,11 +9,13 @@ from dataclasses import replace
 
 import numpy as np
 
-from gossiprec.arrays import F32, I64
+from gossiprec.arrays import F32, I32, I64
 from gossiprec.compute.executors.base import Executor
 from gossiprec.compute.plan.program import Program
 from gossiprec.compute.store.arena import Arena
+from gossiprec.compute.store.base import Readable
 from gossiprec.compute.store.updates import Update, UpdateStore
+from gossiprec.compute.thread_pool import ThreadPool
 from gossiprec.feeds.touched import Touched, TouchedFeed
 from gossiprec.models.base.blocks import Layout
 from gossiprec.models.base.kernels import Query
@@ -81,7 +83,7 @@ class ClientExecutor(Executor):
         work = self.work
         for task in tasks[program.update[tasks] >= 0].tolist():
             touched = Touched.of(
-                work.feed, int(program.node[task]), update=int(program.update[task]),
+                work.feed, int(program.node[task]), update=work.training.draw_of(int(program.update[task])),
                 negatives=work.training.negatives, seed=work.seed,
             )  # fmt: skip
             alike[_room(len(touched.items), work.layout.n_items), sent[task]].append((task, touched))
@@ -94,6 +96,10 @@ class ClientExecutor(Executor):
     def score(self, query: Query) -> F32:
         """Return predicted scores."""
         return self._scoring.score(query)
+
+    def score_all(self, models: Readable, contexts: Mapping[str, I32], threads: ThreadPool) -> F32:
+        """Return the scores of all items."""
+        return self._scoring.score_all(models, contexts, threads)
 
     def _adopt(self, program: Program, tasks: I64) -> dict[int, int]:
         """Let each task's target be the version that it adopts last, or its source; return the handle of that."""

@@ -23,7 +23,9 @@ class TrainingSettings:
     batch_size : int or None
         None: the whole local data in one batch.
     negatives : int
-        Negatives per positive, redrawn for every local update.
+        Negatives per positive.
+    negatives_drawn : str
+        ``each_update``: anew for each local update; ``once``: every update learns from the negatives of update 0.
     """
 
     optimizer: Literal["adam", "sgd"] = "adam"
@@ -31,9 +33,14 @@ class TrainingSettings:
     batch_size: int | None = 64
     local_epochs: int = 1
     negatives: int = 4
+    negatives_drawn: Literal["each_update", "once"] = "each_update"
     beta1: float = 0.9
     beta2: float = 0.999
     epsilon: float = 1e-8
+
+    def draw_of(self, update: int) -> int:
+        """Return the local update whose negatives a node learns from in its update number `update`."""
+        return 0 if self.negatives_drawn == "once" else update
 
 
 def local_batches(
@@ -41,10 +48,11 @@ def local_batches(
 ) -> Iterator[Columns]:
     """Yield the columns of each optimizer step of one local update.
 
-    Negatives are drawn once per update, the order once per epoch; a full batch is not shuffled. A node
+    Negatives are drawn once per update, or once for all; the order once per epoch; a full batch is not shuffled. A node
     without positives takes no step.
     """
-    samples = feed.samples(node, update=update, negatives=training.negatives, seed=seed)
+    drawn = training.draw_of(update)
+    samples = feed.samples(node, update=drawn, negatives=training.negatives, seed=seed)
     n_samples = len(next(iter(samples.values())))
     size = training.batch_size or max(n_samples, 1)
     for epoch in range(update * training.local_epochs, (update + 1) * training.local_epochs):

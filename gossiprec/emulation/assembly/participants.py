@@ -127,6 +127,7 @@ def training_settings(scenario: Scenario) -> TrainingSettings:
         batch_size=None if training.batch_size == "full" else training.batch_size,
         local_epochs=training.local_epochs,
         negatives=training.negatives,
+        negatives_drawn=training.negatives_drawn,
         beta1=training.betas[0],
         beta2=training.betas[1],
         epsilon=training.eps,

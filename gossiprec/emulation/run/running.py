@@ -14,6 +14,7 @@ import numpy as np
 from gossiprec.attacks.base import Guesses
 from gossiprec.attacks.findings import Finding
 from gossiprec.emulation.assembly.attackers import attacked_items
+from gossiprec.emulation.assembly.machinery import thread_count
 from gossiprec.emulation.assembly.memory import peak_rss_mib
 from gossiprec.emulation.assembly.prepare import Prepared
 from gossiprec.emulation.run.checkpointing import Checkpoints
@@ -136,8 +137,9 @@ class Running:
         attacked = attacked_items(prepared.attackers)
         targets = attacked if evaluate.targets == "attacked" else target_items(evaluate.targets, split)
         self._utility = Utility(
-            split, evaluate.metrics, prepared.executor, scenario.seed, targets, attacked=attacked
-        )
+            split, evaluate.metrics, prepared.executor, scenario.seed, targets, evaluate.beside,
+            evaluate.mask, thread_count(scenario), attacked=attacked,
+        )  # fmt: skip
         self._utility_now: dict[str, float] = {}
         self._ledger = Ledger(_accountable(prepared), prepared.protocol.n_nodes)
         self._recording = Recording(directory.log, prepared)

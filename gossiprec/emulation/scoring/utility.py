@@ -9,20 +9,23 @@ split are no candidates (the published code of PoisonFedDLRS masks training and 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
 from gossiprec.arrays import F32, I32, I64
 from gossiprec.compute.executors.base import Executor
+from gossiprec.compute.thread_pool import ThreadPool
 from gossiprec.data.split import Split
+from gossiprec.emulation.scoring.orders import ORDERS
 from gossiprec.emulation.scoring.sampled_items import drawn_candidates
 from gossiprec.emulation.scoring.whole_lists import WholeLists
-from gossiprec.feeds.base import Columns
 from gossiprec.measures.base import RelevantRanks, TargetRanks
 from gossiprec.measures.metric import read_metric
+from gossiprec.measures.names import beside_name
 from gossiprec.measures.ranking import mean_of_known, ranks_against, user_means
 from gossiprec.models.base.kernels import Query
+from gossiprec.ragged import Ragged
 from gossiprec.scenario.sections import LeastPopular, Targets
 
 BLOCK = 512
@@ -37,11 +40,18 @@ class Utility:
     split : Split
     metrics : sequence of str
         Such as ``hr@20`` or ``recall@20`` (:mod:`gossiprec.measures.metric`). Those of sampled items rank each test
-        item against 99 fixed negatives (fewer if a user leaves fewer), others all items the user has not trained on.
+        item against 99 fixed negatives (fewer if a user leaves fewer), others all items but those
+        that the user has in the masked parts.
     executor : Executor
     seed : int
     targets : ndarray of int64, shape (n_targets,), optional
         Target items, where a metric wants some.
+    beside : sequence of str
+        Other orders of the items that are measured likewise, once (:data:`.orders.ORDERS`).
+    mask : str
+        Parts of the split, joined by ``+``, whose items are in no whole list of the users who have them.
+    threads : int
+        That score whole lists.
     attacked : ndarray of int64, optional
         Items that poisoners promote: where these are the targets, each has a metric of its own, ``er@K[item]``.
 
@@ -64,6 +74,9 @@ class Utility:
         executor: Executor,
         seed: int,
         targets: I64 | None = None,
+        beside: Sequence[str] = (),
+        mask: str = "train",
+        threads: int = 1,
         *,
         attacked: I64 | None = None,
     ) -> None:
@@ -73,25 +86,42 @@ class Utility:
         )
         self._each: list[int] = targets.tolist() if apart and targets is not None else []
         self._executor = executor
+        self._threads = ThreadPool(threads)
         self._users = np.flatnonzero(split.test.sizes > 0)
         asked = [read_metric(metric) for metric in metrics]
         self._metrics = [m for m in asked if m.measure.wants is not RelevantRanks or len(self._users)]
         full = [metric for metric in self._metrics if metric.full]
-        self._whole = WholeLists(split, full, np.zeros(0, np.int64) if targets is None else targets)
+        wanted = np.zeros(0, np.int64) if targets is None else targets
+        self._whole = WholeLists(split, full, wanted, mask.split("+"))
         feed = executor.work.feed
         self._before_tests, self._before_next = feed.before_tests(split), feed.before_next(split)
         self._sampled = len(full) < len(self._metrics)
         if self._sampled:
             self._tests_of = np.concatenate([[0], np.cumsum(split.test.sizes[self._users])])
             self._candidates = drawn_candidates(split, self._users, seed)
+        self._beside: dict[str, float] = {}
+        for name in beside:
+            order = ORDERS[name](split, seed)
+            found = self._found(order.of_all, order.of_candidates)
+            self._beside |= {beside_name(metric, name): value for metric, value in found.items()}
 
     def measure(self, current: I64) -> dict[str, float]:
-        """Return each metric for the models at arena rows `current`, shape (n_nodes,).
+        """Return each metric for the models at arena rows `current`, shape (n_nodes,), then those of other orders.
 
         Metrics of test items are left out where nobody has any.
         """
-        whole = self._whole.seen(self._blocks(current))
-        sampled = [RelevantRanks(self._sampled_ranks(current)[:, None])] if self._sampled else []
+        own = self._found(
+            lambda users: self._scores_of_all(current, users),
+            lambda users, candidates: self._scores_of_candidates(current, users, candidates),
+        )
+        return own | self._beside
+
+    def _found(
+        self, of_all: Callable[[I64], F32], of_candidates: Callable[[I64, Ragged], F32]
+    ) -> dict[str, float]:
+        """Return each metric of lists by these scores: of all items for some users, and of each user's candidates."""
+        whole = self._whole.seen((some, of_all(some)) for some in self._blocks())
+        sampled = [RelevantRanks(self._sampled_ranks(of_candidates)[:, None])] if self._sampled else []
         found: dict[str, float] = {}
         for metric in self._metrics:
             seen = whole[metric.measure.wants] if metric.full else sampled
@@ -105,28 +135,32 @@ class Utility:
                 }
         return found
 
-    def _scores(self, current: I64, users: I64, offsets: I64, items: I32, contexts: Columns) -> F32:
-        models, known = self._executor.store.readable(current, users), self._executor.work.model.constants
-        about = (models.layout, models.rows, models.row, models.user)
-        return self._executor.score(Query(*about, offsets, items, contexts, known, models.together))
+    def _blocks(self) -> Iterator[I64]:
+        """Yield whose lists are wanted, some at a time."""
+        users = self._whole.users
+        size = min(BLOCK, max(1, 2**20 // self._split.n_items))
+        return (users[low : low + size] for low in range(0, len(users), size))
 
-    def _sampled_ranks(self, current: I64) -> I32:
+    def _sampled_ranks(self, scores_of: Callable[[I64, Ragged], F32]) -> I32:
         """Return the rank of every test item among its candidates, shape (n_test,)."""
         width = self._candidates.shape[1]
-        contexts = {name: column.repeat(width) for name, column in self._before_tests.items()}
-        items, offsets = self._candidates.ravel(), self._tests_of * width
-        scores = self._scores(current, self._users, offsets, items, contexts).reshape(-1, width)
+        candidates = Ragged(self._tests_of * width, self._candidates.ravel())
+        scores = scores_of(self._users, candidates).reshape(-1, width)
         return ranks_against(scores[:, 0], scores[:, 1:]).astype(np.int32)
 
-    def _blocks(self, current: I64) -> Iterator[tuple[I64, F32]]:
-        """Yield users and their scores of all items, shape (n_some, n_items)."""
-        n_items, users = self._split.n_items, self._whole.users
-        size = min(BLOCK, max(1, 2**20 // n_items))
-        for some in (users[low : low + size] for low in range(0, len(users), size)):
-            items = np.tile(np.arange(n_items, dtype=np.int32), len(some))
-            offsets = np.arange(len(some) + 1, dtype=np.int64) * n_items
-            contexts = {name: column[some].repeat(n_items) for name, column in self._before_next.items()}
-            yield some, self._scores(current, some, offsets, items, contexts).reshape(len(some), n_items)
+    def _scores_of_candidates(self, current: I64, users: I64, candidates: Ragged) -> F32:
+        """Return the scores of test items and of those that each is ranked among, by the users' own models."""
+        width = self._candidates.shape[1]
+        contexts = {name: column.repeat(width) for name, column in self._before_tests.items()}
+        models, known = self._executor.store.readable(current, users), self._executor.work.model.constants
+        about = (models.layout, models.rows, models.row, models.user, candidates.offsets, candidates.values)
+        return self._executor.score(Query(*about, contexts, known, models.together))
+
+    def _scores_of_all(self, current: I64, users: I64) -> F32:
+        """Return the scores of all items by the users' own models, shape (n_users, n_items)."""
+        contexts = {name: column[users] for name, column in self._before_next.items()}
+        models = self._executor.store.readable(current, users)
+        return self._executor.score_all(models, contexts, self._threads)
 
 
 def target_items(chosen: Targets | None, split: Split) -> I64:

@@ -10,13 +10,13 @@ import numpy as np
 from gossiprec.arrays import F32, I32, I64, Bools
 from gossiprec.data.split import Split
 from gossiprec.measures.base import RelevantRanks, TargetRanks, TopItems
-from gossiprec.measures.full_ranking import relevant_ranks, side_by_side, target_ranks, top_items
+from gossiprec.measures.full_ranking import relevant_ranks, target_ranks, top_items
 from gossiprec.measures.metric import Metric
 from gossiprec.ragged import Ragged
 
 
 class WholeLists:
-    """Ranks items for users, each item that the user has not trained on.
+    """Ranks items for users, each item that the user has not in the masked parts.
 
     Parameters
     ----------
@@ -25,6 +25,8 @@ class WholeLists:
         Those that rank all items.
     targets : ndarray of int64, shape (n_targets,)
         Target items; to have one in a list counts for those who have it in no part of the split.
+    masked : sequence of str
+        Parts of the split whose items are recommended to nobody who has them.
 
     Attributes
     ----------
@@ -32,10 +34,15 @@ class WholeLists:
         Whose lists are wanted: those of users with test items, or all.
     """
 
-    def __init__(self, split: Split, metrics: Sequence[Metric], targets: I64) -> None:
+    def __init__(
+        self, split: Split, metrics: Sequence[Metric], targets: I64, masked: Sequence[str] = ("train",)
+    ) -> None:
         self._split = split
+        self._masked: list[Ragged] = [getattr(split, part) for part in masked]
         self._wanted = {metric.measure.wants for metric in metrics}
-        self._length = max((m.k for m in metrics if m.measure.wants is TopItems), default=0)
+        self._length = {
+            wants: max(m.k for m in metrics if m.measure.wants is wants) for wants in self._wanted
+        }
         self._targets = targets
         of_tests = (
             np.flatnonzero(split.test.sizes > 0) if RelevantRanks in self._wanted else np.zeros(0, np.int64)
@@ -48,29 +55,30 @@ class WholeLists:
         Parameters
         ----------
         blocks : iterable of (users, scores)
-            Some of :attr:`users` and their scores of all items, shape (n_some, n_items).
+            Some of :attr:`users` and their scores of all items, shape (n_some, n_items); overwritten.
         """
         relevant: list[RelevantRanks] = []
         targets: list[I32] = []
         top: list[I32] = []
         for users, scores in blocks:
-            unseen, tests = ~self._mask(users, self._split.train), self._mask(users, self._split.test)
-            if RelevantRanks in self._wanted:
-                relevant.append(side_by_side(list(map(relevant_ranks, scores, unseen, tests))))
+            unseen, tests = ~self._mask(users, *self._masked), self._mask(users, self._split.test)
             if TargetRanks in self._wanted:
                 untouched = unseen & ~tests & ~self._mask(users, self._split.validation)
                 targets.append(target_ranks(scores, untouched, self._targets))
             if TopItems in self._wanted:
-                top.append(top_items(scores, unseen, self._length))
+                top.append(top_items(scores, unseen, self._length[TopItems]))
+            if RelevantRanks in self._wanted:  # the last, for it overwrites the scores
+                relevant.append(relevant_ranks(scores, unseen, tests, self._length[RelevantRanks]))
         return {
             RelevantRanks: relevant,
             TargetRanks: [TargetRanks(np.concatenate(targets))] if targets else [],
             TopItems: [TopItems(np.concatenate(top), self._split.n_items)] if top else [],
         }
 
-    def _mask(self, users: I64, sets: Ragged) -> Bools:
+    def _mask(self, users: I64, *parts: Ragged) -> Bools:
         """Return which items are in the users' sets, shape (n_users, n_items)."""
         found = np.zeros((len(users), self._split.n_items), np.bool_)
-        for row, user in zip(found, users.tolist(), strict=True):
-            row[sets[user]] = True
+        for sets in parts:
+            for row, user in zip(found, users.tolist(), strict=True):
+                row[sets[user]] = True
         return found

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -74,6 +74,23 @@ class Model(ABC):
         Tensor, shape (n,)
             Logits where the model predicts probabilities: they rank alike and do not saturate.
         """
+
+    def all_items(self, p: Mapping[str, Tensor]) -> Callable[[Tensor], Tensor] | None:
+        """Return what finds a user's scores of all items, or None: :meth:`score` does; the batched executor asks.
+
+        For formulas of which some part is the same for all users, or for all items: it is worked out here, once.
+
+        Parameters
+        ----------
+        p : mapping of str to Tensor
+
+        Returns
+        -------
+        callable or None
+            From a row of the user table, shape (1,), int64, to scores, shape (n_items,), those of :meth:`score` but for
+            rounding. It is called from several threads and changes nothing of `p`; there is no gradient.
+        """
+        return None
 
     @abstractmethod
     def loss(self, p: Mapping[str, Tensor], batch: Mapping[str, Tensor]) -> Tensor:

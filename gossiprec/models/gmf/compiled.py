@@ -51,8 +51,8 @@ class GMFKernels(Kernels):
         return (
             arena.rows, arena.first, arena.second, arena.steps,
             positives.offsets, positives.values, work.feed.member, work.layout.n_items, work.layout.n_users,
-            training.negatives, training.batch_size or 0, training.local_epochs, training.optimizer == "adam",
-            training.learning_rate, training.beta1, training.beta2, training.epsilon,
+            training.negatives, training.negatives_drawn == "once", training.batch_size or 0, training.local_epochs,
+            training.optimizer == "adam", training.learning_rate, training.beta1, training.beta2, training.epsilon,
             np.uint64(work.seed), self.dims,
         )  # fmt: skip
 

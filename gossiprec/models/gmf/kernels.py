@@ -260,18 +260,20 @@ def run_epoch(
 
 @inline
 def train(
-    i, update, theta, m, v, positives, member, steps, places, space, tables, moves, dim, negatives, batch_size,
+    i, update, theta, m, v, positives, member, steps, places, space, tables, moves, dim, negatives, once, batch_size,
     epochs, adam, rate, beta1, beta2, epsilon, seed, anchor, pull,
 ):  # fmt: skip
     """Run local update number `update` of node i on its row `theta` and moments `m`, `v`.
 
-    `anchor` is None, or room for the items' first values.
+    `anchor` is None, or room for the items' first values; `once`: negatives are those of update 0.
     """
     items, order, record_of, held, _, _, records, _, core, _, _ = space
     user, begin, shared = places
     n, span = len(positives) * (1 + negatives), 2 * dim + 1
     size = n if batch_size == 0 else batch_size
-    sample_negatives(positives, member, (shared - begin) // dim, i, update, negatives, seed, items)
+    sample_negatives(
+        positives, member, (shared - begin) // dim, i, 0 if once else update, negatives, seed, items
+    )
     for k in range(span):
         at = user + k if k < dim else shared + k - dim
         core[k], core[span + k], core[2 * span + k] = theta[at], m[at], v[at]
@@ -305,7 +307,8 @@ def most_samples(tasks, node, update, offsets, negatives, batch_size):
 @kernel
 def run_tasks(
     tasks, node, source, target, update, merge_offsets, merge_row, merge_keep, rows, first, second, steps,
-    offsets, positives, member, n_items, n_users, negatives, batch_size, epochs, adam, rate, beta1, beta2, epsilon,
+    offsets, positives, member, n_items, n_users, negatives, once, batch_size, epochs, adam, rate, beta1, beta2,
+    epsilon,
     seed, dims, list_offsets, lists, found, refused,
 ):  # fmt: skip
     """Run tasks one after the other (see :class:`gossiprec.compute.plan.program.Program`).
@@ -343,7 +346,7 @@ def run_tasks(
             places = (user, begin, shared)
             train(
                 i, update[index], theta, m, v, mine, member[i], steps, places, space, tables, moves, dim, negatives,
-                batch_size, epochs, adam, rate, beta1, beta2, float32(epsilon), seed, None, float32(0.0),
+                once, batch_size, epochs, adam, rate, beta1, beta2, float32(epsilon), seed, None, float32(0.0),
             )  # fmt: skip
     swap_float_mode(mode)
 

@@ -101,7 +101,7 @@ def finish_gradient(gradient, share, table, start, pull, dim):
 @kernel
 def train_tasks(
     tasks, node, target, update, rows, first, second, steps, offsets, positives, member, n_items, n_users,
-    negatives, batch_size, epochs, adam, rate, beta1, beta2, epsilon, seed, dims, drift_penalty, clip_norm,
+    negatives, once, batch_size, epochs, adam, rate, beta1, beta2, epsilon, seed, dims, drift_penalty, clip_norm,
     noise_multiplier,
 ):  # fmt: skip
     """Run the local updates of tasks whose merges are done, in place on their target rows (DP-SGD)."""
@@ -130,7 +130,7 @@ def train_tasks(
         own = 0 if n_users == 1 else i * dim
         user, table, rest = row[own : own + dim], row[begin : begin + length], row[begin + length : end]
         pull, clip = float32(2.0) * drift_penalty[i], clip_norm[i]
-        sample_negatives(mine, member[i], n_items, i, update[index], negatives, seed, items)
+        sample_negatives(mine, member[i], n_items, i, 0 if once else update[index], negatives, seed, items)
         count = len(mine) * (1 + negatives)
         size = count if batch_size == 0 else batch_size
         start[:] = table

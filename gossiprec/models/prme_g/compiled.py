@@ -36,8 +36,9 @@ class PRMEGKernels(Kernels):
             program.merge_row, program.merge_keep, program.merge_message, flat(work.arena.rows),
             work.layout.row_size, work.arena.steps, feed.moves.offsets, feed.moves.values, feed.previous, feed.member,
             work.model.constants["places"], work.layout.n_items, work.layout.n_users, training.negatives,
-            training.batch_size or 0, training.local_epochs, training.learning_rate, options.alpha, options.l2,
-            options.loss_reduction == "mean", np.uint64(work.seed), self.dims, program.refused,
+            training.negatives_drawn == "once", training.batch_size or 0, training.local_epochs, training.learning_rate,
+            options.alpha, options.l2, options.loss_reduction == "mean", np.uint64(work.seed), self.dims,
+            program.refused,
             work.node_settings.drift_penalty,
         )  # fmt: skip
 

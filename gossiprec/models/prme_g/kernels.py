@@ -174,14 +174,14 @@ def run_epoch(
 
 @inline
 def train(
-    i, update, row, user, begin, mine, previous, member, n_items, rows, places, space, negatives, batch_size, epochs,
-    rate, alpha, l2, mean, seed, dim, drift,
+    i, update, row, user, begin, mine, previous, member, n_items, rows, places, space, negatives, once, batch_size,
+    epochs, rate, alpha, l2, mean, seed, dim, drift,
 ):  # fmt: skip
     """Run local update number `update` of node i on the row that begins at `row`; return the steps taken."""
     items, order, record_of, held, touched, seen, records, own, weights, starts = space
     n = len(mine) * negatives
     size = n if batch_size == 0 else batch_size
-    sample_negatives(mine, member, n_items, i, update, negatives, seed, items)
+    sample_negatives(mine, member, n_items, i, 0 if once else update, negatives, seed, items)
     widen_row(own, 0, rows, row + user, dim)
     for k in range(dim):
         own[dim + k] = float32(0.0)
@@ -238,8 +238,8 @@ def new_space(n_moves, negatives, n_items, dim):
 @kernel
 def run_tasks(
     tasks, node, source, target, update, merge_offsets, merge_row, merge_keep, merge_message, rows, width, steps,
-    offsets, positives, previous, member, places, n_items, n_users, negatives, batch_size, epochs, rate, alpha, l2,
-    mean, seed, dims, refused, drift_penalty,
+    offsets, positives, previous, member, places, n_items, n_users, negatives, once, batch_size, epochs, rate, alpha,
+    l2, mean, seed, dims, refused, drift_penalty,
 ):  # fmt: skip
     """Run tasks one after the other (see :class:`gossiprec.compute.plan.program.Program`).
 
@@ -272,8 +272,8 @@ def run_tasks(
             mine = slice(offsets[i], offsets[i + 1])
             steps[i] += train(
                 i, update[index], place * width, 0 if n_users == 1 else i * dim, begin, positives[mine],
-                previous[mine], member[i], n_items, rows, places, space, negatives, batch_size, epochs, float32(rate),
-                float32(alpha), float32(l2), mean, seed, dim, float32(2.0) * drift_penalty[i],
+                previous[mine], member[i], n_items, rows, places, space, negatives, once, batch_size, epochs,
+                float32(rate), float32(alpha), float32(l2), mean, seed, dim, float32(2.0) * drift_penalty[i],
             )  # fmt: skip
     swap_float_mode(mode)
 

@@ -1,0 +1,203 @@
+"""Split `files`, and data set `files`: the parts as somebody else has divided them."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+from pydantic import Field, field_validator
+
+from gossiprec.data import DATASETS, SPLITS
+from gossiprec.data.base import Dataset, SplitRule
+from gossiprec.data.blocks import Layout
+from gossiprec.data.cells import Codes
+from gossiprec.data.columns import first_cells, ranks
+from gossiprec.data.file import DELIMITER, readable_encoding, source_of, user_and_item_once
+from gossiprec.data.parts import PARTS, Part, name_of, read_lists, read_pairs, repeated, split_of
+from gossiprec.data.sources import Source
+from gossiprec.data.split import Interactions, Split
+from gossiprec.errors import DataError
+from gossiprec.options import Options as OptionSet
+
+
+class SplitFiles(OptionSet):
+    """Where the parts are, and how they are written."""
+
+    train: Path
+    test: Path
+    validation: Path | None = None
+    form: Literal["pairs", "lists"] = Field(
+        "pairs", description="pairs: a user and an item a line; lists: a user and its items a line"
+    )
+    columns: tuple[str, ...] | None = Field(
+        None, description="of pairs; null: the user, the item, and any more to skip"
+    )
+    header: bool = False
+    delimiter: str | None = Field(
+        None, pattern=DELIMITER, description="null: a tab in pairs, blanks and tabs in lists"
+    )
+    encoding: str = "utf-8"
+    quote: Literal['"', "'", "none"] = Field('"', description="around cells of pairs; none: ordinary text")
+
+    @field_validator("columns")
+    @classmethod
+    def _name_user_and_item_once(cls, columns: tuple[str, ...] | None) -> tuple[str, ...] | None:
+        return columns and user_and_item_once(columns)
+
+    @field_validator("encoding")
+    @classmethod
+    def _can_be_read(cls, encoding: str) -> str:
+        return readable_encoding(encoding)
+
+    def read(self) -> tuple[tuple[Codes, Codes], dict[str, Part]]:
+        """Return the names of users and items by code, and the parts with these codes.
+
+        Raises
+        ------
+        DataError
+            If a file is missing or damaged.
+        """
+        codes, parts = (Codes(), Codes()), {}
+        for name in PARTS:
+            path: Path | None = getattr(self, name)
+            if path is not None:
+                source = source_of(path)
+                reader = read_pairs if self.form == "pairs" else read_lists
+                parts[name] = reader(source, self._layout(source), codes)
+        return codes, parts
+
+    def _layout(self, source: Source) -> Layout:
+        if self.form == "lists":
+            return Layout(("user", "items"), self.delimiter or " ", self.header, self.encoding)
+        quote = None if self.quote == "none" else self.quote
+        layout = Layout(("user", "item"), self.delimiter or "\t", self.header, self.encoding, quote)
+        more = max(len(first_cells(source, layout)) - 2, 0)
+        columns = self.columns or ("user", "item", *("-",) * more)
+        return Layout(columns, layout.delimiter, self.header, self.encoding, quote)
+
+
+@DATASETS.register("files")
+class FilesDataset(Dataset):
+    """The files of a split as all of the data; `published` is how they divide them.
+
+    Notes
+    -----
+    Dense ids follow the sorted names of all files (whole numbers by value, then words). Items may be new in validation
+    and test, as in published splits; users may not.
+    """
+
+    Options = SplitFiles
+    options: SplitFiles
+
+    def load(self, seed: int) -> Interactions:
+        """Return all that the files hold."""
+        return self._read[0]
+
+    def published_split(self, interactions: Interactions) -> Split:
+        """Return the parts as the files have them."""
+        return split_of(interactions, self._read[1])
+
+    def provenance(self) -> dict[str, str]:
+        """Tell the files, and what is unusual in them."""
+        parts = self._read[1]
+        trained = np.unique(parts["train"].items)
+        new = {
+            f"{name}_items_not_trained": str(len(np.setdiff1d(parts[name].items, trained)))
+            for name in parts
+            if name != "train"
+        }
+        return told(parts) | new
+
+    @cached_property
+    def _read(self) -> tuple[Interactions, dict[str, Part]]:
+        codes, parts = self.options.read()
+        users, items = (
+            {name: int(rank) for name, rank in zip(code.ids, ranks(tuple(code.ids)), strict=True)}
+            for code in codes
+        )
+        found = {name: part.numbered(users, items, codes, "the data") for name, part in parts.items()}
+        data = Interactions(
+            name="files",
+            users=np.concatenate([part.users for part in found.values()]),
+            items=np.concatenate([part.items for part in found.values()]),
+            n_users=len(users),
+            n_items=len(items),
+            user_names=tuple(sorted(users, key=users.__getitem__)),
+            item_names=tuple(sorted(items, key=items.__getitem__)),
+        )
+        _require_trained(data, found)
+        return data, found
+
+
+@SPLITS.register("files")
+class FilesSplit(SplitRule):
+    """The data as files divide them, as published experiments come with their splits.
+
+    Notes
+    -----
+    Names are those of the data set, numbers from 0 where it has none. What is in no file is left out.
+    """
+
+    class Options(SplitFiles):
+        """Where the parts are, how they are written, and by what names."""
+
+        ids: Literal["names", "numbers"] = Field(
+            "names",
+            description="names: what the data call users and items; numbers: theirs here, from 0",
+        )
+
+    options: Options
+
+    def __init__(self, options: Options) -> None:
+        super().__init__(options)
+        self._told: dict[str, str] = {}
+
+    def __call__(self, interactions: Interactions, dataset: Dataset, seed: int) -> Split:
+        """Divide the interactions as the files do."""
+        data = interactions
+        codes, parts = self.options.read()
+        by_number = self.options.ids == "numbers"
+        users, items = (
+            {
+                name: number
+                for number, name in enumerate(map(str, range(n)) if by_number or names is None else names)
+            }
+            for names, n in ((data.user_names, data.n_users), (data.item_names, data.n_items))
+        )
+        found = {name: part.numbered(users, items, codes, data.name) for name, part in parts.items()}
+        _require_trained(data, found)
+        split = split_of(data, found)
+        placed = sum(int(part.sizes.sum()) for part in (split.train, split.validation, split.test))
+        pairs = len(np.unique(data.users * data.n_items + data.items))
+        self._told = told(found) | {"pairs_in_no_file": str(pairs - placed)}
+        return split
+
+    def provenance(self) -> dict[str, str]:
+        """Tell the files, and how much of the data they hold."""
+        return self._told
+
+
+def told(parts: dict[str, Part]) -> dict[str, str]:
+    """Return what to tell of each file: its name, and how many pairs it repeats."""
+    files = {f"{name}_file": str(part.source) for name, part in parts.items()}
+    return files | {f"{name}_pairs_repeated": str(repeated(part)) for name, part in parts.items()}
+
+
+def _require_trained(data: Interactions, parts: dict[str, Part]) -> None:
+    """Refuse users without a training item, with the line that holds something else of them, if any does."""
+    trained = np.bincount(parts["train"].users, minlength=data.n_users) > 0
+    where = parts["train"].source
+    for part in parts.values():
+        lacking = ~trained[part.users]
+        if lacking.any():
+            place = int(np.argmax(lacking))
+            user = name_of(data.user_names, int(part.users[place]))
+            raise part.error(place, f"user {user}", f"users of {where}, for nobody else can be trained")
+    if not trained.all():
+        user = name_of(data.user_names, int(np.argmin(trained)))
+        raise DataError(
+            f"{where}: holds nothing of user {user} of {data.name} ({int((~trained).sum())} such users); take "
+            "dataset: {name: files, ..., split: {name: published}}, which is the files alone, or leave such users out"
+        )
