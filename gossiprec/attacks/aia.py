@@ -160,8 +160,8 @@ class AIA(Attack):
         for k in range(len(seen)):
             if keeps[k] == 0 or (keeps[k] < 0 and places[k] == 0):  # negative: all are reduced at once
                 self._begin_round(seen.own_model(k))
-            if senders[k] == self.world.coordinator:
-                continue  # the version pushed last, of which the new one keeps a share
+            if senders[k] >= self.world.n_users:
+                continue  # the version pushed last, of which the new one keeps a share; or a poisoner's
             if self._sent is None:
                 continue  # a client without data, before all others: it weighs nothing and begins no round
             answer = seen.models(slice(k, k + 1))[0]

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 
+from gossiprec.aggregators.base import Change
 from gossiprec.arrays import F32, I32, I64, Bools
 from gossiprec.errors import ScenarioError
 from gossiprec.models.base import Layout, Role
@@ -33,13 +35,16 @@ class Payload:
     ----------
     users : ndarray of float32, shape (n_users, user_width), or None
         The user's row (or all rows, where nodes hold them); None: it stays at home.
-    items : ndarray of float32, shape (n_items, item_width)
+    items : ndarray of float32, shape (n_items, item_width) or (n_touched, item_width)
     shared : ndarray of float32, shape (n_shared,)
+    touched : ndarray of int32, shape (n_touched,), or None
+        Whose rows `items` are, where an update leaves; None: those of all items.
     """
 
     users: F32 | None
     items: F32
     shared: F32
+    touched: I32 | None = None
 
     @classmethod
     def of(cls, row: F32, layout: Layout, *, hides_user: bool) -> Payload:
@@ -65,12 +70,16 @@ class Push:
         Of the node's pushes so far, from 0.
     items : ndarray of int32, shape (n_items_of_the_node,)
         The node's own training items.
+    round : int
+        In which it leaves, from 1: by the coordinator's wakes so far, in gossip by the node's own; 0: not counted, as
+        for pushes that are not forged.
     """
 
     seed: int
     node: int
     number: int
     items: I32
+    round: int = 0
 
     def generator(self, purpose: str) -> np.random.Generator:
         """Return draws that depend on seed, purpose, node and push alone: on no thread, wave or executor."""
@@ -111,6 +120,29 @@ class Transform:
         raise NotImplementedError(f"{type(self).__name__} rewrites messages but does not say how")
 
 
+class Forgery(ABC):
+    """What nodes without data send: written from scratch, push by push.
+
+    One object may serve several nodes; it keeps nothing from push to push.
+    """
+
+    @abstractmethod
+    def forge(self, sent: Payload, push: Push) -> Change:
+        """Return what a message changes of a version.
+
+        Parameters
+        ----------
+        sent : Payload
+            A copy of the version: what the node was sent under FedAvg, its own in gossip.
+        push : Push
+
+        Raises
+        ------
+        ScenarioError
+            If what it is made of is no change of the version.
+        """
+
+
 class Outgoing:
     """The transforms that messages of each node pass, in the order of the scenario.
 
@@ -125,6 +157,7 @@ class Outgoing:
         self._hides = {role: np.zeros(n_nodes, np.bool_) for role in widths(layout)}
         self._extra = np.zeros(n_nodes, np.int64)
         self._rewriting: list[tuple[str, Transform, Bools]] = []
+        self._forged = np.zeros(n_nodes, np.bool_)
 
     def add(self, name: str, transform: Transform, nodes: I64) -> None:
         """Let the messages of some nodes pass one more transform, that of the policy `name`.
@@ -143,14 +176,18 @@ class Outgoing:
             used[nodes] = True
             self._rewriting.append((name, transform, used))
 
+    def forge(self, nodes: I64) -> None:
+        """Say that what some nodes send is written from scratch."""
+        self._forged[nodes] = True
+
     def hides(self, role: Role) -> Bools:
         """Return which nodes' messages lack the blocks of a role, shape (n_nodes,)."""
         return self._hides[role]
 
     @property
     def rewrites(self) -> Bools:
-        """Which nodes' messages are rewritten, shape (n_nodes,)."""
-        rewrites = np.zeros(len(self._extra), np.bool_)
+        """Which nodes' messages are rewritten or forged, shape (n_nodes,)."""
+        rewrites = self._forged.copy()
         for *_, used in self._rewriting:
             rewrites |= used
         return rewrites
@@ -158,6 +195,11 @@ class Outgoing:
     def rewriting(self, node: int) -> list[tuple[str, Transform]]:
         """Return the names of a node's policies that rewrite its messages, with their transforms, in order."""
         return [(name, transform) for name, transform, used in self._rewriting if used[node]]
+
+    @property
+    def extra_bytes(self) -> I64:
+        """What transforms add to each node's messages, shape (n_nodes,)."""
+        return self._extra
 
     @property
     def message_bytes(self) -> I64:

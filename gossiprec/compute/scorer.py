@@ -39,7 +39,12 @@ class Scorer:
         self._kind, self._device = executor.kind, executor.device
         nobody = work.feed.only(np.zeros(0, np.int64))
         self._work = replace(
-            work, feed=nobody, arena=self._arena(work), node_settings=NodeSettings.none(1), candidates=None
+            work,
+            feed=nobody,
+            arena=self._arena(work),
+            node_settings=NodeSettings.none(1),
+            candidates=None,
+            recommender=None,  # what that draws and is sent belongs to clients
         )
         self._executor = self._kind(self._work, self._device)
 

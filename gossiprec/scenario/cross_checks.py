@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -43,10 +44,16 @@ def check_sections(scenario: Scenario, problems: Problems, *, peers_meet: bool =
                 f"found {entry['who']!r}, but with a coordinator nodes meet nobody else and would find nothing; write "
                 "who: coordinator",
             )
-    for key in ("policies", "observers"):
-        for index, entry in enumerate(plain[key]):
-            if entry in plain[key][:index]:
-                problems.add((key, index), f"repeats {key}.{plain[key].index(entry)}; remove one of them")
+    for key in ("policies", "attackers", "observers"):
+        entries = plain.get(key, [])
+        for index, entry in enumerate(entries):
+            if entry in entries[:index]:
+                problems.add((key, index), f"repeats {key}.{entries.index(entry)}; remove one of them")
+    if plain["evaluate"]["targets"] == "attacked" and not scenario.attackers:
+        problems.add(
+            ("evaluate", "targets"),
+            "found 'attacked', but there are no attackers; name items, or add the section attackers",
+        )
 
 
 def _takes_no_time(network: dict[str, Any]) -> bool:
@@ -94,6 +101,16 @@ def _oversized(plain: dict[str, Any], n_users: int, n_items: int) -> Iterator[tu
         yield clients, f"found {concurrency}, but there are only {n_users} clients"
     for path, message in _beyond_items(plain["evaluate"], n_items):
         yield ("evaluate", *path), message
+    for index, entry in enumerate(plain.get("attackers", [])):
+        for path, message in _beyond_targets(entry["targets"], n_items):
+            yield ("attackers", index, *path), message
+        fraction = entry["fraction"]
+        if fraction is not None and poisoners_in(fraction, n_users) < 1:
+            yield (
+                ("attackers", index, "fraction"),
+                f"found {fraction}, which is no poisoner for {n_users} users; raise it to "
+                f"{_least(n_users):.2g} or more, or write number: 1 in its place",
+            )
     for key in ("policies", "observers"):
         for index, entry in enumerate(plain[key]):
             yield from _population(entry, (key, index), n_users)
@@ -121,13 +138,28 @@ def _beyond_items(evaluate: dict[str, Any], n_items: int) -> Iterator[tuple[KeyP
         metric = read_metric(text)
         if metric.full and metric.k >= n_items:
             yield ("metrics", index), f"found {text!r}, but there are only {n_items} items"
-    targets = evaluate["targets"]
+    yield from _beyond_targets(evaluate["targets"], n_items)
+
+
+def _beyond_targets(targets: Any, n_items: int) -> Iterator[tuple[KeyPath, str]]:
+    """Check target items against the number of items."""
     for index, item in enumerate(targets if isinstance(targets, list) else []):
         if item >= n_items:
             yield ("targets", index), f"found item {item}, but items are numbered 0 to {n_items - 1}"
     count = _number(targets, "least_popular")
     if count is not None and count > n_items:
         yield ("targets", "least_popular"), f"found {count}, but there are only {n_items} items"
+
+
+def poisoners_in(fraction: float, n_users: int) -> int:
+    """Return how many poisoners a part of the users is: rounded down, after what a product of floats may lack."""
+    return int(fraction * n_users + 1e-9)
+
+
+def _least(n_users: int) -> float:
+    """Return a part of the users that is one of them, rounded up to two digits."""
+    unit = 10.0 ** (math.floor(math.log10(1.0 / n_users)) - 1)
+    return math.ceil(1.0 / n_users / unit - 1e-9) * unit
 
 
 def _population(entry: dict[str, Any], at: KeyPath, n_users: int) -> Iterator[tuple[KeyPath, str]]:

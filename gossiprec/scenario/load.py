@@ -16,7 +16,15 @@ from gossiprec.registry import Registry
 from gossiprec.scenario.cross_checks import check_sections
 from gossiprec.scenario.explain import explain, misread_booleans, unknown_key
 from gossiprec.scenario.layers import with_preset
-from gossiprec.scenario.model import FIXED, Choice, DatasetChoice, Identity, PolicyChoice, Scenario
+from gossiprec.scenario.model import (
+    FIXED,
+    AttackerChoice,
+    Choice,
+    DatasetChoice,
+    Identity,
+    PolicyChoice,
+    Scenario,
+)
 from gossiprec.scenario.overrides import Override, apply_overrides, parse_overrides
 from gossiprec.scenario.problems import KeyPath, Problems, SourceMap, shown
 from gossiprec.scenario.registries import Registries
@@ -133,6 +141,7 @@ class _Builder:
             "model": self._choice(Choice, data, ("model",), things.models),
             "protocol": self._choice(Choice, data, ("protocol",), things.protocols),
             "policies": self._choices(PolicyChoice, data, "policies", things.policies),
+            "attackers": self._choices(AttackerChoice, data, "attackers", things.poisoners),
             "observers": self._choices(Choice, data, "observers", things.attacks),
         }
         if data.get("recommender") is not None:

@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
-from pydantic import Field, PrivateAttr, SerializeAsAny, ValidationError
+from pydantic import Field, PrivateAttr, SerializeAsAny, ValidationError, model_validator
 
 from gossiprec.options import LARGEST, Options
 from gossiprec.scenario.churn import Churn
 from gossiprec.scenario.explain import explain
 from gossiprec.scenario.network import Network
 from gossiprec.scenario.problems import Problems, SourceMap
-from gossiprec.scenario.sections import Checkpoint, Evaluate, Executor, Nodes, Training
+from gossiprec.scenario.sections import (
+    Checkpoint,
+    Evaluate,
+    Executor,
+    LeastPopular,
+    Nodes,
+    Targets,
+    Training,
+)
 
 Slug = Annotated[
     str,
@@ -63,6 +71,40 @@ class PolicyChoice(Choice):
     nodes: Nodes = Field(default="all", description="all, {fraction: f}, or a list of node ids.")
 
 
+class AttackerChoice(Choice):
+    """A way of poisoning, how many nodes poison so, and what they want."""
+
+    fraction: float | None = Field(
+        default=None, gt=0, le=1, description="So many poisoners as a part of all users, rounded down."
+    )
+    number: int | None = Field(default=None, ge=1, le=LARGEST, description="So many poisoners.")
+    targets: Targets = Field(
+        default=LeastPopular(least_popular=1),
+        description="Items that they promote: ids, or {least_popular: n} of training and test items together.",
+    )
+    start: int = Field(
+        default=1,
+        ge=1,
+        le=LARGEST,
+        description="First round in which they poison; before they change nothing.",
+    )
+    scale: Literal["gradient", "matched"] = Field(
+        default="gradient",
+        description="gradient: learning rate times gradient; matched: rows change as much as an average client's.",
+    )
+    boost: float = Field(default=1.0, gt=0, le=1e9, description="Multiplies what they send.")
+    clip: float | None = Field(
+        default=None, gt=0, description="Largest norm of the change of an item's row; null: none."
+    )
+
+    @model_validator(mode="after")
+    def _counted_once(self) -> AttackerChoice:
+        if (self.fraction is None) == (self.number is None):
+            found = "neither" if self.fraction is None else "both"
+            raise ValueError(f"found {found} of fraction and number, must be one: how many nodes poison")
+        return self
+
+
 class Identity(Options):
     """The plain values at the top of a scenario."""
 
@@ -85,6 +127,8 @@ class Scenario(Identity):
     training, network, churn, evaluate, executor, checkpoint
         Fixed sections, see :mod:`gossiprec.scenario.sections`.
     policies : tuple of PolicyChoice
+    attackers : tuple of AttackerChoice
+        Nodes without data that are added to those of the users.
     observers : tuple of Choice
         As written: an observer with lists of values stands for one observer per combination.
     """
@@ -97,6 +141,7 @@ class Scenario(Identity):
     network: Network = Network()
     churn: Churn = Churn()
     policies: tuple[PolicyChoice, ...] = ()
+    attackers: tuple[AttackerChoice, ...] = ()
     observers: tuple[Choice, ...] = ()
     evaluate: Evaluate = Evaluate()
     executor: Executor = Executor()
@@ -116,7 +161,10 @@ class Scenario(Identity):
 
     def resolved(self) -> dict[str, Any]:
         """Return plain data with every default filled in; loading it gives an equal scenario."""
-        return {key: _plain(getattr(self, key)) for key in type(self).model_fields}
+        plain = {key: _plain(getattr(self, key)) for key in type(self).model_fields}
+        if not self.attackers:  # what was written before there were any stays as it is
+            del plain["attackers"]
+        return plain
 
     def with_(self, **changes: Any) -> Scenario:
         """Return a copy with other values at the top level, such as ``with_(seed=2)``.

@@ -22,6 +22,7 @@ KINDS = {
     "servers": "gossiprec.servers:SERVERS",
     "policies": "gossiprec.policies:POLICIES",
     "attacks": "gossiprec.attacks:ATTACKS",
+    "poisoners": "gossiprec.poisoners:POISONERS",
     "measures": "gossiprec.measures:MEASURES",
 }
 """Where the registry of each kind is; a kind is called like its registry's group."""
@@ -56,3 +57,4 @@ class Registries:
     protocols: Registry[Any] = field(default_factory=_installed("protocols"))
     attacks: Registry[Any] = field(default_factory=_installed("attacks"))
     policies: Registry[Any] = field(default_factory=_installed("policies"))
+    poisoners: Registry[Any] = field(default_factory=_installed("poisoners"))

@@ -12,7 +12,7 @@ from gossiprec.named import options_class
 from gossiprec.options import Options
 from gossiprec.registry import Registry
 from gossiprec.scenario.layers import preset_names
-from gossiprec.scenario.model import FIXED, Choice, DatasetChoice, Identity, PolicyChoice
+from gossiprec.scenario.model import FIXED, AttackerChoice, Choice, DatasetChoice, Identity, PolicyChoice
 from gossiprec.scenario.registries import Registries
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
@@ -34,6 +34,7 @@ def json_schema(registries: Registries | None = None) -> dict[str, Any]:
         "recommender": (things.recommenders, Choice),
         "protocol": (things.protocols, Choice),
         "policy": (things.policies, PolicyChoice),
+        "poisoner": (things.poisoners, AttackerChoice),
         "observer": (things.attacks, Choice),
     }
     members = {
@@ -41,7 +42,9 @@ def json_schema(registries: Registries | None = None) -> dict[str, Any]:
         for kind, (registry, _) in kinds.items()
         for name, _ in registry.members()
     }
-    schemas = _Schemas([*members.values(), *FIXED.values(), DatasetChoice, PolicyChoice, Identity])
+    schemas = _Schemas(
+        [*members.values(), *FIXED.values(), DatasetChoice, PolicyChoice, AttackerChoice, Identity]
+    )
     for (kind, name), options in members.items():
         schemas.add_member(kind, name, options, kinds[kind][1])
     one_of = {kind: schemas.one_of(kind, [name for of, name in members if of == kind]) for kind in kinds}
@@ -55,6 +58,7 @@ def json_schema(registries: Registries | None = None) -> dict[str, Any]:
             **{key: one_of[key] for key in ("dataset", "model", "protocol")},
             "recommender": {"anyOf": [one_of["recommender"], {"type": "null"}], "default": None},
             "policies": {"type": "array", "default": [], "items": one_of["policy"]},
+            "attackers": {"type": "array", "default": [], "items": one_of["poisoner"]},
             "observers": {"type": "array", "default": [], "items": one_of["observer"]},
             **{
                 key: {**schemas.ref(section), "default": _defaults(section)} for key, section in FIXED.items()

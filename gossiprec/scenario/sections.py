@@ -57,7 +57,7 @@ Nodes: TypeAlias = Literal["all"] | NodeFraction | NodeIds
 
 
 class LeastPopular(Options):
-    """The items that fewest users have trained on."""
+    """The items that fewest users have."""
 
     least_popular: int = Field(ge=1, le=LARGEST, description="How many items; of equals those of lower id.")
 
@@ -106,8 +106,10 @@ class Evaluate(Options):
         default=(),
         description="Orders of the items that the same metrics are taken of, once: the most popular ones, any.",
     )
-    targets: Targets | None = Field(
-        default=None, description="Items whose exposure is measured (er@K): ids, or {least_popular: n}."
+    targets: Targets | Literal["attacked"] | None = Field(
+        default=None,
+        description="Items whose exposure is measured (er@K): ids, {least_popular: n} of training items, or attacked: "
+        "those that attackers promote.",
     )
 
     def rounds(self) -> Iterator[int]:
@@ -144,7 +146,7 @@ class Evaluate(Options):
         if exposing and self.targets is None:
             raise ValueError(
                 f"{exposing[0]} measures how often target items are shown; say which: targets: [ids] or "
-                "targets: {least_popular: n}"
+                "targets: {least_popular: n}, or with attackers targets: attacked"
             )
         if self.targets is not None and not exposing:
             raise ValueError(

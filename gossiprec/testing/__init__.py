@@ -11,6 +11,7 @@ from gossiprec.testing.attacks import check_attack
 from gossiprec.testing.datasets import check_dataset
 from gossiprec.testing.measures import check_measure
 from gossiprec.testing.models import check_model
+from gossiprec.testing.poisoners import check_poisoner
 from gossiprec.testing.policies import check_policy
 from gossiprec.testing.protocols import check_protocol
 from gossiprec.testing.recommenders import check_recommender
@@ -26,6 +27,7 @@ __all__ = [
     "check_dataset",
     "check_measure",
     "check_model",
+    "check_poisoner",
     "check_policy",
     "check_protocol",
     "check_recommender",

@@ -32,6 +32,10 @@ def shortened(path):
     yield f"protocol.{'rounds' if scenario.protocol.name == 'fedavg' else 'wakes'}=2"
     if "concurrency" in scenario.resolved()["protocol"].get("aggregation", {}):
         yield "protocol.aggregation.concurrency=12"
+    if scenario.resolved()["protocol"].get("slice"):
+        yield "protocol.slice=8"
+    for index, _ in enumerate(scenario.attackers):
+        yield f"attackers.{index}.fraction=0.1"
     yield "evaluate.every=1"
     yield "plots=true"
     if scenario.dataset.name == "movielens-100k":
@@ -63,8 +67,9 @@ def test_a_shipped_scenario_runs_from_end_to_end(capsys, tmp_path, path):
     for attack in run.summary["attacks"]:
         assert 0 <= attack["last_aac"] <= attack["max_aac"] <= 1
         assert attack["observer"] in out
-    assert all((run.path / name).stat().st_size for name in ("cdf.png", "curves.png"))
-    assert f"pictures      {run.path / 'cdf.png'}, {run.path / 'curves.png'}" in out
+    if run.summary["attacks"]:  # there is nothing to draw without
+        assert all((run.path / name).stat().st_size for name in ("cdf.png", "curves.png"))
+        assert f"pictures      {run.path / 'cdf.png'}, {run.path / 'curves.png'}" in out
 
 
 def test_the_closing_table_says_what_the_summary_says(capsys, tmp_path):

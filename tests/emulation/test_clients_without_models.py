@@ -219,12 +219,70 @@ def test_all_are_measured_with_the_version_that_the_coordinator_has(tmp_path):
     assert rows[:, store.layout.merged].tolist() == [version(prepared).tolist()] * 2
 
 
+@pytest.mark.parametrize("of", ["model", "update"])
+@pytest.mark.parametrize("executor", ["reference", "batched"])
+def test_noise_falls_on_what_an_update_holds(of, executor, tmp_path):
+    ldp = {"name": "ldp", "norm": "linf", "bound": 0.2, "scale": 0.5, "of": of, "nodes": [3, 5]}
+    one_round = {"rounds": 1, "participation": 1.0}
+    plain, noisy = (
+        carried_out(star(protocol=one_round, policies=policies, executor={"name": executor}))
+        for policies in ([], [ldp])
+    )
+    answers = [
+        [run.executor.store.held(int(row)) for row in run.planner.needed_rows] for run in (plain, noisy)
+    ]
+    as_trained, as_sent = (
+        {
+            tuple(each.items.tolist()): each
+            for each in held
+            if not isinstance(each, np.ndarray) and len(each.items)
+        }
+        for held in answers
+    )
+    changed = 0
+    for items, sent in as_sent.items():
+        trained = as_trained[items]
+        base = trained.base[: 40 * 8].reshape(40, 8)[trained.items] if of == "update" else 0.0
+        clipped = base + np.clip(trained.rows - base, -0.2, 0.2)
+        if not np.array_equal(sent.rows, trained.rows):
+            changed += 1
+            spread = np.abs(sent.rows - clipped)
+            assert 0.3 < spread.mean() < 0.7  # the mean of Laplace's |x| is its scale
+            assert not np.array_equal(sent.shared, trained.shared)
+    assert changed == 2
+    assert {update.size_bytes for update in as_sent.values()} == {u.size_bytes for u in as_trained.values()}
+
+
+@pytest.mark.parametrize("executor", ["reference", "batched"])
+def test_what_is_rewritten_was_trained_with_what_the_coordinator_sent_beside(executor):
+    """Without noise, and with a bound that nothing reaches, a rewritten run is the run."""
+    more = {
+        "training": {**SGD, "batch_size": "full"},
+        "recommender": {"name": "cl4fedrec", "synthetic_items": 5, "synthetic_users": 4},
+    }
+    same = [{"name": "ldp", "norm": "linf", "bound": 1e6, "scale": 0.0}]
+    plain, rewritten = (
+        carried_out(star(policies=policies, executor={"name": executor}, **more)) for policies in ([], same)
+    )
+    np.testing.assert_allclose(version(rewritten), version(plain), rtol=0, atol=1e-5)
+    assert np.abs(version(plain)).max() > 0.1
+
+
+def test_a_run_with_noise_on_updates_goes_on_where_it_was_and_claims_no_epsilon(tmp_path):
+    ldp = {"name": "ldp", "norm": "l1", "scale": 0.05, "of": "update"}
+    scenario = often(**star(policies=[ldp], rounds=8, network=NETWORK, churn=CHURN))
+    whole = simulate(scenario, out=tmp_path / "whole")
+    broken = ended_early(tmp_path / "broken", scenario, 3)
+
+    assert outcome(resume(broken.path).path) == outcome(whole.path)
+    assert whole.summary["privacy"] is None  # which items were touched is not hidden
+
+
 REFUSED = {
     "dp-sgd": (
         {"policies": [{"name": "dp-sgd", "epsilon": 4.0}]},
         "dp-sgd adds noise to every item",
     ),
-    "ldp": ({"policies": [{"name": "ldp", "scale": 0.1}]}, "ldp rewrites whole models"),
     "fused": ({"executor": {"name": "fused"}}, "'fused' trains whole models"),
     "half": ({"executor": {"name": "batched", "storage": "float16"}}, "found 'float16', must be float32"),
     "reset": ({"churn": {"model": "reset"}}, "a client has no model to lose"),

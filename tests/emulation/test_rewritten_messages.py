@@ -167,6 +167,17 @@ def test_what_leaves_is_what_the_transform_returned_and_the_own_model_stays(seen
     )
 
 
+def test_what_a_transform_adds_is_in_the_size_of_updates_too(seen, tmp_path):
+    star = {**FEDAVG, "rounds": 2, "client_model": "none"}
+    plain, noted = (
+        simulate(tiny(protocol=star, policies=p, observers=[]), out=tmp_path / str(len(p))).events("message")
+        for p in ([], [{"name": "noting", "nodes": [2]}])
+    )
+    more = noted["size_bytes"] - plain["size_bytes"]
+    assert set(more[noted["sender"] == 2].tolist()) == {4}
+    assert not more[noted["sender"] != 2].any()
+
+
 def test_hidden_blocks_of_rewritten_messages_are_not_there_to_be_read(seen):
     policies = [{"name": "share-less", "tau": 0}, {"name": "noting"}]
     prepared = prepare(load_scenario(tiny(policies=policies, observers=[])))

@@ -29,6 +29,8 @@ THINGS = """
     from gossiprec.models.gmf import GMF
     from gossiprec.overlay import SAMPLINGS
     from gossiprec.overlay.cyclon import Cyclon, CyclonOptions
+    from gossiprec.poisoners import POISONERS
+    from gossiprec.poisoners.a_ra import ARa
     from gossiprec.policies import POLICIES
     from gossiprec.policies.share_less import ShareLess
     from gossiprec.protocols import PROTOCOLS
@@ -43,6 +45,7 @@ THINGS = """
     MODELS.register("acme-model")(type("AcmeModel", (GMF,), {}))
     PROTOCOLS.register("acme-protocol")(type("AcmeProtocol", (RandGossip,), {}))
     POLICIES.register("acme-policy")(type("AcmePolicy", (ShareLess,), {}))
+    POISONERS.register("acme-poisoner")(type("AcmePoisoner", (ARa,), {}))
     ATTACKS.register("acme-attack")(type("AcmeAttack", (CDA,), {}))
     AGGREGATORS.register("acme-rule")(type("AcmeRule", (Mean,), {}))
     SERVERS.register("acme-server")(type("AcmeServer", (Momentum,), {}))
@@ -74,8 +77,8 @@ CAVES = """
 """
 THINGS_OF = {
     "datasets": "acme-data", "splits": "acme-split", "models": "acme-model", "protocols": "acme-protocol",
-    "policies": "acme-policy", "attacks": "acme-attack", "samplings": "acme-tide", "aggregators": "acme-rule",
-    "servers": "acme-server", "recommenders": "acme-cl", "measures": "acme-hit",
+    "policies": "acme-policy", "poisoners": "acme-poisoner", "attacks": "acme-attack", "samplings": "acme-tide",
+    "aggregators": "acme-rule", "servers": "acme-server", "recommenders": "acme-cl", "measures": "acme-hit",
 }  # fmt: skip
 
 

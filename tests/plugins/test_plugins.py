@@ -98,6 +98,7 @@ def test_a_scenario_tells_the_plug_in_of_whatever_it_names(site, tmp_path):
         "servers": {"protocol": {"name": "fedavg", "server": "acme-server"}, "observers": []},
         "recommenders": {"recommender": {"name": "acme-cl"}},
         "policies": {"policies": [{"name": "acme-policy"}]},
+        "poisoners": {"attackers": [{"name": "acme-poisoner", "number": 1}]},
         "attacks": {"observers": [{"name": "acme-attack", "who": "single"}]},
         "measures": {"evaluate": {"metrics": ["ndcg@5", "acme-hit@5"]}},
     }

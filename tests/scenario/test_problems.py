@@ -26,8 +26,9 @@ ONE_PROBLEM = {
     "training: {batch_size: 0}": "x.yaml:7: training.batch_size: found 0, must be greater than or equal to 1",
     "training: {local_epochs: yes}": "x.yaml:7: training.local_epochs: found true, must be a whole number",
     "training:": "x.yaml:7: training: found null, must be a mapping of keys",
-    "trianing: {}": "x.yaml:7: trianing: unknown key; did you mean 'training'? (allowed: checkpoint, churn, dataset, "
-    "evaluate, executor, model, name, network, observers, plots, policies, preset, protocol, seed, training)",
+    "trianing: {}": "x.yaml:7: trianing: unknown key; did you mean 'training'? (allowed: attackers, checkpoint, churn, "
+    "dataset, evaluate, executor, model, name, network, observers, plots, policies, preset, protocol, recommender, "
+    "seed, training)",
     "seed: -1": "x.yaml:7: seed: found -1, must be greater than or equal to 0",
     "seed: 9223372036854775808": "x.yaml:7: seed: found 9223372036854775808, "
     "must be less than or equal to 9223372036854775807",
@@ -81,7 +82,19 @@ ONE_PROBLEM = {
     "evaluate: {targets: {least_popular: 0}}": "x.yaml:7: evaluate.targets.least_popular: found 0, "
     "must be greater than or equal to 1",
     "evaluate: {targets: least_popular}": "x.yaml:7: evaluate.targets: found 'least_popular', "
-    "must be a mapping of keys or a list",
+    "must be a mapping of keys or a list or 'attacked'",
+    "evaluate: {targets: attacked, metrics: [er@5]}": "x.yaml:7: evaluate.targets: found 'attacked', "
+    "but there are no attackers; name items, or add the section attackers",
+    "attackers: [{name: a-hun, number: 1}]": "x.yaml:7: attackers.0.name: unknown poisoner 'a-hun'; "
+    "known: a-hum, a-ra, psmu; did you mean 'a-hum'?",
+    "attackers: [{name: a-hum, fraction: 0}]": "x.yaml:7: attackers.0.fraction: found 0, must be greater than 0",
+    "attackers: [{name: a-hum}]": "x.yaml:7: attackers.0: found neither of fraction and number, "
+    "must be one: how many nodes poison",
+    "attackers: [{name: a-hum, number: 1, fraction: 0.1}]": "x.yaml:7: attackers.0: found both of fraction and "
+    "number, must be one: how many nodes poison",
+    "attackers: [{name: a-ra, number: 1, steps: 3}]": "x.yaml:7: attackers.0.steps: unknown key; did you mean "
+    "'users'? (allowed: boost, clip, fraction, name, number, scale, start, std, targets, users)",
+    "attackers: [{name: a-ra, number: 1, clip: 0}]": "x.yaml:7: attackers.0.clip: found 0, must be greater than 0",
     "evaluate: {metrics: [hr@100]}": "x.yaml:7: evaluate.metrics: found 'hr@100', "
     "but only 100 items are ranked; did you mean 'recall@100'?",
     "evaluate: {metrics: [full_f1@20]}": "x.yaml:7: evaluate.metrics: found 'full_f1@20', "

@@ -15,7 +15,7 @@ from click.testing import CliRunner
 from gossiprec.cli.scenario import scenario as command
 from gossiprec.named import options_class
 from gossiprec.scenario import Registries, json_schema, load_scenario
-from gossiprec.scenario.model import Choice, DatasetChoice, PolicyChoice
+from gossiprec.scenario.model import AttackerChoice, Choice, DatasetChoice, PolicyChoice
 
 ROOT = Path(__file__).resolve().parents[2]
 SHIPPED = sorted((ROOT / "scenarios").glob("*.yaml"))
@@ -42,6 +42,7 @@ def test_a_shipped_scenario_is_named_as_its_file(path):
         ("protocols", Choice),
         ("attacks", Choice),
         ("policies", PolicyChoice),
+        ("poisoners", AttackerChoice),
     ],
 )
 def test_no_option_of_a_registered_thing_hides_a_key_of_its_section(kind, section):

@@ -78,7 +78,7 @@ class ClientExecutor(Executor):
 
     def run(self, program: Program, tasks: I64) -> None:
         """Run `tasks` of one wave: all adopt what they were sent; then those train that do."""
-        sent = self._adopt(program, tasks)
+        sent = self._adopt(program, tasks[program.push[tasks] < 0] if len(program.push) else tasks)
         alike: dict[tuple[int, int], list[tuple[int, Touched]]] = defaultdict(list)
         work = self.work
         for task in tasks[program.update[tasks] >= 0].tolist():
@@ -109,6 +109,8 @@ class ClientExecutor(Executor):
             adopted = program.merge_row[entries][program.merge_keep[entries] == 0]
             from_ = int(adopted[-1]) if len(adopted) else int(program.source[task])
             self._updates.keep(int(program.target[task]), self._updates.version(from_))
+            if program.update[task] < 0 and self._updates.extras(from_):  # it may be trained by another task
+                self._updates.attach(int(program.target[task]), self._updates.extras(from_))
             sent[task] = from_
         return sent
 

@@ -142,6 +142,10 @@ class UpdateStore(Store):
         held = self._held[handle]
         return held.base if isinstance(held, Update) else held
 
+    def held(self, handle: int) -> Payload:
+        """Return the payload under a handle; not to be changed."""
+        return self._held[handle]
+
     def attach(self, handle: int, extras: Mapping[str, F32]) -> None:
         """Keep what the coordinator sends beside the version under a handle."""
         self._extras[handle] = extras

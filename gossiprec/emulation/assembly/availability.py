@@ -26,13 +26,17 @@ MOST_CHANGES = 20_000_000
 HEADERS = [("node", "time", "online"), ("node", "from", "until")]
 
 
-def make_availability(scenario: Scenario, protocol: Protocol, note: Callable[[str], None]) -> Availability:
-    """Return when each node is online; a coordinator always is.
+def make_availability(
+    scenario: Scenario, protocol: Protocol, note: Callable[[str], None], n_users: int
+) -> Availability:
+    """Return when each node is online; poisoners and a coordinator always are.
 
     Parameters
     ----------
     note : callable
         Is told what the user should know, such as a trace that is repeated.
+    n_users : int
+        The first nodes, which come and go.
 
     Raises
     ------
@@ -42,7 +46,7 @@ def make_availability(scenario: Scenario, protocol: Protocol, note: Callable[[st
     churn = scenario.churn
     if churn.plain:
         return Availability.forever(protocol.n_nodes)
-    n_users, horizon = protocol.n_users, protocol.horizon
+    horizon = protocol.horizon
     starts = [True] * protocol.n_nodes
     changes = [np.zeros(0)] * protocol.n_nodes
     last_seen = np.full(n_users, math.inf)  # when a node is last online, if it goes for good

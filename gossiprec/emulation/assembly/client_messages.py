@@ -29,9 +29,6 @@ def keep_own_parts(
     """
     if layout.user_width:
         outgoing.add("protocol.client_model", KeepsOwnPart(), np.arange(protocol.n_nodes))
-    rewriting = next((name for node in range(protocol.n_users) for name, _ in outgoing.rewriting(node)), None)
-    if rewriting:
-        raise refused(f"policies: {rewriting} rewrites whole models; leave the policy out")
     if scenario.executor.storage != "float32":
         raise refused(f"executor.storage: found {scenario.executor.storage!r}, must be float32")
     if scenario.churn.model == "reset":

@@ -13,6 +13,7 @@ from gossiprec.compute.plan.planner import Planner
 from gossiprec.compute.store.arena import Arena
 from gossiprec.compute.train.node_settings import Kind, NodeSettings
 from gossiprec.compute.train.performance_merge import draw_candidates
+from gossiprec.emulation.assembly.attackers import with_poisoners
 from gossiprec.emulation.assembly.clients import make_client_executor, needed_by_clients
 from gossiprec.emulation.assembly.participants import Cast
 from gossiprec.emulation.run.metering import Metered
@@ -56,6 +57,8 @@ def needs_of(cast: Cast) -> Needs:
 def settings_of(cast: Cast, updates: I64 | None) -> NodeSettings:
     """Return what policies do to the nodes, of which each runs so many local updates."""
     settings = NodeSettings.none(cast.protocol.n_nodes)
+    for entry in cast.attackers:  # they have nothing to train on
+        settings.most_updates[entry.nodes] = 0
     for policy in cast.policies:
         policy.configure(settings, training=cast.training, updates=updates)
     return settings
@@ -79,7 +82,8 @@ def make_executor(cast: Cast, settings: NodeSettings, epochs: int) -> Executor:
         arena.rows[n_users] = arena.rows[0]
     candidates = None
     if protocol.chooses_by_value:
-        candidates = draw_candidates(cast.split, protocol.n_nodes, scenario.seed)
+        everyone = with_poisoners(cast.split, cast.n_poisoners)
+        candidates = draw_candidates(everyone, protocol.n_nodes, scenario.seed)
     work = Workload(model, cast.layout, cast.training, cast.feed, arena, scenario.seed, settings, candidates)
     name: str = scenario.executor.name
     if name == "auto":
@@ -123,7 +127,7 @@ def make_planner(
     planner = Planner(
         roles=protocol.roles,
         behaviours=protocol.behaviours,
-        weights=protocol.merge_weights(cast.split.train.sizes),
+        weights=cast.merge_weights,
         most_updates=work.node_settings.most_updates,
         cost=np.asarray(2.0 + samples * cast.model.sample_cost(cast.layout) + noise, np.float64),
         pools_of=pools_of,

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from gossiprec.aggregators import InboxRule
-from gossiprec.arrays import F32, I64
+from gossiprec.arrays import F32, F64, I64
 from gossiprec.attacks import ATTACKS, Attack
 from gossiprec.attacks.base import World
 from gossiprec.attacks.observations import Meetings
@@ -19,6 +19,12 @@ from gossiprec.compute.scorer import Scorer
 from gossiprec.compute.thread_pool import ThreadPool
 from gossiprec.compute.train.local_update import TrainingSettings
 from gossiprec.data.split import Split
+from gossiprec.emulation.assembly.attackers import (
+    Attackers,
+    claimed_positives,
+    make_attackers,
+    with_poisoners,
+)
 from gossiprec.emulation.assembly.client_messages import keep_own_parts
 from gossiprec.emulation.assembly.conditions import Load
 from gossiprec.errors import ScenarioError
@@ -40,6 +46,10 @@ class Cast:
 
     Attributes
     ----------
+    split : Split
+        The users' data; poisoners have none.
+    attackers : list of Attackers
+        Nodes after those of the users, before a coordinator.
     receivers : dict of int to Receiver
         How nodes with inboxes aggregate.
     waiting : int
@@ -56,12 +66,23 @@ class Cast:
     feed: Feed
     layout: Layout
     policies: list[Policy]
+    attackers: list[Attackers]
     recommender: Recommender | None
     server: Server | None
     outgoing: Outgoing
     receivers: dict[int, Receiver]
     waiting: int
     load: Load
+
+    @property
+    def n_poisoners(self) -> int:
+        """How many nodes have no user."""
+        return self.protocol.n_users - self.split.n_users
+
+    @property
+    def merge_weights(self) -> F64:
+        """What every node's models count in a merge: those of a poisoner as those of an average user."""
+        return self.protocol.merge_weights(claimed_positives(self.split, self.n_poisoners))
 
 
 def make_cast(scenario: Scenario, split: Split, protocol: Protocol) -> Cast:
@@ -74,9 +95,10 @@ def make_cast(scenario: Scenario, split: Split, protocol: Protocol) -> Cast:
     """
     training = training_settings(scenario)
     model = MODELS[scenario.model.name](scenario.model.options).fitted_to(split)
-    feed = model.feed_of(split)
     layout = model.layout(split.n_items, split.n_users if protocol.whole_user_table else 1)
-    policies = make_policies(scenario, protocol, model, layout)
+    attackers = make_attackers(scenario, split, protocol, model, layout)
+    feed = model.feed_of(with_poisoners(split, protocol.n_users - split.n_users))
+    policies = make_policies(scenario, protocol, model, layout, split.n_users)
     recommender = make_recommender(scenario, protocol, model, layout)
     server = protocol.server()
     if recommender is not None:
@@ -85,12 +107,14 @@ def make_cast(scenario: Scenario, split: Split, protocol: Protocol) -> Cast:
         between = recommender.between(known)
         server = server if between is None else Coordinator(server, between)
     outgoing = make_outgoing(scenario, policies, protocol, layout, server)
+    for entry in attackers:
+        outgoing.forge(entry.nodes)
     receivers, waiting = make_receivers(scenario, policies, protocol, split)
     samples = np.zeros(protocol.n_nodes, np.int64)
     samples[: protocol.n_users] = feed.n_samples(training.negatives) * training.local_epochs
     return Cast(
-        scenario, split, protocol, training, model, feed, layout, policies, recommender, server, outgoing, receivers,
-        waiting,         Load(outgoing.message_bytes, samples),
+        scenario, split, protocol, training, model, feed, layout, policies, attackers, recommender, server, outgoing,
+        receivers, waiting, Load(outgoing.message_bytes, samples),
     )  # fmt: skip
 
 
@@ -135,17 +159,19 @@ def make_recommender(
     return recommender
 
 
-def make_policies(scenario: Scenario, protocol: Protocol, model: Model, layout: Layout) -> list[Policy]:
-    """Return the scenario's policies.
+def make_policies(
+    scenario: Scenario, protocol: Protocol, model: Model, layout: Layout, n_users: int
+) -> list[Policy]:
+    """Return the scenario's policies, which users' nodes may use.
 
     Raises
     ------
     ScenarioError
         If a node would use a policy twice, or one does not fit the model.
     """
-    policies, used = [], {choice.name: np.zeros(protocol.n_users, np.bool_) for choice in scenario.policies}
+    policies, used = [], {choice.name: np.zeros(n_users, np.bool_) for choice in scenario.policies}
     for choice in scenario.policies:
-        nodes = chosen_nodes(choice.nodes, protocol.n_users, scenario.seed, "policy-nodes")
+        nodes = chosen_nodes(choice.nodes, n_users, scenario.seed, "policy-nodes")
         twice = nodes[used[choice.name][nodes]]
         if len(twice):
             raise ScenarioError(
@@ -200,7 +226,8 @@ def make_receivers(
         If two policies want to say how a node aggregates, or a rule wants more models than will come.
     """
     receivers: dict[int, Receiver] = {}
-    waiting, weights = 0, protocol.merge_weights(split.train.sizes)
+    waiting, claimed = 0, claimed_positives(split, protocol.n_users - split.n_users)
+    weights = protocol.merge_weights(claimed)
     rules = [
         (choice.name, policy.nodes, policy.inbox())
         for choice, policy in zip(scenario.policies, policies, strict=True)
@@ -238,7 +265,7 @@ def make_attacks(
     protocol = cast.protocol
     world = World(
         scorer=Scorer(executor),
-        n_users=protocol.n_users,
+        n_users=cast.split.n_users,
         coordinator=protocol.n_users if protocol.has_coordinator else None,
         seed=cast.scenario.seed,
         threads=threads,

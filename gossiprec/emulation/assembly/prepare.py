@@ -14,12 +14,19 @@ from gossiprec.attacks.observations import Deliveries
 from gossiprec.compute.encoding import Encoding
 from gossiprec.compute.executors import Executor
 from gossiprec.compute.plan.planner import Planner
+from gossiprec.compute.push_rounds import PushRounds
 from gossiprec.compute.reducing import Reducing
 from gossiprec.compute.serving import Serving
 from gossiprec.compute.thread_pool import ThreadPool
 from gossiprec.data import load_split
 from gossiprec.data.split import Split
 from gossiprec.emulation.assembly import machinery
+from gossiprec.emulation.assembly.attackers import (
+    count_poisoners,
+    make_forgeries,
+    make_push_rounds,
+    with_poisoners,
+)
 from gossiprec.emulation.assembly.availability import make_availability
 from gossiprec.emulation.assembly.client_messages import refused
 from gossiprec.emulation.assembly.conditions import make_conditions
@@ -59,7 +66,9 @@ class Prepared(Cast):
     reducing : Reducing
         What aggregators make of inboxes.
     encoding : Encoding or None
-        What transforms make of pushes, if any rewrites them.
+        What transforms and poisoners make of pushes, if any rewrites them.
+    push_rounds : PushRounds or None
+        Counts the rounds of poisoners' pushes, if there are any.
     serving : Serving or None
         What the coordinator computes, if it has a server.
     """
@@ -75,6 +84,7 @@ class Prepared(Cast):
     deliveries: Deliveries
     reducing: Reducing
     encoding: Encoding | None
+    push_rounds: PushRounds | None
     serving: Serving | None
 
     @property
@@ -98,7 +108,8 @@ class Prepared(Cast):
             "scenario": self.scenario.name,
             "seed": self.scenario.seed,
             "dataset": split.name,
-            "nodes": self.protocol.n_users,
+            "nodes": split.n_users,
+            **({"poisoners": self.n_poisoners} if self.attackers else {}),
             **({"coordinator": self.protocol.n_users} if self.protocol.has_coordinator else {}),
             "items": split.n_items,
             "interactions": sum(
@@ -144,7 +155,9 @@ def prepare(
         protocol = make_protocol(scenario, split)
     check_events_fit(len(protocol.clock.node_ids) * protocol.wakes, protocol.messages_per_wake or 1)
     with watch("control"):
-        protocol = make_protocol(scenario, split, make_availability(scenario, protocol, say.phase))
+        protocol = make_protocol(
+            scenario, split, make_availability(scenario, protocol, say.phase, split.n_users)
+        )
     with watch("setup"):
         cast = make_cast(scenario, split, protocol)
     with watch("compile"):
@@ -195,11 +208,15 @@ def _assembled(cast: Cast, schedule: Schedule, watch: Stopwatch) -> Prepared:
     if cast.server is not None:
         serving = Serving(cast.server, coordinator, store, seed)
         receivers = {**receivers, coordinator: replace(receivers[coordinator], serving=serving)}
-    encoding = Encoding(cast.outgoing, executor.work) if cast.outgoing.rewrites.any() else None
+    encoding, push_rounds = None, make_push_rounds(cast)
+    if cast.outgoing.rewrites.any():
+        round_of = None if push_rounds is None else push_rounds.round_of
+        encoding = Encoding(cast.outgoing, executor, make_forgeries(cast, executor), round_of)
     return Prepared(
         **vars(cast), executor=executor, threads=threads, planner=planner, meters=meters, schedule=schedule,
         epochs=epochs, needed=needs.bytes, seconds=watch.seconds, deliveries=deliveries,
-        reducing=Reducing(receivers, store, seed, deliveries.time), encoding=encoding, serving=serving,
+        reducing=Reducing(receivers, store, seed, deliveries.time), encoding=encoding, push_rounds=push_rounds,
+        serving=serving,
     )  # fmt: skip
 
 
@@ -221,14 +238,15 @@ def _metered(cast: Cast, executor: Executor, attacks: list[Attack], deliveries: 
 
 
 def make_protocol(scenario: Scenario, split: Split, availability: Availability | None = None) -> Protocol:
-    """Return the scenario's protocol over the users of its data; without an availability nodes are always online."""
+    """Return the scenario's protocol over users and poisoners; without an availability nodes are always online."""
     choice, seed = scenario.protocol, scenario.seed
+    everyone = with_poisoners(split, count_poisoners(scenario, split.n_users))
     return PROTOCOLS[choice.name](
         choice.options,
-        n_users=split.n_users,
+        n_users=everyone.n_users,
         seed=seed,
         availability=availability,
-        profiles=Profiles.of(split),
+        profiles=Profiles.of(everyone),
     )
 
 

@@ -17,10 +17,15 @@ class MessageSizes:
         Size of what each node sends.
     trained : dict, optional
         Where nodes answer with updates: the size of each, by (node, number of its update); taken out when it is logged.
+    extra : ndarray of int64, shape (n_nodes,), optional
+        What each node's messages hold besides an update.
     """
 
-    def __init__(self, message_bytes: I64, trained: dict[tuple[int, int], int] | None = None) -> None:
+    def __init__(
+        self, message_bytes: I64, trained: dict[tuple[int, int], int] | None = None, extra: I64 | None = None
+    ) -> None:
         self._message_bytes = message_bytes
+        self._extra = np.zeros_like(message_bytes) if extra is None else extra
         self._trained = trained
         self._n_trained = np.zeros(len(message_bytes), np.int64)
 
@@ -31,7 +36,7 @@ class MessageSizes:
             answers = (segment.kind == Event.DELIVER) & (segment.node < len(self._message_bytes) - 1)
             for event in np.flatnonzero(answers).tolist():
                 node = int(segment.node[event])
-                sizes[event] = self._trained.pop((node, int(self._n_trained[node])))
+                sizes[event] = self._trained.pop((node, int(self._n_trained[node]))) + self._extra[node]
                 self._n_trained[node] += 1
         return np.repeat(sizes, segment.count).astype(np.int32)
 

@@ -95,7 +95,9 @@ class Recording(Stateful):
         self._log = log
         self._roles = protocol.roles
         self._samples = load.samples
-        self._sizes = MessageSizes(load.message_bytes, prepared.executor.update_bytes)
+        self._sizes = MessageSizes(
+            load.message_bytes, prepared.executor.update_bytes, prepared.outgoing.extra_bytes
+        )
         self._epochs = work.training.local_epochs
         self._updates_left = work.node_settings.most_updates.copy()
         self._inline = prepared.schedule.inline

@@ -13,6 +13,7 @@ import numpy as np
 
 from gossiprec.attacks.base import Guesses
 from gossiprec.attacks.findings import Finding
+from gossiprec.emulation.assembly.attackers import attacked_items
 from gossiprec.emulation.assembly.machinery import thread_count
 from gossiprec.emulation.assembly.memory import peak_rss_mib
 from gossiprec.emulation.assembly.prepare import Prepared
@@ -29,6 +30,7 @@ from gossiprec.emulation.scoring.utility import Utility, target_items
 from gossiprec.errors import ScenarioError
 from gossiprec.eventlog import Run, RunDirectory, open_run
 from gossiprec.eventlog.tables import as_json
+from gossiprec.policies import Policy
 
 
 class _Stateful(Protocol):
@@ -86,6 +88,21 @@ def carried_out(make: Callable[[], Running], directory: RunDirectory, *, after: 
     return open_run(directory.path)
 
 
+def _accountable(prepared: Prepared) -> list[Policy]:
+    """Return the policies whose privacy is accounted for.
+
+    Where clients send updates, what rewrites them leaves the numbers of touched items in the open: nothing is claimed.
+    """
+    if not prepared.protocol.sends_updates:
+        return prepared.policies
+    transforms = [policy.transform() for policy in prepared.policies]
+    return [
+        policy
+        for policy, transform in zip(prepared.policies, transforms, strict=True)
+        if transform is None or not transform.rewrites
+    ]
+
+
 class Running:
     """A run under way: its records and its times.
 
@@ -117,13 +134,14 @@ class Running:
         self._record = AttackRecord(split, max(sizes, default=0), defended)
         self._findings = FindingRecord(split, self._record)
         evaluate = scenario.evaluate
-        targets = target_items(evaluate.targets, split)
+        attacked = attacked_items(prepared.attackers)
+        targets = attacked if evaluate.targets == "attacked" else target_items(evaluate.targets, split)
         self._utility = Utility(
             split, evaluate.metrics, prepared.executor, scenario.seed, targets, evaluate.beside,
-            evaluate.mask, thread_count(scenario),
+            evaluate.mask, thread_count(scenario), attacked=attacked,
         )  # fmt: skip
         self._utility_now: dict[str, float] = {}
-        self._ledger = Ledger(prepared.policies, prepared.protocol.n_nodes)
+        self._ledger = Ledger(_accountable(prepared), prepared.protocol.n_nodes)
         self._recording = Recording(directory.log, prepared)
         self._tape_runner = prepared.tape_runner(self._timed)
 
@@ -178,6 +196,7 @@ class Running:
             "recording": self._recording,
             "reducing": self._prepared.reducing,
             **({"serving": self._prepared.serving} if self._prepared.serving else {}),
+            **({"push_rounds": self._prepared.push_rounds} if self._prepared.push_rounds else {}),
         }
 
     def execute(self, after: int = 0) -> None:

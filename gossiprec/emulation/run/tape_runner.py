@@ -37,6 +37,7 @@ class TapeRunner:
 
     def __init__(self, prepared: Prepared, watch: Stopwatch) -> None:
         self._serving, self._schedule = prepared.serving, prepared.schedule
+        self._push_rounds = prepared.push_rounds
         self._protocol, self._planner = prepared.protocol, prepared.planner
         self._executor = prepared.executor
         self._deliveries, self._meters = prepared.deliveries, prepared.meters
@@ -81,6 +82,8 @@ class TapeRunner:
     def carry_out(self, segment: Segment) -> None:
         """Plan and compute a stretch of tape; afterwards every node's row is its current model."""
         self._stretches.append(segment)
+        if self._push_rounds is not None:
+            self._push_rounds.note(segment)
         if not self._schedule.meetings.complete:
             with self._watch("plan"):
                 self._announce(segment)

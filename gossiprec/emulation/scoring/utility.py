@@ -20,7 +20,7 @@ from gossiprec.data.split import Split
 from gossiprec.emulation.scoring.orders import ORDERS
 from gossiprec.emulation.scoring.sampled_items import drawn_candidates
 from gossiprec.emulation.scoring.whole_lists import WholeLists
-from gossiprec.measures.base import RelevantRanks
+from gossiprec.measures.base import RelevantRanks, TargetRanks
 from gossiprec.measures.metric import read_metric
 from gossiprec.measures.names import beside_name
 from gossiprec.measures.ranking import mean_of_known, ranks_against, user_means
@@ -52,6 +52,8 @@ class Utility:
         Parts of the split, joined by ``+``, whose items are in no whole list of the users who have them.
     threads : int
         That score whole lists.
+    attacked : ndarray of int64, optional
+        Items that poisoners promote: where these are the targets, each has a metric of its own, ``er@K[item]``.
 
     Notes
     -----
@@ -75,8 +77,14 @@ class Utility:
         beside: Sequence[str] = (),
         mask: str = "train",
         threads: int = 1,
+        *,
+        attacked: I64 | None = None,
     ) -> None:
         self._split = split
+        apart = (
+            targets is not None and attacked is not None and len(targets) and set(targets) <= set(attacked)
+        )
+        self._each: list[int] = targets.tolist() if apart and targets is not None else []
         self._executor = executor
         self._threads = ThreadPool(threads)
         self._users = np.flatnonzero(split.test.sizes > 0)
@@ -121,6 +129,10 @@ class Utility:
             if not metric.full:
                 values = user_means(values, self._tests_of)
             found[metric.name] = mean_of_known(values)
+            if metric.measure.wants is TargetRanks:
+                found |= {
+                    f"{metric.name}[{item}]": float(v) for item, v in zip(self._each, values, strict=False)
+                }
         return found
 
     def _blocks(self) -> Iterator[I64]:

@@ -1,0 +1,10 @@
+"""Poisoners: nodes without data whose messages are written from scratch. One file each."""
+
+from __future__ import annotations
+
+from gossiprec.poisoners.base import Poisoner, Surroundings
+from gossiprec.registry import Registry
+
+POISONERS: Registry[type[Poisoner]] = Registry("poisoner", __name__, group="poisoners")
+
+__all__ = ["POISONERS", "Poisoner", "Surroundings"]

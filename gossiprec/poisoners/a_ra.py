@@ -1,0 +1,53 @@
+"""A-ra: items are trained on random users who are said to have taken them.
+
+References
+----------
+D. Rong, Q. He, J. Chen, "Poisoning deep learning based recommender model in federated learning scenarios", IJCAI 2022
+(arXiv 2204.13594); their code: rdz98/PoisonFedDLRS, attack.py.
+"""
+
+from __future__ import annotations
+
+import torch
+from pydantic import Field
+
+from gossiprec.aggregators.base import Change
+from gossiprec.compute.messages import Payload, Push
+from gossiprec.options import Options
+from gossiprec.poisoners import POISONERS
+from gossiprec.poisoners.base import Poisoner
+from gossiprec.poisoners.formula import gradient, leaves, users_like
+
+
+class ARaOptions(Options):
+    """Options of A-ra."""
+
+    users: int = Field(default=10, ge=1, le=10_000, description="made-up users of a message")
+    std: float = Field(
+        default=0.01, gt=0, description="deviation of the normal law that their rows are drawn from"
+    )
+
+
+@POISONERS.register("a-ra")
+class ARa(Poisoner):
+    """Made-up users with random rows have taken the targets.
+
+    The gradient is that of the mean over these users of the model's loss, were the targets their only samples, labelled
+    1; by the targets' rows and the shared weights.
+    """
+
+    Options = ARaOptions
+    options: ARaOptions
+
+    def gradient(self, sent: Payload, push: Push) -> Change:
+        """Return the gradient over new users at each push."""
+        world, options = self.world, self.options
+        drawn = users_like(push.generator("poison"), options.users, world.formula.layout, options.std)
+        rows, shared = leaves(sent, world.targets)
+        users = self.hardened(torch.from_numpy(drawn), rows.detach(), shared.detach())
+        loss = world.formula.loss(users, rows, shared, torch.ones(len(rows))).mean()
+        return gradient(loss, world.targets, rows, shared)
+
+    def hardened(self, users: torch.Tensor, rows: torch.Tensor, shared: torch.Tensor) -> torch.Tensor:
+        """Return the users as they are drawn."""
+        return users

@@ -1,0 +1,99 @@
+"""A model's formula over users that are made up, with derivatives by torch."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from itertools import pairwise
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.func import vmap
+
+from gossiprec.aggregators.base import Change
+from gossiprec.arrays import F32, I32
+from gossiprec.compute.messages import Payload
+from gossiprec.errors import ScenarioError
+from gossiprec.feeds import PointwiseFeed
+from gossiprec.models import Layout, Model, Role
+
+ZERO = torch.zeros(1, dtype=torch.int64)
+
+
+class Formula:
+    """What anybody knows of the model who was sent it: how it scores, and what training lowers.
+
+    Parameters
+    ----------
+    model : Model
+    layout : Layout
+    """
+
+    def __init__(self, model: Model, layout: Layout) -> None:
+        self.model = model
+        self.layout = replace(layout, n_users=1)
+        shared = layout.of(Role.SHARED)
+        ends = np.cumsum([0, *(block.width for block in shared)]).tolist()
+        self._shared = [
+            (block.name, block.shape, slice(low, high))
+            for block, (low, high) in zip(shared, pairwise(ends), strict=True)
+        ]
+
+    @staticmethod
+    def check(model: Model, layout: Layout, name: str) -> None:
+        """Refuse a model without user rows, or that does not learn from single items with labels.
+
+        Raises
+        ------
+        ScenarioError
+        """
+        what = None
+        if not issubclass(model.feed, PointwiseFeed):
+            what = "does not learn from single items with labels"
+        elif not model.predicts_probabilities:
+            what = "predicts no probabilities"
+        elif not layout.user_width:
+            what = "has no user rows"
+        elif layout.of(Role.PRIVATE):
+            what = "has weights that each node keeps to itself"
+        if what is not None:
+            raise ScenarioError(
+                f"attackers: {name} makes up users and trains items on them, but {type(model).__name__} {what}; take "
+                "a model such as gmf, ncf, or mf with loss: bce"
+            )
+
+    def scores(self, users: Tensor, rows: Tensor, shared: Tensor) -> Tensor:
+        """Return the logits of all `rows` for all `users`, shape (n_users, n_rows); also for their derivatives."""
+        query = {"user": ZERO, "items": torch.arange(len(rows))}
+        return vmap(lambda user: self.model.score(self._named(user, rows, shared), query))(users)
+
+    def loss(self, users: Tensor, rows: Tensor, shared: Tensor, labels: Tensor) -> Tensor:
+        """Return the model's loss for each of `users` if the labels of `rows` are these, shape (n_users,)."""
+        batch = {
+            "user": ZERO, "items": torch.arange(len(rows)), "labels": labels, "weights": torch.ones_like(labels)
+        }  # fmt: skip
+        return vmap(lambda user: self.model.loss(self._named(user, rows, shared), batch))(users)
+
+    def _named(self, user: Tensor, rows: Tensor, shared: Tensor) -> Mapping[str, Tensor]:
+        tables = {"users": user[None], "items": rows}
+        parts = {name: shared[some].view(shape) for name, shape, some in self._shared}
+        return self.layout.named(tables | parts)
+
+
+def leaves(sent: Payload, items: I32) -> tuple[Tensor, Tensor]:
+    """Return some items' rows and the shared weights, ready to be derived by."""
+    rows, shared = torch.from_numpy(sent.items[items]), torch.from_numpy(sent.shared.copy())
+    return rows.requires_grad_(), shared.requires_grad_()
+
+
+def gradient(loss: Tensor, items: I32, rows: Tensor, shared: Tensor) -> Change:
+    """Return the derivative of a loss by some items' rows and by the shared weights."""
+    parts = torch.autograd.grad(loss, (rows, shared), allow_unused=True, materialize_grads=True)
+    of_rows, of_shared = (part.numpy() for part in parts)
+    return Change(items, of_rows, of_shared)
+
+
+def users_like(draw: np.random.Generator, count: int, layout: Layout, std: float) -> F32:
+    """Draw rows of made-up users from N(0, std^2), shape (count, user_width)."""
+    return draw.normal(0.0, std, (count, layout.user_width)).astype(np.float32)

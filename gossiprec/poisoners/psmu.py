@@ -1,0 +1,96 @@
+"""PSMU-style, a reconstruction: items are trained on a made-up user with tastes, against what that user is shown.
+
+References
+----------
+W. Yuan, Q. V. H. Nguyen, T. He, L. Chen, H. Yin, "Manipulating federated recommender systems: poisoning with synthetic
+users and its countermeasures", SIGIR 2023 (arXiv 2304.03054).
+
+Notes
+-----
+**A reconstruction.** No code is public, and the paper could not be read when this was written: what is here was put
+together from a few sentences about it in arXiv 2403.20107 ("randomly constructed users generate poisoned gradients,
+improved by adding targets' alternative items"). All numbers are our choice. Name it "PSMU-style" in what you publish.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from pydantic import Field
+from torch.nn.functional import softplus
+
+from gossiprec.aggregators.base import Change
+from gossiprec.arrays import F32, I32
+from gossiprec.compute.executors.user_fits import fitted_users
+from gossiprec.compute.messages import Payload, Push
+from gossiprec.options import Options
+from gossiprec.poisoners import POISONERS
+from gossiprec.poisoners.base import Poisoner
+from gossiprec.poisoners.formula import gradient, leaves, users_like
+
+
+class PSMUOptions(Options):
+    """Options of the reconstruction."""
+
+    items: int = Field(
+        default=30, ge=1, le=10**6, description="that the made-up user has taken, drawn at random"
+    )
+    steps: int = Field(default=20, ge=0, le=10_000, description="of Adam that fit its row to these")
+    rate: float = Field(default=0.01, gt=0, description="learning rate of these steps")
+    alternatives: int = Field(
+        default=5, ge=0, le=10**6, description="items on top of its list: the targets' rivals"
+    )
+    weight: float = Field(default=1.0, ge=0, description="of the rivals' part of the loss")
+    std: float = Field(default=0.01, gt=0, description="deviation of the normal law that its row starts from")
+
+
+@POISONERS.register("psmu")
+class PSMU(Poisoner):
+    """A reconstruction of PSMU: a made-up user takes the targets rather than what the model recommends to it.
+
+    At each push a user of random items is made up and its row is fitted to them, items and shared weights as they were
+    sent. Its alternatives are the items on top of its list. The loss is, with logits s,
+    ``sum_t -log sigmoid(s_t) + weight * sum_t,a -log sigmoid(s_t - s_a)``; the gradient is by the rows of targets and
+    alternatives and the shared weights.
+    """
+
+    Options = PSMUOptions
+    options: PSMUOptions
+
+    def gradient(self, sent: Payload, push: Push) -> Change:
+        """Return the gradient over a new user at each push."""
+        world, draw = self.world, push.generator("poison")
+        n_items = len(sent.items)
+        taken = np.sort(draw.choice(n_items, min(self.options.items, n_items - 1), replace=False)).astype(
+            np.int32
+        )
+        user = torch.from_numpy(self._fitted(sent, taken, draw))
+        rivals = self._rivals(sent, user, taken)
+        items = np.union1d(world.targets, rivals).astype(np.int32)
+        rows, shared = leaves(sent, items)
+        scores = world.formula.scores(user, rows, shared)[0]
+        wanted = scores[np.searchsorted(items, world.targets)]
+        lead = wanted[:, None] - scores[np.searchsorted(items, rivals)]
+        loss = softplus(-wanted).sum() + self.options.weight * softplus(-lead).sum()
+        return gradient(loss, items, rows, shared)
+
+    def _fitted(self, sent: Payload, taken: I32, draw: np.random.Generator) -> F32:
+        """Return the row of a user who has taken some items."""
+        world, options = self.world, self.options
+        layout, frozen = world.formula.layout, np.append(sent.items.ravel(), sent.shared)
+        samples = world.nobody.of_items(taken).samples(
+            0, update=0, negatives=world.negatives, seed=int(draw.integers(2**63))
+        )
+        return fitted_users(
+            world.formula.model, layout, users_like(draw, 1, layout, options.std), [samples],
+            lambda some: np.tile(frozen, (len(some), 1)), steps=options.steps, rate=options.rate,
+        )  # fmt: skip
+
+    def _rivals(self, sent: Payload, user: torch.Tensor, taken: I32) -> I32:
+        """Return what the model puts on top of the user's list; of equals the lower ids."""
+        with torch.no_grad():
+            rows, shared = torch.from_numpy(sent.items), torch.from_numpy(sent.shared)
+            scores = self.world.formula.scores(user, rows, shared)[0].numpy().copy()
+        scores[taken] = scores[self.world.targets] = -np.inf
+        best = np.argsort(-scores, kind="stable")[: self.options.alternatives]
+        return np.sort(best[np.isfinite(scores[best])]).astype(np.int32)

@@ -1,0 +1,164 @@
+"""What every poisoner keeps to: what it sends follows from what it was sent, its draws and its targets."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from gossiprec.aggregators.base import Change
+from gossiprec.arrays import F32
+from gossiprec.compute.messages import Payload, Push
+from gossiprec.data.split import Split
+from gossiprec.emulation import prepare
+from gossiprec.emulation.assembly.attackers import surroundings
+from gossiprec.emulation.assembly.prepare import load_data
+from gossiprec.errors import ScenarioError
+from gossiprec.models import MODELS, Layout, Model
+from gossiprec.poisoners import POISONERS, Poisoner
+from gossiprec.scenario import load_scenario
+from gossiprec.testing.claims import hold
+from gossiprec.testing.worlds import FEDERATED, GOSSIP, known_as, models_of, scenario
+
+SEED, TARGETS = 3, [4, 17]
+PUSHES = [(8, 0), (8, 1), (9, 0), (10, 2)]
+NEGATIVES = 2
+RUNS = {"gossip": GOSSIP, "models": FEDERATED, "updates": {**FEDERATED, "client_model": "none"}}
+
+
+@dataclass(frozen=True)
+class Case:
+    """A poisoner with its options, and a run without it."""
+
+    name: str
+    kind: type[Poisoner]
+    options: Mapping[str, Any]
+    run: Mapping[str, Any]
+
+    @cached_property
+    def split(self) -> Split:
+        """The run's data."""
+        return load_data(load_scenario(self.run))
+
+    @cached_property
+    def model(self) -> Model:
+        """What it poisons."""
+        return MODELS[self.run["model"]["name"]](load_scenario(self.run).model.options)
+
+    @cached_property
+    def layout(self) -> Layout:
+        """Of its versions."""
+        return self.model.layout(self.split.n_items)
+
+    def made(self) -> Poisoner:
+        """Return the poisoner anew."""
+        nobody = self.model.feed_of(self.split).only(np.zeros(0, np.int64))
+        world = surroundings(self.model, self.layout, nobody, NEGATIVES, np.array(TARGETS, np.int32))
+        return self.kind(self.kind.Options.model_validate(self.options), world)
+
+    def sent(self, draw: int) -> Payload:
+        """Return a random version."""
+        row: F32 = np.random.default_rng(draw).normal(0.0, 0.1, self.layout.row_size).astype(np.float32)
+        return Payload.of(row, self.layout, hides_user=True)
+
+
+def check_poisoner(
+    poisoner: type[Poisoner], options: Mapping[str, Any] | None = None, *, model: str = "gmf"
+) -> None:
+    """Ask a poisoner for gradients, and run it in gossip, with clients' models and with updates.
+
+    Parameters
+    ----------
+    poisoner : type of Poisoner
+        It need not be registered.
+    options : mapping, optional
+        Its own, as in a scenario.
+    model : str
+        The name of the model that is poisoned.
+
+    Raises
+    ------
+    AssertionError
+        Lists every claim that does not hold.
+    """
+    with known_as(POISONERS, poisoner) as name:
+        run = scenario(model={"name": model})
+        hold(f"the poisoner {poisoner.__name__}", Case(name, poisoner, options or {}, run), CLAIMS)
+
+
+def _found(case: Case, poisoner: Poisoner, push: tuple[int, int]) -> Change:
+    """Return a gradient at a push of a node that has no items."""
+    none = np.zeros(0, np.int32)
+    return poisoner.gradient(case.sent(1), Push(SEED, *push, none, round=push[1] + 1))
+
+
+def gradients_are_of_items_and_shared_weights(case: Case) -> None:
+    """Return finite numbers, a row for each of some items, which ascend, and the shared weights."""
+    found = _found(case, case.made(), PUSHES[0])
+    items, width = np.asarray(found.items), case.layout.item_width
+    assert items.ndim == 1, f"Found items of shape {items.shape}."
+    assert (np.diff(items) > 0).all(), f"Found items {items.tolist()}."
+    assert set(items.tolist()) <= set(range(case.split.n_items)), f"Found items {items.tolist()}."
+    shapes = (np.shape(found.rows), np.shape(found.shared))
+    due = ((len(items), width), (case.layout.n_shared,))
+    assert shapes == due, f"Found shapes {shapes}, must be {due}."
+    finite = all(np.isfinite(part).all() for part in (found.rows, found.shared))
+    assert finite, "Found numbers that are not finite."
+
+
+def targets_are_among_the_items(case: Case) -> None:
+    """Promote the targets: they are among the items."""
+    items = np.asarray(_found(case, case.made(), PUSHES[0]).items).tolist()
+    lacking = sorted(set(TARGETS) - set(items))
+    assert not lacking, f"It changes items {items}, and not the target {lacking[0]}."
+
+
+def messages_follow_from_version_and_push(case: Case) -> None:
+    """Return the same at a node's push each time, whatever it has returned before."""
+    first, second = case.made(), case.made()
+    found = {push: _bytes(_found(case, first, push)) for push in PUSHES}
+    again = {push: _bytes(_found(case, second, push)) for push in reversed(PUSHES)}
+    wrong = [push for push in PUSHES if found[push] != again[push]]
+    assert not wrong, f"Push {wrong[0][1]} of node {wrong[0][0]} is another in another order."
+
+
+def _bytes(change: Change) -> list[bytes]:
+    return [np.asarray(part).tobytes() for part in (change.items, change.rows, change.shared)]
+
+
+def it_runs_alike_with_any_threads(case: Case) -> None:
+    """Be accepted by some run, and lead there to the same numbers however many threads work."""
+    refused = []
+    attackers = [{"name": case.name, "number": 2, "targets": TARGETS, **case.options}]
+    for key, protocol in RUNS.items():
+        run = {**case.run, "protocol": protocol, "attackers": attackers}
+        try:
+            one, other = (_outcome(run, threads=n, wave_size=2 + n) for n in (1, 2))
+        except ScenarioError as error:
+            refused.append(f"{key}: {error}")
+        else:
+            assert np.isfinite(one).all(), f"With {key} models are no numbers."
+            assert one.tobytes() == other.tobytes(), f"With {key} threads change models."
+    assert len(refused) < len(RUNS), "\n".join(["All refuse it:", *refused])
+
+
+def _outcome(run: Mapping[str, Any], **executor: Any) -> Any:
+    """Return the models at the end of a run."""
+    prepared = prepare(load_scenario({**run, "executor": executor}))
+    for _ in prepared.schedule.play(prepared.tape_runner().carry_out):
+        pass
+    if prepared.protocol.sends_updates:
+        store = prepared.executor.store
+        return store.models(prepared.planner.current, np.arange(prepared.protocol.n_nodes))
+    return models_of(prepared)
+
+
+CLAIMS = (
+    gradients_are_of_items_and_shared_weights,
+    targets_are_among_the_items,
+    messages_follow_from_version_and_push,
+    it_runs_alike_with_any_threads,
+)

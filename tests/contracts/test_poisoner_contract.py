@@ -1,0 +1,80 @@
+"""What every registered poisoner keeps to; and that the contract catches those that do not."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from gossiprec.aggregators.base import Change
+from gossiprec.errors import ScenarioError
+from gossiprec.poisoners import POISONERS, Poisoner
+from gossiprec.testing import check_poisoner
+from tests.contracts.broken import told
+
+
+@pytest.mark.parametrize("model", ["gmf", "ncf", "mf"])
+@pytest.mark.parametrize("name", list(POISONERS))
+def test_a_poisoner_keeps_its_contract(name, model):
+    check_poisoner(POISONERS[name], {}, model=model)
+
+
+class Inflates(Poisoner):
+    """Goes on as far as it was brought."""
+
+    def gradient(self, sent, push):
+        rows = -sent.items[self.world.targets]
+        return self.broken(Change(self.world.targets, rows, np.zeros_like(sent.shared)), push)
+
+    def broken(self, change, push):
+        return change
+
+
+def that(name, broken, **more):
+    return type(name, (Inflates,), {"broken": lambda self, change, push: broken(change, push), **more})
+
+
+anew = np.random.default_rng().normal
+DropsRows = that("DropsRows", lambda change, push: replace(change, rows=change.rows[1:]))
+SendsNaN = that("SendsNaN", lambda change, push: replace(change, rows=change.rows * np.nan))
+Descends = that("Descends", lambda change, push: replace(change, items=change.items[::-1]))
+Beyond = that("Beyond", lambda change, push: replace(change, items=change.items + 20))
+Elsewhere = that("Elsewhere", lambda change, push: replace(change, items=change.items + 1))
+DrawsAnew = that("DrawsAnew", lambda change, push: replace(change, rows=change.rows + np.float32(anew())))
+
+
+class Remembers(Inflates):
+    pushed = 0
+
+    def broken(self, change, push):
+        self.pushed += 1
+        return replace(change, rows=change.rows * np.float32(self.pushed))
+
+
+class RefusesAll(Inflates):
+    @classmethod
+    def check(cls, model, layout, name):
+        raise ScenarioError("not today")
+
+
+BROKEN = {
+    DropsRows: r"a row for each of some items.* Found shapes \(\(1, 8\), \(9,\)\), must be \(\(2, 8\), \(9,\)\)",
+    SendsNaN: "Found numbers that are not finite",
+    Descends: r"which ascend.* Found items \[17, 4\]",
+    Beyond: r"Found items \[24, 37\]",
+    Elsewhere: r"Promote the targets.* It changes items \[5, 18\], and not the target 4",
+    DrawsAnew: "Return the same at a node's push each time.* Push 0 of node 8",
+    Remembers: "whatever it has returned before.* Push . of node",
+    RefusesAll: "Be accepted by some run.* All refuse it:\ngossip: not today",
+}
+
+
+def test_a_poisoner_need_not_be_registered():
+    check_poisoner(Inflates)
+
+
+@pytest.mark.parametrize("poisoner", BROKEN, ids=lambda poisoner: poisoner.__name__)
+def test_a_poisoner_that_breaks_the_contract_is_told_which_claim(poisoner):
+    with told(poisoner, BROKEN[poisoner], kind="poisoner"):
+        check_poisoner(poisoner)

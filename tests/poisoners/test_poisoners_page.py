@@ -1,0 +1,53 @@
+"""What docs/poisoners.md shows works as shown."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+import yaml
+
+from gossiprec.poisoners import POISONERS
+from gossiprec.scenario import load_scenario
+from gossiprec.testing import check_poisoner
+
+PAGE = (Path(__file__).resolve().parents[2] / "docs" / "poisoners.md").read_text()
+
+
+def blocks(language):
+    return re.findall(rf"```{language}\n(.*?)```", PAGE, re.DOTALL)
+
+
+@pytest.fixture
+def drown():
+    """Register the poisoner of the page."""
+    exec(blocks("python")[0].replace("from __future__ import annotations\n", ""), {"__name__": "page"})
+    try:
+        yield POISONERS["drown"]
+    finally:
+        del POISONERS._members["drown"]
+
+
+def test_the_scenario_loads():
+    loaded = load_scenario(yaml.safe_load(blocks("yaml")[0]))
+    assert loaded.attackers[0].name == "a-hum"
+
+
+def test_the_example_keeps_its_contract(drown):
+    check_poisoner(drown)
+
+
+def test_defaults_of_the_page_are_those_of_the_code():
+    hum, psmu = (POISONERS[name].Options() for name in ("a-hum", "psmu"))
+    for text in (
+        f"`users` ({hum.users})",
+        f"`steps` ({hum.steps})",
+        f"`rate` ({hum.rate})",
+        f"`std` {hum.std}",
+    ):
+        assert text in PAGE
+    for name in ("items", "steps", "rate", "alternatives"):
+        assert f"`{name}` ({getattr(psmu, name)})" in PAGE
+    assert set(POISONERS) == {"a-ra", "a-hum", "psmu"}
+    assert "reconstruction" in PAGE.split("## `psmu`")[1].split("##")[0]
