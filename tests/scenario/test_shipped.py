@@ -39,6 +39,7 @@ def test_a_shipped_scenario_is_named_as_its_file(path):
         ("datasets", DatasetChoice),
         ("splits", Choice),
         ("models", Choice),
+        ("recommenders", Choice),
         ("protocols", Choice),
         ("attacks", Choice),
         ("policies", PolicyChoice),
