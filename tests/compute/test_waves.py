@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import threading
+from contextlib import nullcontext
 from types import SimpleNamespace
 
 import numpy as np
@@ -16,6 +17,9 @@ class FakeExecutor:
     """Writes down which tasks it ran, in which call."""
 
     parallel = True
+
+    def at_work(self):
+        return nullcontext()
 
     def __init__(self):
         rows = np.zeros((1, 1), np.float32)
