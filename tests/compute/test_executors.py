@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 
 from gossiprec.compute.executors import EXECUTORS
 from gossiprec.compute.plan.program import Program
@@ -112,6 +112,9 @@ def test_executor_agrees_with_the_reference_on_any_mix_of_treatments(name, model
     @given(worlds(model, treated=True))
     def agrees(world):
         expected = run_waves(make_executor("reference", world.workload()), world.waves())
+        assume(
+            np.isfinite(expected.rows).all()
+        )  # under much noise layers can blow up, and rounding with them
         assert_same_state(run_waves(make_executor(name, world.workload()), world.waves()), expected)
 
     agrees()
