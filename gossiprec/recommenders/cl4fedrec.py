@@ -21,7 +21,7 @@ from gossiprec.models.base import Layout
 from gossiprec.options import LARGEST, Options
 from gossiprec.recommenders import RECOMMENDERS
 from gossiprec.recommenders.base import Between, Known, Recommender
-from gossiprec.recommenders.contrast import info_nce, signed_noise, unit
+from gossiprec.recommenders.contrast import info_nce, noise_beside, noisy_views, signed_noise, unit
 from gossiprec.recommenders.popularity import PopularityRegulariser
 from gossiprec.recommenders.synthetic_users import SyntheticUsers
 from gossiprec.servers.base import Round
@@ -87,8 +87,7 @@ class CL4FedRec(Recommender):
         of_step = {"user_noise": draw.random((2, layout.user_width), np.float32)}
         if self.options.item_views == "step" or not self.options.item_weight:
             return of_step, {}
-        shape = (len(samples["items"]), 2, layout.item_width)
-        return of_step, {"item_noise": draw.random(shape, np.float32)}
+        return of_step, noise_beside(samples, layout.item_width, draw)
 
     def loss(
         self, p: Mapping[str, Tensor], batch: Mapping[str, Tensor], extras: Mapping[str, Tensor]
@@ -119,11 +118,10 @@ class CL4FedRec(Recommender):
         present = batch["weights"][::each]
         rows = p["items"][batch["items"][::each]]
         if self.options.item_views == "noise":
-            noise = batch["item_noise"][::each]
-            moved = [rows + signed_noise(rows, noise[:, k], self.options.noise) for k in range(2)]
+            one, other = noisy_views(rows, batch["item_noise"][::each], self.options.noise)
         else:
-            moved = [rows + self._item_steps(p, batch, view)[batch["items"][::each]] for view in views]
-        total = info_nce(moved[0], moved[1], present, self.options.temperature)
+            one, other = (rows + self._item_steps(p, batch, view)[batch["items"][::each]] for view in views)
+        total = info_nce(one, other, present, self.options.temperature)
         return total / present.sum().clamp(min=1.0) if self.options.item_loss == "mean" else total
 
     def _item_steps(self, p: Mapping[str, Tensor], batch: Mapping[str, Tensor], view: Tensor) -> Tensor:
@@ -131,10 +129,9 @@ class CL4FedRec(Recommender):
         from torch.func import grad
 
         still = {name: part.detach() for name, part in p.items()}
-        seen = {**batch, "user": batch["user"] * 0}
 
         def loss(items: Tensor) -> Tensor:
-            return self.model.loss({**still, "items": items, "users": view.detach()}, seen)
+            return self.model.loss({**still, "items": items, "users": view.detach()}, batch)
 
         slope = grad(loss)(still["items"]).detach()
         scale = self.options.item_view_scale

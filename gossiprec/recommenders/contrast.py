@@ -10,6 +10,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy as np
+
+from gossiprec.feeds.base import Columns
+
 if TYPE_CHECKING:
     from torch import Tensor
 
@@ -26,6 +30,17 @@ def unit(rows: Tensor) -> Tensor:
 def signed_noise(rows: Tensor, uniform: Tensor, size: float) -> Tensor:
     """Return noise of norm `size` with the signs of `rows`, in the proportions of `uniform`, constant to gradients."""
     return size * unit(uniform * rows.detach().sign())
+
+
+def noise_beside(samples: Columns, width: int, draw: np.random.Generator) -> Columns:
+    """Return the proportions of two noises on the item of every sample, ``item_noise`` of shape (n, 2, width)."""
+    return {"item_noise": draw.random((len(samples["items"]), 2, width), np.float32)}
+
+
+def noisy_views(rows: Tensor, uniform: Tensor, size: float) -> tuple[Tensor, Tensor]:
+    """Return two views of `rows` with the noises that :func:`noise_beside` has drawn for them."""
+    one, other = (rows + signed_noise(rows, uniform[:, k], size) for k in range(2))
+    return one, other
 
 
 def info_nce(one: Tensor, other: Tensor, present: Tensor, temperature: float) -> Tensor:

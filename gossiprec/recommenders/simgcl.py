@@ -20,7 +20,7 @@ from gossiprec.models.base import Layout
 from gossiprec.options import Options
 from gossiprec.recommenders import RECOMMENDERS
 from gossiprec.recommenders.base import Recommender
-from gossiprec.recommenders.contrast import info_nce, signed_noise
+from gossiprec.recommenders.contrast import info_nce, noise_beside, noisy_views
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -43,15 +43,14 @@ class SimGCL(Recommender):
 
     def draws(self, layout: Layout, samples: Columns, draw: np.random.Generator) -> tuple[Columns, Columns]:
         """Return the proportions of two noises for every sample."""
-        return {}, {"item_noise": draw.random((len(samples["items"]), 2, layout.item_width), np.float32)}
+        return {}, noise_beside(samples, layout.item_width, draw)
 
     def loss(
         self, p: Mapping[str, Tensor], batch: Mapping[str, Tensor], extras: Mapping[str, Tensor]
     ) -> Tensor:
         """Return L_rec + lambda L_cl."""
         options, each = self.options, self.negatives + 1
-        present, noise = batch["weights"][::each], batch["item_noise"][::each]
-        rows = p["items"][batch["items"][::each]]
-        one, other = (rows + signed_noise(rows, noise[:, k], options.noise) for k in range(2))
+        present, rows = batch["weights"][::each], p["items"][batch["items"][::each]]
+        one, other = noisy_views(rows, batch["item_noise"][::each], options.noise)
         contrast = info_nce(one, other, present, options.temperature) / present.sum().clamp(min=1.0)
         return self.model.loss(p, batch) + options.weight * contrast
