@@ -10,7 +10,9 @@ import gossiprec.figures.curves
 from gossiprec import open_run
 from gossiprec.scenario import load_scenario
 
-REAL = ROOT.parent / "shared" / "data" / "ml-100k"
+DATA = ROOT.parent / "shared" / "data"
+REAL = {"movielens-100k": DATA / "ml-100k", "movielens-1m": DATA / "ml-1m"}
+"""Where the data sets lie that a shipped scenario only names."""
 MADE_UP_CITY = "{name: synthetic-checkins, users: 20, items: 400, checkins: 900, split: {name: published}}"
 """In place of check-ins: their readers have tests of their own, and 38,333 places are no matter of a second."""
 SHIPPED = sorted((ROOT / "scenarios").glob("*.yaml"))
@@ -18,9 +20,9 @@ SHIPPED = sorted((ROOT / "scenarios").glob("*.yaml"))
 
 def shipped(path):
     """A test of the scenario in `path`, skipped where it needs data that are not there."""
-    needs_data = load_scenario(path).dataset.name == "movielens-100k"
-    absent = pytest.mark.skipif(not REAL.exists(), reason="needs ../shared/data/ml-100k")
-    return pytest.param(path, id=path.name, marks=[pytest.mark.realdata, absent] if needs_data else [])
+    data = REAL.get(load_scenario(path).dataset.name)
+    absent = pytest.mark.skipif(bool(data) and not data.exists(), reason=f"needs {data}")
+    return pytest.param(path, id=path.name, marks=[pytest.mark.realdata, absent] if data else [])
 
 
 def shortened(path):
@@ -38,8 +40,8 @@ def shortened(path):
         yield f"attackers.{index}.fraction=0.1"
     yield "evaluate.every=1"
     yield "plots=true"
-    if scenario.dataset.name == "movielens-100k":
-        yield f"dataset.path={REAL}"
+    if scenario.dataset.name in REAL:
+        yield f"dataset.path={REAL[scenario.dataset.name]}"
     for index, observer in enumerate(scenario.observers):
         yield f"observers.{index}.community_size=5"
         if observer.name == "aia":
