@@ -28,7 +28,13 @@ def test_every_kind_is_listed_with_its_count_and_names(capsys):
     for kind, line in lines.items():
         names = list(registry_of(kind))
         assert line.split(maxsplit=2)[1:] == [str(len(names)), ", ".join(names)]
-    assert json.loads(listed(capsys, "--json"))["splits"] == ["files", "leave_last_k", "published", "random"]
+    assert json.loads(listed(capsys, "--json"))["splits"] == [
+        "files",
+        "last",
+        "leave_last_k",
+        "published",
+        "random",
+    ]
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -14,11 +14,17 @@ from tests.contracts.broken import told
 
 OPTIONS = {
     "leave_last_k": [{}, {"test": 2, "validation": 1}, {"test": 1, "validation": 0}],
+    "last": [
+        {},
+        {"test": 0.3, "validation": 0.4},
+        {"test": 0.3, "validation": 0.4, "validation_by": "random"},
+    ],
     "random": [{}, {"test": 0.3, "validation": 0.2}, {"test": 0.2, "validation": 0.0}],
 }
 """Options with which a split is checked; one that is not here is checked with its defaults.
 
-Not `files`, which divides the data that its files are about and no others: tests/data/test_split_files.py.
+Not `last` by: file, which goes by the order of the rows (tests/data/test_last_split.py), nor `files`, which divides the
+data that its files are about and no others (tests/data/test_split_files.py).
 """
 
 
