@@ -159,6 +159,24 @@ def the_gradient_is_that_of_differences(case: Case) -> None:
         torch.testing.assert_close(gradient @ way, (ahead - behind) / (2 * step), rtol=1e-5, atol=1e-6)
 
 
+def its_written_out_gradient_is_that_of_the_loss(case: Case) -> None:
+    """Write out, if it does, the gradient that autograd finds: twice on the same object, with items of no sample."""
+    kind = case.model.analytic_gradient()
+    if kind is None or case.layout.n_users > 1:
+        return
+    gradient = kind(case.model)
+    for n in (len(case.batch["items"]), 1):
+        batch = _some(case.batch, slice(0, n))
+        found = torch.full_like(case.row, torch.nan)
+        place, labels = batch["items"], batch["labels"]
+        samples, positives = (
+            torch.bincount(place, of, case.layout.n_items).double() / n
+            for of in (torch.ones_like(labels), labels)
+        )
+        gradient.fill(case.p(case.row), case.p(found), samples, positives)
+        _assert_close(found, grad(case.loss)(case.row, batch))
+
+
 def padding_counts_for_nothing(case: Case) -> None:
     """Have the same loss and gradient with samples of weight 0 behind the others."""
     padded = {
@@ -213,6 +231,7 @@ CLAIMS = (
     a_small_model_scores_like_the_whole,
     its_formula_works_stacked,
     the_gradient_is_that_of_differences,
+    its_written_out_gradient_is_that_of_the_loss,
     padding_counts_for_nothing,
     the_loss_falls_apart_into_samples,
     training_prefers_what_the_node_has_taken,

@@ -5,8 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from gossiprec.compute.executors import clients
+from gossiprec.compute.executors import small_models
 from gossiprec.emulation import prepare, resume, simulate
 from gossiprec.errors import ScenarioError
 from gossiprec.feeds.touched import Touched
@@ -107,20 +109,71 @@ def test_the_coordinator_finds_the_same_communities(tmp_path):
 
 
 @pytest.mark.parametrize("optimizer", ["sgd", "adam"])
-def test_executors_agree(optimizer):
-    training = {"optimizer": optimizer, "learning_rate": 0.05, "batch_size": 8, "local_epochs": 2}
-    runs = [
-        carried_out(star(training=training, executor={"name": name})) for name in ("reference", "batched")
-    ]
+@pytest.mark.parametrize("batch_size", [8, "full"])
+def test_executors_agree(optimizer, batch_size):
+    training = {"optimizer": optimizer, "learning_rate": 0.05, "batch_size": batch_size, "local_epochs": 2}
+    names = ("reference", "batched", "fused") if batch_size == "full" else ("reference", "batched")
+    runs = [carried_out(star(training=training, executor={"name": name})) for name in names]
 
-    np.testing.assert_allclose(version(runs[0]), version(runs[1]), rtol=0, atol=1e-5)
-    for name in ("own", "first", "second"):
-        found = [getattr(run.executor.store, name) for run in runs]
-        assert len(found[0]) == (12 if name == "own" or optimizer == "adam" else 0)
-        np.testing.assert_allclose(*found, rtol=0, atol=1e-5)
+    for run in runs[1:]:
+        np.testing.assert_allclose(version(runs[0]), version(run), rtol=0, atol=1e-5)
+        for name in ("own", "first", "second"):
+            found = [getattr(each.executor.store, name) for each in (runs[0], run)]
+            assert len(found[0]) == (12 if name == "own" or optimizer == "adam" else 0)
+            np.testing.assert_allclose(*found, rtol=0, atol=1e-5)
+        assert runs[0].executor.update_bytes == run.executor.update_bytes
 
 
-@pytest.mark.parametrize("executor", ["reference", "batched"])
+ARCHITECTURES = st.one_of(
+    st.fixed_dictionaries({"name": st.just("gmf"), "dim": st.integers(1, 9)}),
+    st.fixed_dictionaries({"name": st.just("mf"), "dim": st.integers(1, 9)}),
+    st.fixed_dictionaries(
+        {
+            "name": st.just("ncf"),
+            "dim": st.integers(1, 9),
+            "hidden": st.lists(st.integers(1, 9), min_size=1, max_size=3),
+        }
+    ),
+)
+WAYS = st.fixed_dictionaries(
+    {
+        "optimizer": st.sampled_from(["sgd", "adam"]),
+        "local_epochs": st.integers(1, 4),
+        "negatives": st.integers(1, 6),
+        "negatives_drawn": st.sampled_from(["once", "each_update"]),
+    }
+)
+
+
+@settings(max_examples=20, deadline=None)
+@given(model=ARCHITECTURES, way=WAYS, merge=st.sampled_from(["touched-mean", "sum", "median"]))
+def test_a_written_out_gradient_trains_like_one_client_at_a_time(model, way, merge):
+    """Two slices; a relative difference: rows of users and of the version grow by tens of per cent."""
+    world = {
+        "model": {**model, "init_std": 0.5}, "training": {**way, "batch_size": "full", "learning_rate": 0.01},
+        "rounds": 1, "merge": merge, "protocol": {"participation": 1.0, "slice": 6},
+    }  # fmt: skip
+    runs = [carried_out(star(**world, executor={"name": name})) for name in ("reference", "fused")]
+
+    assert [run.executor.name for run in runs] == ["reference", "fused"]
+    for what in (version, lambda run: run.executor.store.own):
+        slow, fast = map(what, runs)
+        assert np.abs(fast - slow).max() <= 1e-5 * np.abs(slow).max()
+
+
+def test_a_written_out_gradient_is_taken_where_there_is_one():
+    def executor_of(**more):
+        return prepare(load_scenario(star(**{"executor": {"name": "auto"}, **more}))).executor.name
+
+    full = {**SGD, "batch_size": "full"}
+    assert executor_of(training=full) == "fused"
+    assert executor_of(training=full, model=MODELS["ncf"]) == "fused"
+    assert executor_of(training=full, model=MODELS["mf"]) != "fused"  # bpr
+    assert executor_of(training=SGD) != "fused"
+    assert executor_of(training=full, recommender={"name": "simgcl"}) != "fused"
+
+
+@pytest.mark.parametrize("executor", ["reference", "batched", "fused"])
 def test_a_client_keeps_the_moments_of_its_user_alone(executor):
     training = {"optimizer": "adam", "learning_rate": 0.05, "batch_size": "full", "local_epochs": 2}
     scenario = star(training=training, executor={"name": executor}, protocol={"participation": 1.0})
@@ -172,11 +225,17 @@ def test_an_answer_is_as_large_as_what_the_client_has_touched(tmp_path):
     assert len(np.unique(message["size_bytes"])) > 5
 
 
-def test_bytes_do_not_depend_on_who_trains_beside_whom(tmp_path, monkeypatch):
-    scenario = star(network=NETWORK, training={**SGD, "optimizer": "adam", "learning_rate": 0.01})
-    runs = [simulate(scenario, out=tmp_path / "together")]
-    monkeypatch.setattr(clients, "AT_ONCE", 1)
-    alone = {**scenario, "executor": {"name": "batched", "wave_size": 1}}
+@pytest.mark.parametrize(
+    ("executor", "batch_size", "model"),
+    [("batched", 16, "gmf"), ("fused", "full", "gmf"), ("fused", "full", "ncf")],
+)
+def test_bytes_do_not_depend_on_who_trains_beside_whom(tmp_path, monkeypatch, executor, batch_size, model):
+    training = {"optimizer": "adam", "learning_rate": 0.01, "batch_size": batch_size}
+    scenario = star(network=NETWORK, training=training, model=MODELS[model])
+    together = {**scenario, "executor": {"name": executor, "threads": 3}}
+    runs = [simulate(together, out=tmp_path / "together")]
+    monkeypatch.setattr(small_models, "AT_ONCE", 1)
+    alone = {**scenario, "executor": {"name": executor, "threads": 1, "wave_size": 1}}
     runs.append(simulate(alone, out=tmp_path / "alone"))
 
     assert outcome(runs[0].path) == outcome(runs[1].path)
@@ -283,7 +342,22 @@ REFUSED = {
         {"policies": [{"name": "dp-sgd", "epsilon": 4.0}]},
         "dp-sgd adds noise to every item",
     ),
-    "fused": ({"executor": {"name": "fused"}}, "'fused' trains whole models"),
+    "fused, batches": (
+        {"executor": {"name": "fused"}},
+        "'fused' has no .* for batches of 16 .training.batch_size.",
+    ),
+    "fused, bpr": (
+        {"executor": {"name": "fused"}, "model": MODELS["mf"], "training": {**SGD, "batch_size": "full"}},
+        "'fused' has no written-out gradient for MF; use 'batched' or 'auto'",
+    ),
+    "fused, recommender": (
+        {
+            "executor": {"name": "fused"},
+            "recommender": {"name": "simgcl"},
+            "training": {**SGD, "batch_size": "full"},
+        },
+        "the losses that recommender SimGCL adds",
+    ),
     "half": ({"executor": {"name": "batched", "storage": "float16"}}, "found 'float16', must be float32"),
     "reset": ({"churn": {"model": "reset"}}, "a client has no model to lose"),
     "bandwidth": ({"network": {"bandwidth": {"up": 1e4}}}, "before it is known how large updates are"),

@@ -5,7 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from gossiprec.compute.executors import EXECUTORS, Workload
-from gossiprec.compute.executors.clients import AT_ONCE, ClientExecutor
+from gossiprec.compute.executors.client_trainer import ClientTrainer
+from gossiprec.compute.executors.clients import ClientExecutor
+from gossiprec.compute.executors.full_batches import FullBatches
+from gossiprec.compute.executors.small_models import AT_ONCE, SmallModels
 from gossiprec.compute.store.arena import Arena
 from gossiprec.compute.store.updates import UpdateStore
 from gossiprec.compute.train.node_settings import Kind, NodeSettings
@@ -38,23 +41,49 @@ def make_client_executor(cast: Cast, settings: NodeSettings, epochs: int) -> Cli
         raise refused(
             f"model.name: {scenario.model.name} knows its items by constants, which go with whole models; take another"
         )
-    name: str = scenario.executor.name
-    scoring = name
-    if name == "auto":
-        small = epochs < FEW_EPOCHS and scenario.executor.device != "cuda"
-        name = scoring = "reference" if small else "batched"
-        lacking = EXECUTORS["fused"].lacks(model, cast.training, "float32", settings)
-        if not small and scenario.executor.device != "cuda" and lacking is None:
-            scoring = "fused"
-    if name == "fused":
-        raise refused("executor.name: 'fused' trains whole models; use 'batched' or 'auto'")
     empty = Arena(layout, n_nodes=1, capacity=1, moments=False)
     work = Workload(
         model, layout, cast.training, cast.feed, empty, seed, settings, recommender=cast.recommender
     )
     moments = cast.training.optimizer == "adam"
     store = UpdateStore(model, layout, n_nodes=cast.protocol.n_nodes, seed=seed, moments=moments)
-    return ClientExecutor(EXECUTORS[name], EXECUTORS[scoring](work, scenario.executor.device), store)
+    training, scoring = _choose(cast, settings, epochs)
+    device = scenario.executor.device
+    trainer: ClientTrainer = (
+        FullBatches(work, store)
+        if training == "fused"
+        else SmallModels(work, store, EXECUTORS[training], device)
+    )
+    return ClientExecutor(trainer, EXECUTORS[scoring](work, device))
+
+
+def _choose(cast: Cast, settings: NodeSettings, epochs: int) -> tuple[str, str]:
+    """Return the names of the executors that train and that score.
+
+    Raises
+    ------
+    ScenarioError
+        If the scenario asks for ``fused``, and the gradient of what it trains is not written out.
+    """
+    executor, model, training = cast.scenario.executor, cast.model, cast.training
+    lacking = FullBatches.lacks(model, training, settings, cast.recommender)
+    if executor.name == "fused" and lacking:
+        raise refused(
+            f"executor.name: 'fused' has no written-out gradient for {lacking}; use 'batched' or 'auto'"
+        )
+    if executor.name == "fused" and executor.device == "cuda":
+        raise refused("executor.device: 'fused' computes on the CPU; use 'batched' for cuda")
+    compiled = EXECUTORS["fused"].lacks(model, training, "float32", settings) is None
+    if executor.name == "fused":
+        return "fused", "fused" if compiled else "batched"
+    if executor.name != "auto":
+        return executor.name, executor.name
+    if executor.device == "cuda":
+        return "batched", "batched"
+    few = epochs < FEW_EPOCHS
+    trains = "fused" if lacking is None else "reference" if few else "batched"
+    scores = "fused" if compiled and not few else "reference" if trains == "reference" else "batched"
+    return trains, scores
 
 
 def needed_by_clients(cast: Cast) -> dict[str, int]:

@@ -16,6 +16,7 @@ from pydantic import Field
 from gossiprec.feeds import PointwiseFeed
 from gossiprec.models import MODELS
 from gossiprec.models.base import Model
+from gossiprec.models.base.analytic import AnalyticGradient
 from gossiprec.models.base.blocks import Block, Role, normal, uniform
 from gossiprec.models.base.kernels import Kernels
 from gossiprec.options import Options
@@ -54,6 +55,10 @@ class GMF(Model):
 
         return GMFKernels
 
+    def analytic_gradient(self) -> type[AnalyticGradient]:
+        """Return that of the loss."""
+        return GMFGradient
+
     def blocks(self) -> tuple[Block, ...]:
         """Return ``users | items | weight | bias``, h being the weight."""
         dim, embedding = self.options.dim, normal(self.options.init_std)
@@ -76,3 +81,20 @@ class GMF(Model):
         logits, weights = self.score(p, batch), batch["weights"]
         total = binary_cross_entropy_with_logits(logits, batch["labels"], weights, reduction="sum")
         return total / weights.sum()
+
+
+class GMFGradient(AnalyticGradient):
+    """That of matrix factorisation with ``h * u`` for the user's row, and of both factors."""
+
+    def fill(
+        self, p: Mapping[str, Tensor], slopes: Mapping[str, Tensor], samples: Tensor, positives: Tensor
+    ) -> None:
+        """Overwrite `slopes` with the gradient."""
+        user, items, weight = p["users"][0], p["items"], p["weight"]
+        mixed = weight * user
+        pull = self.of_logits(items @ mixed + p["bias"], samples, positives)
+        slopes["items"].copy_(pull[:, None] * mixed)
+        along = items.T @ pull
+        slopes["users"][0].copy_(along * weight)
+        slopes["weight"].copy_(along * user)
+        slopes["bias"].copy_(pull.sum())

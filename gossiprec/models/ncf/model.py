@@ -17,6 +17,7 @@ from pydantic import Field, model_validator
 from gossiprec.feeds import PointwiseFeed
 from gossiprec.models import MODELS
 from gossiprec.models.base import Model
+from gossiprec.models.base.analytic import AnalyticGradient
 from gossiprec.models.base.blocks import Block, Role, normal, uniform
 from gossiprec.options import Options
 
@@ -61,6 +62,12 @@ class NCF(Model):
     Options = NCFOptions
     options: NCFOptions
     feed = PointwiseFeed
+
+    def analytic_gradient(self) -> type[AnalyticGradient]:
+        """Return back-propagation by hand."""
+        from gossiprec.models.ncf.gradient import NCFGradient
+
+        return NCFGradient
 
     @property
     def widths(self) -> tuple[int, ...]:

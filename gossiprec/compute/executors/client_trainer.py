@@ -1,0 +1,64 @@
+"""What trains clients without a model of their own: the interface."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from gossiprec.compute.executors.base import Workload
+from gossiprec.compute.store.updates import Update, UpdateStore
+from gossiprec.feeds.touched import Touched
+
+
+@dataclass(frozen=True)
+class Lesson:
+    """One local update to run.
+
+    Attributes
+    ----------
+    node, update : int
+        Whose it is, and its number among the node's.
+    target : int
+        Handle of the version from which it starts.
+    sent : int
+        Handle under which what the coordinator sent beside that version is kept.
+    touched : Touched
+        Its samples.
+    """
+
+    node: int
+    update: int
+    target: int
+    sent: int
+    touched: Touched
+
+
+class ClientTrainer(ABC):
+    """Runs local updates; a client's bytes follow from its own samples alone, whoever trains beside it.
+
+    Users' rows and private weights, with their Adam moments, are in the store and change there. Moments of items and
+    shared weights are new each time.
+
+    Parameters
+    ----------
+    work : Workload
+    store : UpdateStore
+
+    Attributes
+    ----------
+    name : str
+        The executor's name in a scenario.
+    parallel : bool
+        Whether several threads may call :meth:`train` at once, with different clients.
+    """
+
+    name: str
+    parallel: bool
+
+    def __init__(self, work: Workload, store: UpdateStore) -> None:
+        self.work, self.store = work, store
+
+    @abstractmethod
+    def train(self, lessons: Sequence[Lesson]) -> Iterator[tuple[Lesson, Update]]:
+        """Yield each lesson with what the client has made of its version."""

@@ -1,0 +1,115 @@
+"""Client training with the executors of whole models, of any formula: on models that hold the touched rows alone."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from gossiprec.arrays import F32, I64
+from gossiprec.compute.executors.base import Executor, Workload
+from gossiprec.compute.executors.client_trainer import ClientTrainer, Lesson
+from gossiprec.compute.plan.program import Program
+from gossiprec.compute.store.arena import Arena
+from gossiprec.compute.store.updates import Update, UpdateStore
+from gossiprec.feeds.touched import TouchedFeed
+from gossiprec.models.base.blocks import Layout
+
+NARROWEST = 16
+"""Rows for which the smallest models have room; each larger size is half as large again."""
+AT_ONCE = 2**21
+"""Numbers of small models that are trained together."""
+
+
+class SmallModels(ClientTrainer):
+    """Trains small models ``[user | touched items | shared | private]``, several at once.
+
+    How much room a small model has follows from its own samples alone.
+
+    Parameters
+    ----------
+    work : Workload
+    store : UpdateStore
+    executor : type of Executor
+        Reference or batched.
+    device : str
+    """
+
+    def __init__(self, work: Workload, store: UpdateStore, executor: type[Executor], device: str) -> None:
+        super().__init__(work, store)
+        self.name = executor.name
+        self.parallel = (
+            executor.name == "batched"
+        )  # each call has one of its own, and torch lets go of the GIL
+        self._executor, self._device = executor, device
+
+    def train(self, lessons: Sequence[Lesson]) -> Iterator[tuple[Lesson, Update]]:
+        """Yield each lesson with its update; those of like size and version are trained together."""
+        alike: dict[tuple[int, int], list[Lesson]] = defaultdict(list)
+        for lesson in lessons:
+            alike[_room(len(lesson.touched.items), self.work.layout.n_items), lesson.sent].append(lesson)
+        for (room, handle), some in sorted(alike.items()):
+            small, extras = replace(self.work.layout, n_items=room), self.store.extras(handle)
+            size = max(1, AT_ONCE // small.row_size)
+            for low in range(0, len(some), size):
+                yield from self._train(small, some[low : low + size], extras)
+
+    def _train(
+        self, small: Layout, lessons: Sequence[Lesson], extras: Mapping[str, F32]
+    ) -> Iterator[tuple[Lesson, Update]]:
+        store, work = self.store, self.work
+        nodes = np.array([lesson.node for lesson in lessons], np.int64)
+        updates = np.array([lesson.update for lesson in lessons], np.int32)
+        arena = self._small_models(small, nodes, lessons)
+        touched = {lesson.node: lesson.touched for lesson in lessons}
+        feed = TouchedFeed(work.feed, touched, small.n_items)
+        executor = self._executor(
+            replace(work, layout=small, feed=feed, arena=arena, extras=extras), self._device
+        )
+        executor.run(Program.updates(nodes.astype(np.int32), updates), np.arange(len(nodes)))
+        executor.work = work  # it and torch's transforms refer to each other: let the small models go now
+        own = store.own_columns(small)
+        store.own[nodes] = arena.rows[:, own]
+        for moments, kept in self._moments(arena):
+            kept[nodes] = moments[np.ix_(arena.owned(nodes), own)]
+        for row, lesson in zip(arena.rows, lessons, strict=True):
+            items = lesson.touched.items
+            rows = row[small.items].reshape(small.n_items, -1)[: len(items)].copy()
+            yield lesson, Update(store.version(lesson.target), items, rows, row[small.shared].copy())
+
+    def _small_models(self, small: Layout, nodes: I64, lessons: Sequence[Lesson]) -> Arena:
+        """Return an arena of small models, one for each node: its own part, and what it touches of its version."""
+        store, layout = self.store, self.work.layout
+        arena = Arena(
+            small,
+            n_nodes=store.n_nodes,
+            capacity=len(nodes),
+            moments=len(store.first) > 0,
+            owners=np.sort(nodes),
+            anew=True,
+        )
+        arena.steps = store.steps
+        own, end = store.own_columns(small), layout.n_items * layout.item_width
+        arena.rows[:, own] = store.own[nodes]
+        for row, lesson in zip(arena.rows, lessons, strict=True):
+            version, items = store.version(lesson.target), lesson.touched.items
+            tables = version[:end].reshape(layout.n_items, -1)
+            row[small.items].reshape(small.n_items, -1)[: len(items)] = tables[items]
+            row[small.shared] = version[end:]
+        for of_models, kept in self._moments(arena):
+            of_models[np.ix_(arena.owned(nodes), own)] = kept[nodes]
+        return arena
+
+    def _moments(self, arena: Arena) -> list[tuple[F32, F32]]:
+        store = self.store
+        return [(arena.first, store.first), (arena.second, store.second)] if len(store.first) else []
+
+
+def _room(n_touched: int, n_items: int) -> int:
+    """Return for how many rows a small model has room that touches so many."""
+    room = NARROWEST
+    while room < n_touched:
+        room += room // 2
+    return min(room, n_items)
