@@ -149,9 +149,14 @@ class BeginsAlike(Biased):
         return (Block("taste", Role.USER, (2, 3), lambda rng, n: np.ones(n)), mood, *others)
 
 
-class HasAnothersKernels(MODELS["gmf"]):
+class HasAnothersGradient(MODELS["gmf"]):
     def score(self, p, query):
         return 2 * super().score(p, query)
+
+
+class HasAnothersKernels(HasAnothersGradient):
+    def analytic_gradient(self):
+        return None
 
 
 BROKEN = {
@@ -168,6 +173,7 @@ BROKEN = {
     MixesSamples: "Have the mean or the sum of the samples' own losses",
     DrawsAnew: "Begin at the same numbers every time",
     BeginsAlike: "Begin with a row of its own for each user",
+    HasAnothersGradient: "Write out, if it does, the gradient that autograd finds",
     HasAnothersKernels: "Train alike in every executor that can.* fused: models end .* off the reference",
 }
 

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 
 from gossiprec.compute.executors.base import Workload
 from gossiprec.compute.store.updates import Update, UpdateStore
-from gossiprec.feeds.touched import Touched
 
 
 @dataclass(frozen=True)
@@ -23,15 +22,12 @@ class Lesson:
         Handle of the version from which it starts.
     sent : int
         Handle under which what the coordinator sent beside that version is kept.
-    touched : Touched
-        Its samples.
     """
 
     node: int
     update: int
     target: int
     sent: int
-    touched: Touched
 
 
 class ClientTrainer(ABC):
@@ -58,6 +54,9 @@ class ClientTrainer(ABC):
 
     def __init__(self, work: Workload, store: UpdateStore) -> None:
         self.work, self.store = work, store
+
+    def warm_up(self) -> None:  # noqa: B027 (most have nothing to warm up)
+        """Do once what takes long before the first lesson."""
 
     @abstractmethod
     def train(self, lessons: Sequence[Lesson]) -> Iterator[tuple[Lesson, Update]]:

@@ -12,12 +12,11 @@ from gossiprec.compute.plan.program import Program
 from gossiprec.compute.store.base import Readable
 from gossiprec.compute.store.updates import UpdateStore
 from gossiprec.compute.thread_pool import ThreadPool
-from gossiprec.feeds.touched import Touched
 from gossiprec.models.base.kernels import Query
 
 
 class ClientExecutor(Executor):
-    """Adopts what clients are sent, draws their samples, and has them trained.
+    """Adopts what clients are sent, and has them trained.
 
     Parameters
     ----------
@@ -50,7 +49,8 @@ class ClientExecutor(Executor):
         return one_torch_thread()
 
     def warm_up(self) -> None:
-        """Compile what scores."""
+        """Compile what trains, and what scores."""
+        self._trainer.warm_up()
         self._scoring.warm_up()
 
     @property
@@ -61,8 +61,10 @@ class ClientExecutor(Executor):
     def run(self, program: Program, tasks: I64) -> None:
         """Run `tasks` of one wave: all adopt what they were sent; then those train that do."""
         sent = self._adopt(program, tasks[program.push[tasks] < 0] if len(program.push) else tasks)
-        training = tasks[program.update[tasks] >= 0].tolist()
-        lessons = [self._lesson(program, task, sent[task]) for task in training]
+        lessons = [
+            Lesson(int(program.node[task]), int(program.update[task]), int(program.target[task]), sent[task])
+            for task in tasks[program.update[tasks] >= 0].tolist()
+        ]
         for lesson, update in self._trainer.train(lessons):
             self.store.keep(lesson.target, update)
             self._bytes[lesson.node, lesson.update] = update.size_bytes
@@ -74,13 +76,6 @@ class ClientExecutor(Executor):
     def score_all(self, models: Readable, contexts: Mapping[str, I32], threads: ThreadPool) -> F32:
         """Return the scores of all items."""
         return self._scoring.score_all(models, contexts, threads)
-
-    def _lesson(self, program: Program, task: int, sent: int) -> Lesson:
-        work, node, update = self.work, int(program.node[task]), int(program.update[task])
-        touched = Touched.of(
-            work.feed, node, update=work.training.draw_of(update), negatives=work.training.negatives, seed=work.seed
-        )  # fmt: skip
-        return Lesson(node, update, int(program.target[task]), sent, touched)
 
     def _adopt(self, program: Program, tasks: I64) -> dict[int, int]:
         """Let each task's target be the version that it adopts last, or its source; return the handle of that."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -10,140 +9,152 @@ from dataclasses import replace
 import numpy as np
 import torch
 from torch import Tensor
-from torch.optim.adam import adam
 
-from gossiprec.arrays import F32
+from gossiprec.arrays import F32, I32, U8
 from gossiprec.compute.executors.base import Workload
 from gossiprec.compute.executors.client_trainer import ClientTrainer, Lesson
-from gossiprec.compute.executors.tensors import tables_of
+from gossiprec.compute.executors.tensors import one_torch_thread, tables_of
 from gossiprec.compute.store.updates import Update, UpdateStore
-from gossiprec.compute.train.local_update import TrainingSettings
-from gossiprec.compute.train.node_settings import Kind, NodeSettings
-from gossiprec.feeds import PointwiseFeed
-from gossiprec.feeds.touched import Touched
-from gossiprec.models.base import Layout, Model
-from gossiprec.models.base.analytic import AnalyticGradient
-from gossiprec.recommenders.base import Recommender
+from gossiprec.compute.train.full_batch_kernels import draw_items, step_adam
+
+VALUES, SLOPES, FIRST, SECOND = range(4)
 
 
 class FullBatches(ClientTrainer):
-    """Trains flat rows ``[user | touched items | shared]`` by a model's :class:`AnalyticGradient`.
+    """Trains a user's row, the items it touches and the shared weights by the model's :class:`AnalyticGradient`.
 
-    Rows are as long as the client's own lists: nothing is padded, and no client's bytes depend on another.
+    Items are worked out once each, whatever the number of their samples, and nothing is padded: no client's bytes
+    depend on another. Losses of recommenders, batches, and what policies do to training are not for it.
     """
 
     name = "fused"
-    parallel = True  # torch lets go of the GIL
+    parallel = True  # torch and compiled loops let go of the GIL
 
     def __init__(self, work: Workload, store: UpdateStore) -> None:
         super().__init__(work, store)
         self._of_thread = threading.local()
 
-    @staticmethod
-    def lacks(
-        model: Model, training: TrainingSettings, settings: NodeSettings, recommender: Recommender | None
-    ) -> str | None:
-        """Return what it cannot train, in words for "has no written-out gradient for ...", or None."""
-        if recommender is not None:
-            return f"the losses that recommender {type(recommender).__name__} adds"
-        if model.analytic_gradient() is None or model.feed is not PointwiseFeed:
-            return type(model).__name__
-        if training.batch_size is not None:
-            return f"batches of {training.batch_size} (training.batch_size)"
-        if (settings.kinds != Kind.PLAIN).any():
-            return "training that policies change"
-        return None
+    def warm_up(self) -> None:
+        """Compile what is compiled."""
+        with torch.no_grad():
+            room = _Room(self.work)
+            room.draw(np.zeros(1, np.int32), np.zeros(1, np.uint8), (0, 0, 0, 0))
+            room.step_adam(self.work, 0, 0)
 
     def train(self, lessons: Sequence[Lesson]) -> Iterator[tuple[Lesson, Update]]:
         """Yield each lesson with its update."""
-        with torch.no_grad():
+        if not hasattr(self._of_thread, "room"):
+            self._of_thread.room = _Room(self.work)
+        with torch.no_grad(), one_torch_thread():
             for lesson in lessons:
-                yield lesson, self._update(lesson)
+                yield lesson, self._update(lesson, self._of_thread.room)
 
-    def _update(self, lesson: Lesson) -> Update:
-        store, layout, touched = self.store, self.work.layout, lesson.touched
-        version, end = store.version(lesson.target), layout.n_items * layout.item_width
-        small = _small(layout, len(touched.items))
-        row = torch.empty(small.size)
-        values: F32 = row.numpy()
-        values[small.users] = store.own[lesson.node]
-        np.take(
-            version[:end].reshape(layout.n_items, -1),
-            touched.items,
-            axis=0,
-            out=values[small.items].reshape(small.n_items, layout.item_width),
-        )
-        values[small.shared] = version[end:]
-        if len(touched.items):
-            self._descend(row, small, lesson)
-            store.own[lesson.node] = values[small.users]
-        rows = values[small.items].reshape(small.n_items, layout.item_width)
-        return Update(version, touched.items, rows.copy(), values[small.shared].copy())
+    def _update(self, lesson: Lesson, room: _Room) -> Update:
+        work, store, node = self.work, self.store, lesson.node
+        training, positives = work.training, work.feed.positives[node]
+        version = store.version(lesson.target)
+        drawn = training.draw_of(lesson.update), training.negatives, work.seed
+        n = room.draw(positives, work.feed.member[node], (node, *drawn)) if len(positives) else 0
+        room.begin(version, store.own[node], n)
+        if n:
+            moments = store.first[node : node + 1], store.second[node : node + 1]
+            room.recall(*moments)
+            for step in range(training.local_epochs):
+                room.fill()
+                if training.optimizer == "adam":
+                    room.step_adam(work, int(store.steps[node]) + step, step)
+                else:
+                    room.step_sgd(training.learning_rate)
+            store.steps[node] += training.local_epochs
+            store.own[node] = room.user
+            room.remember(*moments)
+        return room.update(version)
 
-    def _descend(self, row: Tensor, small: Layout, lesson: Lesson) -> None:
-        """Take the optimizer steps of a local update, in place."""
-        training, store, slopes = self.work.training, self.store, torch.empty_like(row)
-        adam_of = _Adam(row, slopes, small, training, store, lesson.node) if len(store.first) else None
-        p, by_name = (small.named(tables_of(small, part)) for part in (row, slopes))
-        samples, positives = _shares(lesson.touched)
-        gradient = self._gradient_of_thread
-        for _ in range(training.local_epochs):
-            gradient.fill(p, by_name, samples, positives)
-            if adam_of is None:
-                row.sub_(slopes, alpha=training.learning_rate)
-            else:
-                adam_of.step()
-        store.steps[lesson.node] += training.local_epochs
-        if adam_of is not None:
-            adam_of.keep(store, lesson.node)
+
+class _Room:
+    """What one thread computes in, as large as the longest of its clients so far.
+
+    Of the parameters, their slopes and both moments there are: the user's row and the shared weights in one array, and
+    the items' rows in another.
+    """
+
+    def __init__(self, work: Workload) -> None:
+        kind = work.model.analytic_gradient()
+        assert kind is not None, "see assembly.clients"
+        self._gradient = kind(work.model)
+        self._layout = work.layout
+        self._core_layout = replace(work.layout, n_items=0)
+        self._cores = [torch.zeros(self._core_layout.size) for _ in range(4)]
+        self._core = [core.numpy() for core in self._cores]
+        self._tables = [tables_of(self._core_layout, self._cores[k]) for k in (VALUES, SLOPES)]
+        self._counts = np.zeros(work.layout.n_items, np.int32)
+        self._drawn = np.zeros(0, np.int32)
+        self._touched: I32 = np.zeros(0, np.int32)
+        self._items: list[Tensor] = [torch.zeros(0, work.layout.item_width)] * 4
+        self._n = 0
 
     @property
-    def _gradient_of_thread(self) -> AnalyticGradient:
-        mine, kind = self._of_thread, self.work.model.analytic_gradient()
-        if not hasattr(mine, "gradient"):
-            assert kind is not None, "see lacks()"
-            mine.gradient = kind(self.work.model)
-        found: AnalyticGradient = mine.gradient
+    def user(self) -> F32:
+        """The user's row."""
+        return self._core[VALUES][self._core_layout.users]
+
+    def draw(self, positives: I32, member: U8, about: tuple[int, int, int, int]) -> int:
+        """Draw the samples of (node, update, negatives, seed); return how many items are in them."""
+        node, update, negatives, seed = about
+        n_samples = len(positives) * (1 + negatives)
+        if len(self._drawn) < n_samples:
+            self._drawn, self._touched = (np.empty(n_samples, np.int32) for _ in range(2))
+            self._samples, self._labels = (torch.empty(n_samples) for _ in range(2))
+            self._items = [torch.empty(n_samples, self._layout.item_width) for _ in range(4)]
+        found: int = draw_items(
+            positives, member, node, update, negatives, np.uint64(seed), self._drawn, self._counts, self._touched,
+            self._samples.numpy(), self._labels.numpy(),
+        )  # fmt: skip
         return found
 
+    def begin(self, version: F32, user: F32, n: int) -> None:
+        """Take over a user's row, and what it touches of a version."""
+        end, self._n = self._layout.items.stop - self._layout.items.start, n
+        core, layout = self._core, self._core_layout
+        core[VALUES][layout.users], core[VALUES][layout.shared] = user, version[end:]
+        rows = self._items[VALUES].numpy()[:n]
+        np.take(version[:end].reshape(self._layout.n_items, -1), self._touched[:n], axis=0, out=rows)
+        self._p, self._slopes = (
+            self._layout.named(self._tables[k] | {"items": self._items[k][:n]}) for k in (VALUES, SLOPES)
+        )
 
-class _Adam:
-    """Adam on a row: of the user's part, which has taken steps before, and of the rest, which has taken none."""
+    def recall(self, first: F32, second: F32) -> None:
+        """Take over the user's moments, if there are any; those of all else are zero."""
+        for k, kept in ((FIRST, first), (SECOND, second)):
+            if len(kept):
+                self._core[k][:] = 0
+                self._items[k][: self._n] = 0
+                self._core[k][self._core_layout.users] = kept[0]
 
-    def __init__(
-        self, row: Tensor, slopes: Tensor, small: Layout, training: TrainingSettings, store: UpdateStore, node: int
-    ) -> None:  # fmt: skip
-        self._training, self._users = training, small.users
-        self._first, self._second = (torch.zeros_like(row) for _ in range(2))
-        for moments, kept in ((self._first, store.first), (self._second, store.second)):
-            moments[small.users] = torch.from_numpy(kept[node])
-        halves = (row, slopes, self._first, self._second)
-        self._halves = [[part[small.users], part[small.users.stop :]] for part in halves]
-        self._taken = [torch.tensor(float(store.steps[node])), torch.tensor(0.0)]
+    def remember(self, first: F32, second: F32) -> None:
+        """Keep the user's moments, if there are any."""
+        for k, kept in ((FIRST, first), (SECOND, second)):
+            if len(kept):
+                kept[0] = self._core[k][self._core_layout.users]
 
-    def step(self) -> None:
-        """Take one step."""
-        training, (values, slopes, first, second) = self._training, self._halves
-        adam(
-            values, slopes, first, second, [], self._taken, lr=training.learning_rate, beta1=training.beta1,
-            beta2=training.beta2, eps=training.epsilon, weight_decay=0.0, amsgrad=False, maximize=False, fused=True,
-        )  # fmt: skip
+    def fill(self) -> None:
+        """Work out the slopes."""
+        self._gradient.fill(self._p, self._slopes, self._samples[: self._n], self._labels[: self._n])
 
-    def keep(self, store: UpdateStore, node: int) -> None:
-        """Keep the moments of the user's part."""
-        store.first[node] = self._first[self._users].numpy()
-        store.second[node] = self._second[self._users].numpy()
+    def step_sgd(self, rate: float) -> None:
+        """Take a step of plain gradient descent."""
+        self._cores[VALUES].sub_(self._cores[SLOPES], alpha=rate)
+        self._items[VALUES][: self._n].sub_(self._items[SLOPES][: self._n], alpha=rate)
 
+    def step_adam(self, work: Workload, taken: int, of_rest: int) -> None:
+        """Take a step of Adam: the user's row has taken so many before, and all else so many."""
+        training, end = work.training, self._core_layout.users.stop
+        rates = training.learning_rate, training.beta1, training.beta2, training.epsilon
+        step_adam(*(part[:end] for part in self._core), taken + 1, *rates)
+        step_adam(*(part[end:] for part in self._core), of_rest + 1, *rates)
+        step_adam(*(part[: self._n].view(-1).numpy() for part in self._items), of_rest + 1, *rates)
 
-@functools.lru_cache(maxsize=4096)
-def _small(layout: Layout, n_touched: int) -> Layout:
-    return replace(layout, n_items=n_touched)
-
-
-def _shares(touched: Touched) -> tuple[Tensor, Tensor]:
-    """Return each touched item's share of the samples, and that of its positive ones."""
-    place, labels = touched.samples["items"], touched.samples["labels"]
-    samples = np.bincount(place, minlength=len(touched.items))
-    positives = np.bincount(place, weights=labels, minlength=len(touched.items))
-    shares = (torch.from_numpy((counts / len(place)).astype(np.float32)) for counts in (samples, positives))
-    return next(shares), next(shares)
+    def update(self, version: F32) -> Update:
+        """Return what has become of the version."""
+        shared, rows = self._core[VALUES][self._core_layout.shared], self._items[VALUES].numpy()
+        return Update(version, self._touched[: self._n].copy(), rows[: self._n].copy(), shared.copy())

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from typing import TypeAlias
 
 import numpy as np
 
@@ -14,13 +15,15 @@ from gossiprec.compute.executors.client_trainer import ClientTrainer, Lesson
 from gossiprec.compute.plan.program import Program
 from gossiprec.compute.store.arena import Arena
 from gossiprec.compute.store.updates import Update, UpdateStore
-from gossiprec.feeds.touched import TouchedFeed
+from gossiprec.feeds.touched import Touched, TouchedFeed
 from gossiprec.models.base.blocks import Layout
 
 NARROWEST = 16
 """Rows for which the smallest models have room; each larger size is half as large again."""
 AT_ONCE = 2**21
 """Numbers of small models that are trained together."""
+
+_Drawn: TypeAlias = tuple[Lesson, Touched]
 
 
 class SmallModels(ClientTrainer):
@@ -47,23 +50,34 @@ class SmallModels(ClientTrainer):
 
     def train(self, lessons: Sequence[Lesson]) -> Iterator[tuple[Lesson, Update]]:
         """Yield each lesson with its update; those of like size and version are trained together."""
-        alike: dict[tuple[int, int], list[Lesson]] = defaultdict(list)
+        alike: dict[tuple[int, int], list[_Drawn]] = defaultdict(list)
         for lesson in lessons:
-            alike[_room(len(lesson.touched.items), self.work.layout.n_items), lesson.sent].append(lesson)
+            touched = self._touched(lesson)
+            alike[_room(len(touched.items), self.work.layout.n_items), lesson.sent].append((lesson, touched))
         for (room, handle), some in sorted(alike.items()):
             small, extras = replace(self.work.layout, n_items=room), self.store.extras(handle)
             size = max(1, AT_ONCE // small.row_size)
             for low in range(0, len(some), size):
                 yield from self._train(small, some[low : low + size], extras)
 
+    def _touched(self, lesson: Lesson) -> Touched:
+        work, training = self.work, self.work.training
+        return Touched.of(
+            work.feed,
+            lesson.node,
+            update=training.draw_of(lesson.update),
+            negatives=training.negatives,
+            seed=work.seed,
+        )
+
     def _train(
-        self, small: Layout, lessons: Sequence[Lesson], extras: Mapping[str, F32]
+        self, small: Layout, drawn: Sequence[_Drawn], extras: Mapping[str, F32]
     ) -> Iterator[tuple[Lesson, Update]]:
         store, work = self.store, self.work
-        nodes = np.array([lesson.node for lesson in lessons], np.int64)
-        updates = np.array([lesson.update for lesson in lessons], np.int32)
-        arena = self._small_models(small, nodes, lessons)
-        touched = {lesson.node: lesson.touched for lesson in lessons}
+        nodes = np.array([lesson.node for lesson, _ in drawn], np.int64)
+        updates = np.array([lesson.update for lesson, _ in drawn], np.int32)
+        arena = self._small_models(small, nodes, drawn)
+        touched = {lesson.node: samples for lesson, samples in drawn}
         feed = TouchedFeed(work.feed, touched, small.n_items)
         executor = self._executor(
             replace(work, layout=small, feed=feed, arena=arena, extras=extras), self._device
@@ -74,12 +88,12 @@ class SmallModels(ClientTrainer):
         store.own[nodes] = arena.rows[:, own]
         for moments, kept in self._moments(arena):
             kept[nodes] = moments[np.ix_(arena.owned(nodes), own)]
-        for row, lesson in zip(arena.rows, lessons, strict=True):
-            items = lesson.touched.items
+        for row, (lesson, samples) in zip(arena.rows, drawn, strict=True):
+            items = samples.items
             rows = row[small.items].reshape(small.n_items, -1)[: len(items)].copy()
             yield lesson, Update(store.version(lesson.target), items, rows, row[small.shared].copy())
 
-    def _small_models(self, small: Layout, nodes: I64, lessons: Sequence[Lesson]) -> Arena:
+    def _small_models(self, small: Layout, nodes: I64, drawn: Sequence[_Drawn]) -> Arena:
         """Return an arena of small models, one for each node: its own part, and what it touches of its version."""
         store, layout = self.store, self.work.layout
         arena = Arena(
@@ -93,8 +107,8 @@ class SmallModels(ClientTrainer):
         arena.steps = store.steps
         own, end = store.own_columns(small), layout.n_items * layout.item_width
         arena.rows[:, own] = store.own[nodes]
-        for row, lesson in zip(arena.rows, lessons, strict=True):
-            version, items = store.version(lesson.target), lesson.touched.items
+        for row, (lesson, samples) in zip(arena.rows, drawn, strict=True):
+            version, items = store.version(lesson.target), samples.items
             tables = version[:end].reshape(layout.n_items, -1)
             row[small.items].reshape(small.n_items, -1)[: len(items)] = tables[items]
             row[small.shared] = version[end:]

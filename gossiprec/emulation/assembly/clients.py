@@ -7,13 +7,13 @@ import numpy as np
 from gossiprec.compute.executors import EXECUTORS, Workload
 from gossiprec.compute.executors.client_trainer import ClientTrainer
 from gossiprec.compute.executors.clients import ClientExecutor
-from gossiprec.compute.executors.full_batches import FullBatches
 from gossiprec.compute.executors.small_models import AT_ONCE, SmallModels
 from gossiprec.compute.store.arena import Arena
 from gossiprec.compute.store.updates import UpdateStore
 from gossiprec.compute.train.node_settings import Kind, NodeSettings
 from gossiprec.emulation.assembly.client_messages import refused
 from gossiprec.emulation.assembly.participants import Cast
+from gossiprec.feeds import PointwiseFeed
 
 FEW_EPOCHS = 300
 """Local epochs below which ``executor: auto`` takes the reference."""
@@ -49,12 +49,29 @@ def make_client_executor(cast: Cast, settings: NodeSettings, epochs: int) -> Cli
     store = UpdateStore(model, layout, n_nodes=cast.protocol.n_nodes, seed=seed, moments=moments)
     training, scoring = _choose(cast, settings, epochs)
     device = scenario.executor.device
-    trainer: ClientTrainer = (
-        FullBatches(work, store)
-        if training == "fused"
-        else SmallModels(work, store, EXECUTORS[training], device)
-    )
-    return ClientExecutor(trainer, EXECUTORS[scoring](work, device))
+    return ClientExecutor(_trainer(training, work, store, device), EXECUTORS[scoring](work, device))
+
+
+def _trainer(name: str, work: Workload, store: UpdateStore, device: str) -> ClientTrainer:
+    if name != "fused":
+        return SmallModels(work, store, EXECUTORS[name], device)
+    from gossiprec.compute.executors.full_batches import FullBatches  # imports compilers
+
+    return FullBatches(work, store)
+
+
+def _lacks_gradient(cast: Cast, settings: NodeSettings) -> str | None:
+    """Return what no gradient is written out for, or None."""
+    model, training = cast.model, cast.training
+    if cast.recommender is not None:
+        return f"the losses that recommender {type(cast.recommender).__name__} adds"
+    if model.analytic_gradient() is None or model.feed is not PointwiseFeed:
+        return type(model).__name__
+    if training.batch_size is not None:
+        return f"batches of {training.batch_size} (training.batch_size)"
+    if (settings.kinds != Kind.PLAIN).any():
+        return "training that policies change"
+    return None
 
 
 def _choose(cast: Cast, settings: NodeSettings, epochs: int) -> tuple[str, str]:
@@ -66,7 +83,7 @@ def _choose(cast: Cast, settings: NodeSettings, epochs: int) -> tuple[str, str]:
         If the scenario asks for ``fused``, and the gradient of what it trains is not written out.
     """
     executor, model, training = cast.scenario.executor, cast.model, cast.training
-    lacking = FullBatches.lacks(model, training, settings, cast.recommender)
+    lacking = _lacks_gradient(cast, settings)
     if executor.name == "fused" and lacking:
         raise refused(
             f"executor.name: 'fused' has no written-out gradient for {lacking}; use 'batched' or 'auto'"

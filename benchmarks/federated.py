@@ -1,0 +1,208 @@
+"""How fast are clients without a model of their own, against the naive way and against their bare arithmetic?
+
+One process, synthetic data of MovieLens-1M's shape, FedAvg with `ncf` 64-32-16, slices of 256::
+
+    python benchmarks/federated.py [--slices 12] [--rounds 3] [--threads 2] [--large]
+
+prints one JSON line a question. What is compared is measured in turn, several times; medians.
+
+Five local passes of Adam, the mean over those who touched an item:
+
+- ``naive_per_s``: local passes per second of one set of parameters of all items and one torch.optim.Adam a client, one
+  thread.
+- ``emulator_per_s``: local passes per wall second of the whole run after loading and compiling, without rankings.
+- ``bare_per_s``: the same clients' samples drawn and trained, in the same threads, without anything around it.
+- ``speedup`` = emulator / naive; ``fraction_of_bare`` = emulator / bare; ``engine_share``: part of the emulator's wall
+  time in SimPy, planning and bookkeeping; ``peak_mib``: largest resident size so far.
+
+One gradient step a client, summed (d = 8, 16-8-8-1, as the public code of A-ra and A-hum):
+
+- ``clients_per_s``: of the whole run; ``over_passes``: over the passes of Adam above.
+
+With ``--large``: 22,000 clients with 12,000 items of 64 numbers:
+
+- ``ratio_per_sample``: cost of a local pass for each of its samples, over that of 1,000 clients with 1,000 items of 64
+  numbers and lists as long.
+"""
+
+from __future__ import annotations
+
+import argparse
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from common import emit, median, rate, say
+
+from gossiprec import simulate
+from gossiprec.compute.executors.client_trainer import Lesson
+from gossiprec.compute.executors.full_batches import FullBatches
+from gossiprec.compute.store.updates import UpdateStore
+from gossiprec.emulation import Prepared, prepare
+from gossiprec.emulation.assembly.memory import peak_rss_mib
+from gossiprec.scenario import Scenario, load_scenario
+
+PASSES, SLICE, NAIVE = 5, 256, 48
+ML_1M = {"users": 6040, "items": 3706, "interactions": 1_000_209}
+LARGE = {"users": 22_000, "items": 12_000, "interactions": 440_000}
+SMALL = {"users": 1000, "items": 1000, "interactions": 20_000}
+ADAM = {"optimizer": "adam", "learning_rate": 0.001, "local_epochs": PASSES}
+ONE_STEP = {"optimizer": "sgd", "learning_rate": 0.001, "local_epochs": 1}
+
+
+def world(
+    data: Mapping[str, int], training: Mapping[str, Any], merge: str, slices: int, threads: int, **model: Any
+) -> Scenario:
+    """Return the scenario: some slices of clients, measured once at its end by lists of a hundred items."""
+    return load_scenario(
+        {
+            "name": "federated",
+            "dataset": {"name": "synthetic", **data, "split": {"name": "leave_last_k", "test": 1}},
+            "model": {"name": "ncf", **model},
+            "training": {"batch_size": "full", **training},
+            "protocol": {
+                "name": "fedavg", "rounds": slices, "participation": SLICE / data["users"], "client_model": "none",
+                "merge": merge,
+            },
+            "evaluate": {"every": slices, "metrics": ["hr@10"]},
+            "executor": {"name": "fused", "threads": threads},
+        }
+    )  # fmt: skip
+
+
+def naive(prepared: Prepared) -> int:
+    """Train some clients one after the other, as one writes it down with torch."""
+    work = prepared.executor.work
+    model, layout, training = work.model, work.layout, work.training
+    start = torch.from_numpy(model.initial_rows(layout, 1, 0)[0])
+    sizes = [torch.Size(shape).numel() for shape in layout.tables.values()]
+    for node in range(NAIVE):
+        samples = work.feed.samples(node, update=0, negatives=training.negatives, seed=work.seed)
+        batch = {name: torch.from_numpy(column) for name, column in samples.items()}
+        batch |= {"items": batch["items"].long(), "user": torch.tensor([0])}
+        batch["weights"] = torch.ones(len(batch["items"]))
+        parts = zip(layout.tables.items(), torch.split(start[: layout.size], sizes), strict=True)
+        tables = {name: torch.nn.Parameter(part.clone().view(shape)) for (name, shape), part in parts}
+        adam = torch.optim.Adam(tables.values(), lr=training.learning_rate)
+        for _ in range(PASSES):
+            adam.zero_grad()
+            torch.autograd.backward(model.loss(layout.named(tables), batch))
+            adam.step()
+    return NAIVE * PASSES
+
+
+def bare(prepared: Prepared, slices: int) -> int:
+    """Draw and train as many clients, from one version, and keep nothing."""
+    work, threads = prepared.executor.work, prepared.threads
+    n_users = len(work.feed.positives)
+    store = UpdateStore(work.model, work.layout, n_nodes=n_users + 1, seed=work.seed, moments=True)
+    trainer = FullBatches(work, store)
+    nodes = np.random.default_rng(1).permutation(n_users)[: slices * SLICE]
+
+    def share(part: int) -> None:
+        mine = nodes[part :: threads.size].tolist()
+        for _ in trainer.train([Lesson(node, 0, node, node) for node in mine]):
+            pass
+
+    threads.run(share)
+    return len(nodes) * PASSES
+
+
+def emulate(scenario: Scenario, folder: Path) -> tuple[float, float]:
+    """Run the whole; return local passes per second, and the engine's share."""
+    summary = simulate(scenario, out=folder / "run", overwrite=True).summary
+    assert summary is not None
+    seconds = summary["seconds"]
+    wall = summary["wall_seconds"] - seconds["compile"] - seconds["load"]
+    engine = seconds["control"] + seconds["plan"] + seconds["bookkeeping"]
+    return summary["node_updates"] / wall, engine / wall
+
+
+def passes(options: argparse.Namespace, folder: Path) -> float:
+    """Measure passes of Adam; return how many a second."""
+    ncf = {"dim": 32, "hidden": [64, 32, 16]}
+    scenario = world(ML_1M, ADAM, "touched-mean", options.slices, options.threads, **ncf)
+    prepared = prepare(scenario)
+    bare(prepared, 1)
+    found: dict[str, list[float]] = {"naive": [], "emulator": [], "bare": [], "share": []}
+    for number in range(options.rounds):
+        say(f"passes, round {number + 1} of {options.rounds}")
+        found["naive"].append(rate(lambda: naive(prepared)))
+        passes_per_s, share = emulate(scenario, folder)
+        found["emulator"].append(passes_per_s)
+        found["share"].append(share)
+        found["bare"].append(rate(lambda: bare(prepared, options.slices)))
+    pairs = list(zip(found["emulator"], found["naive"], found["bare"], strict=True))
+    emit(
+        question="five passes of Adam",
+        naive_per_s=median(found["naive"]),
+        emulator_per_s=median(found["emulator"]),
+        bare_per_s=median(found["bare"]),
+        speedup=median([e / n for e, n, _ in pairs]),
+        fraction_of_bare=median([e / b for e, _, b in pairs]),
+        engine_share=median(found["share"]),
+        peak_mib=peak_rss_mib(),
+        slices=options.slices,
+        threads=options.threads,
+    )
+    return median(found["emulator"])
+
+
+def one_step(options: argparse.Namespace, folder: Path, passes_per_s: float) -> None:
+    """Measure clients of one gradient step."""
+    ncf = {"dim": 8, "hidden": [16, 8, 8], "first_is_input": True}
+    scenario = world(ML_1M, ONE_STEP, "sum", options.slices, options.threads, **ncf)
+    rates = []
+    for number in range(options.rounds):
+        say(f"one step, round {number + 1} of {options.rounds}")
+        rates.append(emulate(scenario, folder)[0])
+    emit(
+        question="one step, summed", clients_per_s=median(rates), over_passes=median(rates) / passes_per_s
+    )  # fmt: skip
+
+
+def large(options: argparse.Namespace, folder: Path) -> None:
+    """Measure many clients with many wide items, against few."""
+    ncf = {"dim": 64, "hidden": [128, 64, 32]}
+    found: dict[str, list[float]] = {"small": [], "large": []}
+    for number in range(options.rounds):
+        for name, data in (("small", SMALL), ("large", LARGE)):
+            say(f"{name}, round {number + 1} of {options.rounds}")
+            found[name].append(
+                emulate(world(data, ADAM, "touched-mean", 3, options.threads, **ncf), folder)[0]
+            )
+    per_client = {
+        name: data["interactions"] / data["users"] for name, data in (("small", SMALL), ("large", LARGE))
+    }
+    ratios = [
+        s * per_client["small"] / (b * per_client["large"])
+        for s, b in zip(found["small"], found["large"], strict=True)
+    ]
+    emit(
+        question="22,000 clients, 12,000 items of 64",
+        passes_per_s=median(found["large"]),
+        ratio_per_sample=median(ratios),
+        peak_mib=peak_rss_mib(),
+    )
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--slices", type=int, default=12)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--large", action="store_true")
+    options = parser.parse_args()
+    torch.set_num_threads(1)
+    with tempfile.TemporaryDirectory() as folder:
+        one_step(options, Path(folder), passes(options, Path(folder)))
+        if options.large:
+            large(options, Path(folder))
+
+
+if __name__ == "__main__":
+    main()
