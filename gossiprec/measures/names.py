@@ -47,7 +47,7 @@ def beside_name(metric: str, order: str) -> str:
 
 def split_beside(name: str) -> tuple[str, str]:
     """Return a metric and the order it is taken of; an empty order: of the models."""
-    metric, bracket, order = name.removesuffix("]").partition("[")
+    metric, bracket, order = name.removesuffix("]").rpartition("[")
     return (metric, order) if bracket and order in BESIDE and "@" in metric else (name, "")
 
 

@@ -4,6 +4,7 @@ import pytest
 
 from gossiprec.measures import MEASURES, Measure
 from gossiprec.measures.metric import read_metric
+from gossiprec.measures.names import split_beside
 
 
 @pytest.mark.parametrize(
@@ -63,3 +64,17 @@ def test_a_measure_of_anybody_is_asked_for_like_ours(monkeypatch):
     assert (found.measure, found.k, found.full) == (Deepest, 7, True)
     with pytest.raises(ValueError, match="did you mean 'deepest'"):
         read_metric("depest@7")
+
+
+@pytest.mark.parametrize(
+    ("name", "parts"),
+    [
+        ("recall@20", ("recall@20", "")),
+        ("recall@20[popularity]", ("recall@20", "popularity")),
+        ("er@5[23]", ("er@5[23]", "")),
+        ("er@5[23][random]", ("er@5[23]", "random")),
+        ("max_aac[single]", ("max_aac[single]", "")),
+    ],
+)
+def test_a_metric_of_another_order_is_told_from_one_of_a_target(name, parts):
+    assert split_beside(name) == parts
