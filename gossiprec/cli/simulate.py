@@ -160,7 +160,8 @@ def _draw(run: Run, *, as_json: bool, quiet: bool) -> None:
                 progress.phase("drawing")
             from gossiprec.figures import attack_cdf, curves
 
-            drawn += attack_cdf.draw([run], run.path / "cdf")
+            if run.adversaries:
+                drawn += attack_cdf.draw([run], run.path / "cdf")
             drawn += curves.draw([run], run.path / "curves")
     except LogError as error:
         click.echo(f"note: no pictures: {error}", err=True)

@@ -3,7 +3,7 @@
 One column for each clock. Rows: AAC (one row for each relevance rule, momentum, community size or run beyond
 the lines of a panel), the upper bound, and the utility of the recommendations. The upper bound, the share of
 the communities met so far, is drawn thin beside each AAC curve where the scale of AAC holds it, and whole in
-a row of its own: late in a run it is often several times larger.
+a row of its own: late in a run it is often several times larger. Runs without attacks have rows of utility alone.
 
 References
 ----------
@@ -44,19 +44,20 @@ def draw(runs: Sequence[Run], out_stem: Path, *, selection: Selection = EVERYTHI
     Raises
     ------
     LogError
-        If the runs hold no attack, or none that was selected.
+        If the runs hold neither attack nor utility, or no attack that was selected.
     """
-    require_attacks(runs, file="attacks.csv")
     names = run_names(runs)
     attacks = {
         key: c for run, name in zip(runs, names, strict=True) for key, c in attack_curves(run, name).items()
     }
-    attacks = {key: attacks[key] for key in chosen(list(attacks), selection)}
     utility = {
         (name, metric): points
         for run, name in zip(runs, names, strict=True)
         for metric, points in ranking_metrics(run).items()
     }
+    if attacks or not utility or selection != EVERYTHING:
+        require_attacks(runs, file="attacks.csv")
+        attacks = {key: attacks[key] for key in chosen(list(attacks), selection)}
     header, rows = (*FIELDS, "quantity", "round", "time", "value"), curve_rows(attacks, utility)
     return write_figure(out_stem, header, _cells(attacks, utility), lambda: _figure(rows))
 

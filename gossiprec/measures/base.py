@@ -41,6 +41,10 @@ class RelevantRanks:
         return np.asarray(np.count_nonzero(self.ranks < k, axis=1), np.int64)
 
 
+class ValidationRanks(RelevantRanks):
+    """The same of validation items: no measure wants them, a metric asks for them in the place of test items."""
+
+
 @dataclass(frozen=True)
 class TargetRanks:
     """Where the target items stand among the items with which a user has not interacted.

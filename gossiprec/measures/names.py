@@ -16,6 +16,8 @@ OF_ATTACKS = (
 """Numbers of each such attack."""
 BESIDE = ("popularity", "random")
 """Orders of the items, learnt by no model, of which the metrics can be taken as well."""
+VALIDATED = "validated"
+"""In brackets behind a metric: as it was at the report at which validation items were recommended best."""
 
 _FORM = re.compile(r"\s*([A-Za-z0-9_@.-]+)\s*(?:\[(.*)\])?\s*", re.DOTALL)
 _KINDS: dict[str, type] = {"momentum": float, "community_size": int}
@@ -41,14 +43,14 @@ class Measure:
 
 
 def beside_name(metric: str, order: str) -> str:
-    """Return what a metric of another order of the items is called."""
+    """Return what a metric of another order of the items, or of the report that is chosen, is called."""
     return f"{metric}[{order}]"
 
 
 def split_beside(name: str) -> tuple[str, str]:
-    """Return a metric and the order it is taken of; an empty order: of the models."""
-    metric, bracket, order = name.removesuffix("]").partition("[")
-    return (metric, order) if bracket and order in BESIDE and "@" in metric else (name, "")
+    """Return a metric and the order it is taken of, or :data:`VALIDATED`; an empty order: of the models."""
+    metric, bracket, order = name.removesuffix("]").rpartition("[")
+    return (metric, order) if bracket and order in (*BESIDE, VALIDATED) and "@" in metric else (name, "")
 
 
 def other_labels(labels: Mapping[str, Any]) -> dict[str, Any]:
@@ -82,7 +84,7 @@ def read_measure(text: str) -> Measure:
             f"found {text!r}, must read name or name[observer,relevance,momentum,community_size]"
         )
     name, inside = form[1], form[2]
-    if inside is not None and inside.strip() in BESIDE and "@" in name:
+    if inside is not None and inside.strip() in (*BESIDE, VALIDATED) and "@" in name:
         return Measure(beside_name(name, inside.strip()))
     told: dict[str, Any] = {}
     for place, part in enumerate([] if inside is None else inside.split(",")):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from itertools import pairwise
 
 import numpy as np
 import torch
@@ -33,12 +32,6 @@ class Formula:
     def __init__(self, model: Model, layout: Layout) -> None:
         self.model = model
         self.layout = replace(layout, n_users=1)
-        shared = layout.of(Role.SHARED)
-        ends = np.cumsum([0, *(block.width for block in shared)]).tolist()
-        self._shared = [
-            (block.name, block.shape, slice(low, high))
-            for block, (low, high) in zip(shared, pairwise(ends), strict=True)
-        ]
 
     @staticmethod
     def check(model: Model, layout: Layout, name: str) -> None:
@@ -77,8 +70,7 @@ class Formula:
 
     def _named(self, user: Tensor, rows: Tensor, shared: Tensor) -> Mapping[str, Tensor]:
         tables = {"users": user[None], "items": rows}
-        parts = {name: shared[some].view(shape) for name, shape, some in self._shared}
-        return self.layout.named(tables | parts)
+        return self.layout.named(tables | self.layout.shared_blocks(shared))
 
 
 def leaves(sent: Payload, items: I32) -> tuple[Tensor, Tensor]:

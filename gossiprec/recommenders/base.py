@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -43,19 +42,6 @@ class Known:
     popularity: I64
     wakes_per_epoch: int
     seed: int
-
-
-def tables_of_version(layout: Layout, version: Tensor) -> dict[str, Tensor]:
-    """Return the tables of a version ``[items | shared]``, as views."""
-    found: dict[str, Tensor] = {}
-    at = 0
-    shapes: dict[str, tuple[int, ...]] = {"items": (layout.n_items, layout.item_width)}
-    shapes |= {block.name: block.shape for block in layout.of(Role.SHARED)}
-    for name, shape in shapes.items():
-        size = math.prod(shape)
-        found[name] = version[at : at + size].view(*shape)
-        at += size
-    return found
 
 
 class Between(Stateful, ABC):

@@ -14,7 +14,7 @@ import numpy as np
 
 from gossiprec.arrays import F32, I64
 from gossiprec.errors import ScenarioError
-from gossiprec.recommenders.base import Known, tables_of_version
+from gossiprec.recommenders.base import Known
 from gossiprec.rng import generator
 
 NEGATIVES = 4
@@ -79,7 +79,7 @@ class SyntheticUsers:
         from torch.func import vmap
 
         known, n = self._known, len(self.users)
-        frozen = tables_of_version(known.layout, torch.from_numpy(version.copy()))
+        frozen = known.layout.version_tables(torch.from_numpy(version.copy()))
         asked = np.stack([self._samples(user, epoch) for user in range(n)])
         labels = np.zeros(asked.shape, np.float32)
         labels[:, :: NEGATIVES + 1] = 1.0

@@ -1,6 +1,6 @@
 """YAML to typed scenario: every problem listed at once, with file, line and key path."""
 
-from gossiprec.scenario.cross_checks import check_sizes
+from gossiprec.scenario.cross_checks import check_sizes, check_validation
 from gossiprec.scenario.load import load_scenario
 from gossiprec.scenario.model import Choice, DatasetChoice, PolicyChoice, Scenario
 from gossiprec.scenario.network import ConstantLatency, ExponentialLatency, Network
@@ -22,6 +22,7 @@ __all__ = [
     "Scenario",
     "Training",
     "check_sizes",
+    "check_validation",
     "json_schema",
     "load_scenario",
 ]

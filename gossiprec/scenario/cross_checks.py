@@ -81,6 +81,24 @@ def check_sizes(scenario: Scenario, n_users: int, n_items: int) -> None:
     problems.raise_any(scenario.source_map)
 
 
+def check_validation(scenario: Scenario, n_validation: int) -> None:
+    """Check that there are validation items, if a metric ranks them.
+
+    Raises
+    ------
+    ScenarioError
+    """
+    problems, metrics = Problems(), scenario.evaluate.metrics
+    for index, metric in enumerate(metrics if n_validation == 0 else ()):
+        if read_metric(metric).on_validation:
+            problems.add(
+                ("evaluate", "metrics", index),
+                f"found {metric!r}, but the split {scenario.dataset.split.name} keeps no validation items; give it "
+                "some (dataset.split.validation), or remove the metric",
+            )
+    problems.raise_any(scenario.source_map)
+
+
 def note_oversized(scenario: Scenario, n_users: int, n_items: int, problems: Problems) -> None:
     """Note every value that data of this size cannot carry; see :func:`check_sizes`."""
     for path, message in _oversized(scenario.resolved(), n_users, n_items):

@@ -11,7 +11,7 @@ from pydantic import Field, field_validator, model_validator
 
 from gossiprec.measures.base import TargetRanks
 from gossiprec.measures.metric import read_metric
-from gossiprec.measures.names import beside_name
+from gossiprec.measures.names import VALIDATED, beside_name
 from gossiprec.options import LARGEST, Options
 
 
@@ -97,7 +97,8 @@ class Evaluate(Options):
     )
     metrics: tuple[str, ...] = Field(
         default=("hr@20", "ndcg@20"),
-        description="MEASURE@K or full_MEASURE@K, such as hr@20 or recall@20 (docs/measures.md).",
+        description="MEASURE@K or full_MEASURE@K, such as hr@20 or recall@20; val_recall@20: of validation items "
+        "(docs/measures.md).",
     )
     mask: Literal["train", "train+validation"] = Field(
         default="train", description="Items that are in nobody's own list of all items: those of these parts."
@@ -120,8 +121,15 @@ class Evaluate(Options):
         return (due for due, _ in itertools.groupby(heapq.merge(sorted(more), regular)))
 
     def measured(self) -> tuple[str, ...]:
-        """Return what each report may tell: the metrics, then those of other orders."""
-        return (*self.metrics, *(beside_name(m, order) for order in self.beside for m in self.metrics))
+        """Return what a run may tell: the metrics, those of other orders, and those of the report that is chosen."""
+        beside = (beside_name(m, order) for order in self.beside for m in self.metrics)
+        chosen = (m for m in self.metrics if self.validated_by and not read_metric(m).on_validation)
+        return (*self.metrics, *beside, *(beside_name(m, VALIDATED) for m in chosen))
+
+    @property
+    def validated_by(self) -> str | None:
+        """The first metric of validation items: where it is highest, there is the report that is chosen."""
+        return next((metric for metric in self.metrics if read_metric(metric).on_validation), None)
 
     @field_validator("beside")
     @classmethod

@@ -16,6 +16,7 @@ OPTIONS = {
         {**FEW, "item_views": "noise", "item_loss": "sum", "synthetic_by": "uniform", "refresh": False},
         {**FEW, "item_view_scale": "learning-rate"},
     ],
+    "correlation": [{"alpha": 3.0}],
     "rcl4fedrec": [{**FEW, "hot_items": 4, "sub_items": 10, "regulariser_steps": 2}],
 }
 """One that is not here is checked with its defaults."""

@@ -5,9 +5,10 @@ import pytest
 from small_runs import lines, write_run
 
 from gossiprec.errors import LogError
+from gossiprec.eventlog import RunDirectory, open_run
 from gossiprec.figures import curves
 from gossiprec.figures.curve_rows import curve_rows
-from gossiprec.figures.series import attack_curves
+from gossiprec.figures.series import Selection, attack_curves
 
 
 def rows_of(runs):
@@ -40,9 +41,26 @@ def test_an_interrupted_run_is_drawn_as_far_as_it_got(tmp_path):
     assert [path.name for path in curves.draw([run], tmp_path / "c")] == ["c.csv", "c.png", "c.svg"]
 
 
-def test_a_run_without_attacks_is_refused(tmp_path):
+def test_a_run_without_attacks_has_its_utility_drawn(tmp_path):
+    run = write_run(tmp_path / "run", observers=())
+    assert len(curves.draw([run], tmp_path / "curves")) == 3
+    assert lines(tmp_path / "curves.csv")[1:] == ["run,,,,,hr@20,0,0.0,0.2", "run,,,,,hr@20,1,1.5,0.7"]
+    assert [row.title for row in rows_of([run])] == ["Utility of the recommendations"]
+
+
+def test_an_attack_that_no_run_has_is_refused(tmp_path):
+    run = write_run(tmp_path / "run", observers=())
     with pytest.raises(LogError, match=r"no attack results: attacks\.csv"):
-        curves.draw([write_run(tmp_path / "run", observers=())], tmp_path / "curves")
+        curves.draw([run], tmp_path / "curves", selection=Selection(observers=("single",)))
+
+
+def test_a_run_with_neither_attacks_nor_utility_is_refused(tmp_path):
+    directory = RunDirectory.create(
+        tmp_path / "run", scenario={"name": "run"}, seed=1, sizes={"view_size": 1}
+    )
+    directory.finish("complete")
+    with pytest.raises(LogError, match=r"no attack results: attacks\.csv"):
+        curves.draw([open_run(directory.path)], tmp_path / "curves")
 
 
 def test_rules_and_momenta_have_rows_and_observers_have_lines(tmp_path):

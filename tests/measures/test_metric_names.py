@@ -3,7 +3,8 @@
 import pytest
 
 from gossiprec.measures import MEASURES, Measure
-from gossiprec.measures.metric import read_metric
+from gossiprec.measures.metric import measure_name, read_metric
+from gossiprec.measures.names import split_beside
 
 
 @pytest.mark.parametrize(
@@ -30,6 +31,12 @@ def test_a_name_says_measure_cut_and_what_is_ranked(text, name, k, full):
         ),
         ("full_ndgc@20", "unknown measure 'ndgc'.*did you mean 'ndcg'"),
         ("full_f1@20", "found 'full_f1@20', but f1 ranks all items as it is; write f1@20"),
+        ("val_hr@20", "validation items are ranked among all items; write val_recall@20"),
+        ("val_ndcg@20", "validation items are ranked among all items; write val_full_ndcg@20"),
+        ("val_full_hr@20", "recall; write val_recall@20, or val_hit@20"),
+        ("val_full_recall@20", "recall ranks all items as it is; write val_recall@20"),
+        ("val_er@20", "er looks at neither test nor validation items; write er@20"),
+        ("full_val_ndcg@20", "unknown measure 'val_ndcg'"),
         ("full_hr@20", "what was measured under this name is recall; write recall@20"),
         ("hr@100", r"only 100 items are ranked; did you mean 'recall@100'\?"),
         ("ndcg@100", r"only 100 items are ranked; did you mean 'full_ndcg@100'\?"),
@@ -63,3 +70,26 @@ def test_a_measure_of_anybody_is_asked_for_like_ours(monkeypatch):
     assert (found.measure, found.k, found.full) == (Deepest, 7, True)
     with pytest.raises(ValueError, match="did you mean 'deepest'"):
         read_metric("depest@7")
+
+
+@pytest.mark.parametrize(
+    ("name", "parts"),
+    [
+        ("recall@20", ("recall@20", "")),
+        ("recall@20[popularity]", ("recall@20", "popularity")),
+        ("er@5[23]", ("er@5[23]", "")),
+        ("recall@20[validated]", ("recall@20", "validated")),
+        ("er@5[23][random]", ("er@5[23]", "random")),
+        ("max_aac[single]", ("max_aac[single]", "")),
+    ],
+)
+def test_a_metric_of_another_order_is_told_from_one_of_a_target(name, parts):
+    assert split_beside(name) == parts
+
+
+def test_validation_items_are_asked_for_by_a_prefix():
+    found = read_metric("val_full_ndcg@200")
+    assert (found.measure, found.k, found.full, found.on_validation) == (MEASURES["ndcg"], 200, True, True)
+    assert found.looks_at is not read_metric("full_ndcg@200").looks_at
+    assert not read_metric("full_ndcg@200").on_validation
+    assert measure_name("val_full_ndcg@200") == "ndcg"

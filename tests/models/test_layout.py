@@ -95,6 +95,22 @@ def test_a_block_is_a_view_of_the_row():
     assert row[layout.items.stop :].unique().tolist() == [1.0]
 
 
+def test_a_versions_tables_are_views_of_items_and_shared_blocks_whatever_it_is_made_of():
+    layout = Layout(MANY, N_ITEMS)
+    row = np.arange(float(layout.row_size))
+    version = row[layout.merged]
+    expected = tables_of(layout, torch.from_numpy(row))
+
+    for flat in (version, torch.from_numpy(version)):
+        found = layout.version_tables(flat)
+        assert list(found) == ["items", "level", "matrix"]
+        for name, table in found.items():
+            assert table.tolist() == expected[name].tolist()
+            table += 1
+    assert (row[layout.merged] == np.arange(layout.merged.start, layout.merged.stop) + 2).all()
+    assert list(Layout(MANY[:2], N_ITEMS).version_tables(version[:1])) == ["level"]  # no item table
+
+
 def test_a_part_is_one_users_row_some_items_and_the_shared_weights(n_users):
     layout = Layout(MANY, N_ITEMS, n_users)
     row, kept, user = np.arange(layout.row_size, dtype=np.float32), np.array([5, 0, 2]), 3

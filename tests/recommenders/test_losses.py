@@ -9,6 +9,7 @@ import torch
 from gossiprec.models import MODELS
 from gossiprec.recommenders import RECOMMENDERS
 from gossiprec.recommenders.contrast import signed_noise
+from gossiprec.recommenders.correlation import correlation
 
 DIM, N_ITEMS, NEGATIVES, POSITIVES = 5, 23, 4, 4
 EACH = NEGATIVES + 1
@@ -125,6 +126,50 @@ def test_union_tells_another_positive_from_negatives():
     assert float(recommender.loss(p, batch, extras)) == pytest.approx(expected, rel=1e-7)
 
 
+@pytest.mark.parametrize("alpha", [0.0, 0.5, 4.0])
+def test_correlation_is_the_norm_of_the_correlation_matrix_of_the_items_of_the_step(alpha):
+    recommender = made("correlation", alpha=alpha)
+    p, batch, extras = case(recommender, padding=3)
+    batch["items"][[8, 9]] = int(batch["items"][7])  # drawn three times as a negative, counted once
+    batch["items"][-3:] = (
+        set(range(N_ITEMS)) - set(batch["items"].tolist())
+    ).pop()  # padding, of another item
+    own = sorted(set(batch["items"][:-3].tolist()))
+    of_dimensions = np.corrcoef(p["items"].numpy()[own].T)
+    assert of_dimensions.shape == (DIM, DIM)
+    printed = np.sqrt(sum(entry**2 for entry in of_dimensions.ravel())) / DIM
+
+    expected = float(recommender.model.loss(p, batch)) + alpha * printed
+    assert float(recommender.loss(p, batch, extras)) == pytest.approx(expected, rel=1e-7)
+    assert 1 / np.sqrt(DIM) < printed < 1
+
+
+def test_correlation_is_least_of_dimensions_that_are_not_correlated_and_nothing_of_one_item():
+    rows = torch.tensor(np.linalg.qr(np.random.default_rng(1).normal(size=(9, 4)) - 0.3)[0])
+    rows = torch.cat([rows, -rows])  # means of zero; columns at right angles
+    every = torch.ones(len(rows), dtype=torch.bool)
+    assert float(correlation(rows, every)) == pytest.approx(1 / np.sqrt(4))
+    assert float(correlation(rows[:, :1].repeat(1, 4), every)) == pytest.approx(1)
+
+    leaf = rows.clone().requires_grad_()
+    alone = correlation(leaf, torch.arange(len(rows)) == 3)
+    alone.backward()
+    assert alone.item() < 1e-9
+    assert torch.isfinite(leaf.grad).all()
+
+
+def test_correlation_moves_the_items_of_the_step_alone():
+    recommender = made("correlation")
+    p, batch, extras = case(recommender)
+    leaf = p["items"].clone().requires_grad_()
+    (
+        recommender.loss({**p, "items": leaf}, batch, extras)
+        - recommender.model.loss({**p, "items": leaf}, batch)
+    ).backward()
+    moved = leaf.grad.norm(dim=1) > 1e-9
+    assert sorted(moved.nonzero()[:, 0].tolist()) == sorted(batch["items"].tolist())
+
+
 @pytest.mark.parametrize("name", list(RECOMMENDERS))
 @pytest.mark.parametrize("padding", [1, 7, 12])
 def test_padding_changes_neither_the_loss_nor_its_gradient(name, padding):
@@ -165,7 +210,7 @@ def test_views_and_steps_are_constant_to_gradients():
 
 
 def test_a_client_with_one_positive_has_nothing_to_contrast_its_item_with():
-    for name in ("cl4fedrec", "simgcl", "union"):
+    for name in ("cl4fedrec", "simgcl", "union", "correlation"):
         recommender = made(name)
         p, batch, extras = case(recommender)
         few = {key: part[:EACH] if len(part) == POSITIVES * EACH else part for key, part in batch.items()}

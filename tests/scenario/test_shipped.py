@@ -33,6 +33,12 @@ def test_a_shipped_scenario_is_named_as_its_file(path):
     assert load_scenario(path).name == path.stem.replace("_", "-")
 
 
+def test_fedmf_is_fcf_under_its_own_name():
+    """Its page says that encryption changes no number: nothing else may differ."""
+    fcf, fedmf = (load_scenario(ROOT / "scenarios" / f"{name}.yaml") for name in ("fcf", "fedmf"))
+    assert fedmf == fcf.with_(name="fedmf")
+
+
 @pytest.mark.parametrize(
     ("kind", "section"),
     [

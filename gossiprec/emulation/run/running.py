@@ -27,6 +27,7 @@ from gossiprec.emulation.scoring.membership import metric_rows
 from gossiprec.emulation.scoring.positions import by_attack, write_positions
 from gossiprec.emulation.scoring.privacy import Ledger
 from gossiprec.emulation.scoring.utility import Utility, target_items
+from gossiprec.emulation.scoring.validated import Validated
 from gossiprec.errors import ScenarioError
 from gossiprec.eventlog import Run, RunDirectory, open_run
 from gossiprec.eventlog.tables import as_json
@@ -141,6 +142,7 @@ class Running:
             evaluate.mask, thread_count(scenario), attacked=attacked,
         )  # fmt: skip
         self._utility_now: dict[str, float] = {}
+        self._validated = Validated(evaluate.validated_by) if evaluate.validated_by else None
         self._ledger = Ledger(_accountable(prepared), prepared.protocol.n_nodes)
         self._recording = Recording(directory.log, prepared)
         self._tape_runner = prepared.tape_runner(self._timed)
@@ -197,6 +199,7 @@ class Running:
             "reducing": self._prepared.reducing,
             **({"serving": self._prepared.serving} if self._prepared.serving else {}),
             **({"push_rounds": self._prepared.push_rounds} if self._prepared.push_rounds else {}),
+            **({"validated": self._validated} if self._validated else {}),
         }
 
     def execute(self, after: int = 0) -> None:
@@ -243,6 +246,8 @@ class Running:
         prepared = self._prepared
         with self._timed("utility"):
             self._utility_now = self._utility.measure(prepared.planner.current)
+            if self._validated:
+                self._validated.note(self._utility_now, time=at, round=round_)
         with self._timed("attacks"):
             rankings = [r for meter in prepared.meters for r in meter.call(meter.attack.rankings)]
             rows = self._record.score(rankings, time=at, round=round_)
@@ -319,7 +324,8 @@ class Running:
                 "peak_rss_mib": times.peak_rss_mib,
                 "needed_mib": {name: size / 2**20 for name, size in self._prepared.needed.items()},
                 "seconds": times.seconds,
-                "utility": self._utility_now,
+                "utility": self._utility_now | (self._validated.utility() if self._validated else {}),
+                **(self._validated.summary() if self._validated else {}),
                 "attacks": self._record.summary(),
                 "privacy": self._ledger.summary(),
                 "attack_seconds": times.attack_seconds,

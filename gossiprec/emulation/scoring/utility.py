@@ -41,7 +41,7 @@ class Utility:
     metrics : sequence of str
         Such as ``hr@20`` or ``recall@20`` (:mod:`gossiprec.measures.metric`). Those of sampled items rank each test
         item against 99 fixed negatives (fewer if a user leaves fewer), others all items but those
-        that the user has in the masked parts.
+        that the user has in the masked parts; those of validation items all but training items.
     executor : Executor
     seed : int
     targets : ndarray of int64, shape (n_targets,), optional
@@ -89,7 +89,7 @@ class Utility:
         self._threads = ThreadPool(threads)
         self._users = np.flatnonzero(split.test.sizes > 0)
         asked = [read_metric(metric) for metric in metrics]
-        self._metrics = [m for m in asked if m.measure.wants is not RelevantRanks or len(self._users)]
+        self._metrics = [m for m in asked if m.looks_at is not RelevantRanks or len(self._users)]
         full = [metric for metric in self._metrics if metric.full]
         wanted = np.zeros(0, np.int64) if targets is None else targets
         self._whole = WholeLists(split, full, wanted, mask.split("+"))
@@ -124,7 +124,7 @@ class Utility:
         sampled = [RelevantRanks(self._sampled_ranks(of_candidates)[:, None])] if self._sampled else []
         found: dict[str, float] = {}
         for metric in self._metrics:
-            seen = whole[metric.measure.wants] if metric.full else sampled
+            seen = whole[metric.looks_at] if metric.full else sampled
             values = np.concatenate([metric.measure.of(part, metric.k) for part in seen])
             if not metric.full:
                 values = user_means(values, self._tests_of)

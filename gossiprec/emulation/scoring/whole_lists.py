@@ -9,7 +9,7 @@ import numpy as np
 
 from gossiprec.arrays import F32, I32, I64, Bools
 from gossiprec.data.split import Split
-from gossiprec.measures.base import RelevantRanks, TargetRanks, TopItems
+from gossiprec.measures.base import RelevantRanks, TargetRanks, TopItems, ValidationRanks
 from gossiprec.measures.full_ranking import relevant_ranks, target_ranks, top_items
 from gossiprec.measures.metric import Metric
 from gossiprec.ragged import Ragged
@@ -26,12 +26,13 @@ class WholeLists:
     targets : ndarray of int64, shape (n_targets,)
         Target items; to have one in a list counts for those who have it in no part of the split.
     masked : sequence of str
-        Parts of the split whose items are recommended to nobody who has them.
+        Parts of the split whose items are recommended to nobody who has them. Where validation items are relevant,
+        that is the training part alone.
 
     Attributes
     ----------
     users : ndarray of int64, shape (n,)
-        Whose lists are wanted: those of users with test items, or all.
+        Whose lists are wanted: those of users with relevant items, or all.
     """
 
     def __init__(
@@ -39,15 +40,13 @@ class WholeLists:
     ) -> None:
         self._split = split
         self._masked: list[Ragged] = [getattr(split, part) for part in masked]
-        self._wanted = {metric.measure.wants for metric in metrics}
-        self._length = {
-            wants: max(m.k for m in metrics if m.measure.wants is wants) for wants in self._wanted
-        }
+        self._wanted = {metric.looks_at for metric in metrics}
+        self._length = {seen: max(m.k for m in metrics if m.looks_at is seen) for seen in self._wanted}
         self._targets = targets
-        of_tests = (
-            np.flatnonzero(split.test.sizes > 0) if RelevantRanks in self._wanted else np.zeros(0, np.int64)
-        )
-        self.users = np.arange(split.n_users) if self._wanted - {RelevantRanks} else of_tests
+        relevant = {RelevantRanks: split.test, ValidationRanks: split.validation}
+        counts = [part.sizes for seen, part in relevant.items() if seen in self._wanted]
+        some = np.flatnonzero(sum(counts, np.zeros(split.n_users, np.int64)))
+        self.users = np.arange(split.n_users) if self._wanted - relevant.keys() else some
 
     def seen(self, blocks: Iterable[tuple[I64, F32]]) -> dict[type[Any], list[Any]]:
         """Return what each kind of metric wants to see; of relevant items in parts, users in order.
@@ -58,6 +57,7 @@ class WholeLists:
             Some of :attr:`users` and their scores of all items, shape (n_some, n_items); overwritten.
         """
         relevant: list[RelevantRanks] = []
+        validation: list[RelevantRanks] = []
         targets: list[I32] = []
         top: list[I32] = []
         for users, scores in blocks:
@@ -67,10 +67,16 @@ class WholeLists:
                 targets.append(target_ranks(scores, untouched, self._targets))
             if TopItems in self._wanted:
                 top.append(top_items(scores, unseen, self._length[TopItems]))
+            if ValidationRanks in self._wanted:
+                untrained = ~self._mask(users, self._split.train)
+                due = self._mask(users, self._split.validation)
+                length = self._length[ValidationRanks]
+                validation.append(relevant_ranks(scores.copy(), untrained, due, length))
             if RelevantRanks in self._wanted:  # the last, for it overwrites the scores
                 relevant.append(relevant_ranks(scores, unseen, tests, self._length[RelevantRanks]))
         return {
             RelevantRanks: relevant,
+            ValidationRanks: validation,
             TargetRanks: [TargetRanks(np.concatenate(targets))] if targets else [],
             TopItems: [TopItems(np.concatenate(top), self._split.n_items)] if top else [],
         }

@@ -177,6 +177,20 @@ class Layout:
                 at += block.width
         return found
 
+    def version_tables(self, version: Any) -> dict[str, Any]:
+        """Return the tables of a version ``[items | shared]``, a flat tensor or array, as views."""
+        end = self.n_items * self.item_width
+        items = {"items": version[:end].reshape(self.n_items, self.item_width)} if end else {}
+        return items | self.shared_blocks(version[end:])
+
+    def shared_blocks(self, shared: Any) -> dict[str, Any]:
+        """Return the shared blocks by name, as views of the flat tensor or array that holds them in order."""
+        found, at = {}, 0
+        for block in self.of(Role.SHARED):
+            found[block.name] = shared[at : at + block.width].reshape(block.shape)
+            at += block.width
+        return found
+
     def part(self, row: npt.NDArray[np.floating], kept: npt.NDArray[np.integer], user: int) -> F32:
         """Return the small model ``[one user's row | kept items | shared]`` out of a row, of the layout's own type."""
         small = replace(self, n_items=len(kept), n_users=1)

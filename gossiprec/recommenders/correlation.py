@@ -1,0 +1,61 @@
+"""Decorrelated items: clients keep the dimensions of their items' rows from telling the same thing twice.
+
+References
+----------
+The CL4FedRec paper's proof of concept (specification, section 3.2), eq. 12 and 13: L_uni is the Frobenius norm of the
+correlation matrix of the item table's dimensions, over their number d, its diagonal included as printed; L = L_rec +
+alpha L_uni. Silent in the paper: who computes it, and of which rows. Here each client does, of those that it trains.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from pydantic import Field
+
+from gossiprec.options import Options
+from gossiprec.recommenders import RECOMMENDERS
+from gossiprec.recommenders.base import Recommender
+from gossiprec.recommenders.contrast import TINY, unit
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+class CorrelationOptions(Options):
+    """Options of the proof of concept."""
+
+    alpha: float = Field(default=1.0, ge=0, description="of the correlation's loss: 0.5 to 4 in the paper")
+
+
+@RECOMMENDERS.register("correlation")
+class Correlation(Recommender):
+    """Adds how correlated the dimensions of the items in a client's step are, each item counted once."""
+
+    Options = CorrelationOptions
+    options: CorrelationOptions
+
+    def loss(
+        self, p: Mapping[str, Tensor], batch: Mapping[str, Tensor], extras: Mapping[str, Tensor]
+    ) -> Tensor:
+        """Return L_rec + alpha L_uni (eq. 13)."""
+        import torch
+
+        times = torch.zeros_like(p["items"][:, 0]).scatter_add(0, batch["items"].long(), batch["weights"])
+        return self.model.loss(p, batch) + self.options.alpha * correlation(p["items"], times > 0)
+
+
+def correlation(rows: Tensor, present: Tensor) -> Tensor:
+    """Return L_uni (eq. 12) of the rows that are present, from 1/sqrt(d) to 1; 0 of a single row.
+
+    Parameters
+    ----------
+    rows : Tensor, shape (n, d)
+    present : Tensor of bool, shape (n,)
+    """
+    there = present[:, None].to(rows.dtype)
+    mean = (rows * there).sum(0) / there.sum().clamp(min=1.0)
+    columns = unit(((rows - mean) * there).T)  # a column without variance stays zero
+    squares = (columns @ columns.T).square().sum()
+    return squares.clamp(min=TINY * TINY).sqrt() / rows.shape[1]
