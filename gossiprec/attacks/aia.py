@@ -67,8 +67,9 @@ class AIA(Attack):
 
     Notes
     -----
-    A round begins when the coordinator pools its first answer: that replaces what it held, the model it had sent. An
-    answer that comes later, when the next model is out, is compared with that one.
+    A round begins when the coordinator pools its first answer: that replaces what it held, the model it had sent. A
+    whole model that comes later, when the next one is out, is compared with that one; an update with the version that
+    it was made from.
     """
 
     Options = AIAOptions
@@ -164,8 +165,8 @@ class AIA(Attack):
                 continue  # the version pushed last, of which the new one keeps a share; or a poisoner's
             if self._sent is None:
                 continue  # a client without data, before all others: it weighs nothing and begins no round
-            answer = seen.models(slice(k, k + 1))[0]
-            self._features[senders[k]] = answer[items] - self._sent
+            answer, base = seen.models(slice(k, k + 1))[0], seen.base(k)
+            self._features[senders[k]] = answer[items] - (self._sent if base is None else base[items])
             self._seen[senders[k]] = self._changed[senders[k]] = True
 
     def _begin_round(self, sent: F32) -> None:

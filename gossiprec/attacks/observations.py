@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -64,11 +65,20 @@ class Deliveries:
 
 @dataclass(frozen=True)
 class Tasks:
-    """Deliveries about to be merged, for compiled loops: entries of a program's merges, task by task."""
+    """Deliveries about to be merged, for compiled loops: entries of a program's merges, task by task.
 
-    rows: F32
+    Attributes
+    ----------
+    rows : ndarray of float32 or float16, shape (n_rows, row_size), or what is read like one
+        Where updates are sent, models are put together as they are read.
+    bases : the same, or None
+        At an update's row the version that it was made from; None: whole models are sent.
+    """
+
+    rows: Any
     program: Program
     tasks: I64
+    bases: Any = None
 
 
 @dataclass(frozen=True)
@@ -202,3 +212,10 @@ class Observations:
         assert isinstance(self.raw, Tasks)
         source = self.raw.program.source[self._entries[1][k]]
         return np.asarray(self.raw.rows[source, : self.layout.size], np.float32)
+
+    def base(self, k: int) -> F32 | None:
+        """Return the version that delivery number k is an update of, shape (size,); None: it is a whole model."""
+        assert isinstance(self.raw, Tasks)
+        if self.raw.bases is None:
+            return None
+        return np.asarray(self.raw.bases[self.rows[k], : self.layout.size], np.float32)

@@ -14,6 +14,7 @@ from gossiprec.arrays import F32, I64
 from gossiprec.compute.executors.base import Executor
 from gossiprec.compute.plan.planner import Plan, Sightings
 from gossiprec.compute.plan.program import Program
+from gossiprec.compute.store.base import UpdateRows
 from gossiprec.compute.thread_pool import ThreadPool
 
 
@@ -21,7 +22,7 @@ class Watcher(ABC):
     """Sees delivered versions while they exist; must not change them. Called from several threads at once."""
 
     @abstractmethod
-    def observe(self, rows: F32, program: Program, tasks: I64) -> None:
+    def observe(self, rows: F32 | UpdateRows, program: Program, tasks: I64) -> None:
         """See what `tasks` are about to merge: each receiver's messages in their order of arrival."""
 
     @abstractmethod
@@ -97,7 +98,7 @@ class WaveRunner:
         mine = tasks[np.minimum(cycle, 2 * threads - 1 - cycle) == part]
         if len(mine):
             for watcher in self._watchers:
-                watcher.observe(self._executor.work.arena.rows, program, mine)
+                watcher.observe(self._executor.store.rows, program, mine)
             for step in self._steps:
                 step.prepare(program, mine)
             self._executor.run(program, mine)

@@ -17,8 +17,9 @@ from gossiprec.emulation.assembly.prepare import load_data
 from gossiprec.errors import ScenarioError
 from gossiprec.scenario import Scenario
 from gossiprec.testing.blinding import Watch, Watched
-from gossiprec.testing.worlds import PROTOCOLS, WITHHELD, scenario
+from gossiprec.testing.worlds import FEDERATED, PROTOCOLS, WITHHELD, scenario
 
+RUNS = {**PROTOCOLS, "updates": {**FEDERATED, "client_model": "none"}}
 FILES = ("attacks.csv", "metrics.csv", "findings.csv", "positions.csv")
 
 
@@ -52,7 +53,7 @@ class _Outcome:
 
 
 def check_attack(name: str, options: Mapping[str, Any] | None = None, *, model: str = "gmf") -> None:
-    """Run a registered attack twice in tiny runs of each protocol and executor that it accepts.
+    """Run a registered attack twice in tiny runs of each protocol and executor that it accepts, also on updates.
 
     The second time everything that it must not see is overwritten where it is handed over
     (:mod:`gossiprec.testing.blinding`); every ranking and all tables must be the same to the byte. Where the
@@ -79,7 +80,7 @@ def check_attack(name: str, options: Mapping[str, Any] | None = None, *, model: 
         reports no finding in any of the runs, so that nothing was checked.
     """
     observer, refused, found = {"name": name, **(options or {})}, [], 0
-    for (world, protocol), executor in itertools.product(PROTOCOLS.items(), EXECUTORS):
+    for (world, protocol), executor in itertools.product(RUNS.items(), EXECUTORS):
         about = f"{name} ({world}, {executor})"
         run = scenario(
             model={"name": model}, protocol=protocol, policies=[WITHHELD], observers=[observer],

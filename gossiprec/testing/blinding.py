@@ -16,6 +16,7 @@ from gossiprec.attacks.base import World
 from gossiprec.attacks.observations import Deliveries, Meetings, Observations, Seen, Tasks
 from gossiprec.compute.plan.planner import Sightings
 from gossiprec.compute.plan.program import Program
+from gossiprec.compute.store.base import UpdateRows
 from gossiprec.data.split import CheckIns, Split, Transitions
 from gossiprec.emulation.assembly import participants
 from gossiprec.emulation.assembly import prepare as preparing
@@ -83,7 +84,7 @@ class Blinded(Watched):
         self._told.learn(found)
         return found
 
-    def observe(self, rows: F32, program: Program, tasks: I64) -> None:
+    def observe(self, rows: F32 | UpdateRows, program: Program, tasks: I64) -> None:
         """Let the attack see what its single nodes are about to merge."""
         mine = tasks[self._own[program.node[tasks]]]
         if not len(mine):
@@ -103,7 +104,11 @@ class Blinded(Watched):
             merge_keep=true.keeps,
             merge_message=true.messages,
         )
-        raw = Tasks(np.concatenate([shown, rows[program.source[mine]]]), alone, np.arange(len(mine)))
+        received, bases = np.concatenate([shown, rows[program.source[mine], :]]), None
+        if isinstance(rows, UpdateRows):
+            bases = np.full_like(received, np.nan)
+            bases[places] = rows.bases[true.rows, :]
+        raw = Tasks(received, alone, np.arange(len(mine)), bases)
         self.call(self.attack.observe, Observations(raw, self._layout, self._hides, self._told))
 
     def sight(self, rows: F32, sightings: Sightings, first: int, last: int) -> None:
@@ -118,13 +123,15 @@ class Blinded(Watched):
         raw = Seen(*self._amid_garbage(rows, true, group))
         self.call(self.attack.observe, Observations(raw, *about, self._told, message))
 
-    def _amid_garbage(self, rows: F32, true: Observations, *group: I32) -> Any:
+    def _amid_garbage(self, rows: F32 | UpdateRows, true: Observations, *group: I32) -> Any:
         """Return an arena in which nothing but the delivered versions can be read, and where these lie."""
-        delivered = rows[true.rows]
+        delivered = rows[true.rows, :]
         delivered[self._hides[true.senders], self._layout.users] = np.nan
         delivered[:, self._layout.private] = np.nan
-        places = np.arange(len(rows), len(rows) + len(delivered), dtype=np.int32)
-        return np.concatenate([np.full_like(rows, np.nan), delivered]), *group, places
+        n_others = len(rows) if isinstance(rows, np.ndarray) else int(true.rows.max()) + 1
+        garbage = np.full((n_others, delivered.shape[1]), np.nan, delivered.dtype)
+        places = np.arange(n_others, n_others + len(delivered), dtype=np.int32)
+        return np.concatenate([garbage, delivered]), *group, places
 
 
 class Watch:

@@ -366,7 +366,6 @@ REFUSED = {
         {"protocol": {"client_model": "own", "merge": "sum"}},
         "made of updates, but clients send whole",
     ),
-    "aia": ({"observers": [{"name": "aia", "community_size": 3}]}, "aia.* looks at merges one by one"),
     "mixing": (
         {"protocol": {"aggregation": {"name": "synchronous", "mixing": 0.5}}},
         "updates are added to the version as it is",

@@ -48,6 +48,11 @@ RUNS = {
     "models": {"protocol": MODELS},
     "gossip": {"protocol": GOSSIP, "observers": [SINGLE, COALITION]},
     "gossip-slow": {"protocol": GOSSIP, "network": SLOW, "observers": [SINGLE]},
+    "gossip-robust": {
+        "protocol": GOSSIP,
+        "policies": [{"name": "robust-merge", "rule": "median", "buffer": 4}],
+        "observers": [SINGLE],
+    },
     "personal": {
         "protocol": PERSONAL,
         "observers": [SINGLE],

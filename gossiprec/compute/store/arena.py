@@ -70,7 +70,7 @@ class Arena(Store):
         self.n_nodes = n_nodes
         self._kind = np.dtype(storage)
         self._reserved = self._reserve(capacity)
-        self.rows = self._reserved[:capacity]
+        self.rows: F32 = self._reserved[:capacity]
         self._owners = owners
         n_owners = 0 if not moments else n_nodes if owners is None else len(owners)
         self.first: F32 = np.zeros((n_owners, layout.row_size), np.float32)

@@ -29,6 +29,26 @@ class Readable:
     together: bool = False
 
 
+@dataclass(frozen=True)
+class UpdateRows:
+    """Updates to be read like rows of whole models, put together when they are asked for.
+
+    Attributes
+    ----------
+    models : ndarray, or what is read like one
+        Base and update together, by handle.
+    bases : ndarray, or what is read like one
+        The versions that they were made from; of a version that itself.
+    """
+
+    models: Any
+    bases: Any
+
+    def __getitem__(self, at: Any) -> Any:
+        """Return some columns of some models."""
+        return self.models[at]
+
+
 class Store(ABC):
     """Owns what nodes train, send and receive.
 
@@ -40,10 +60,13 @@ class Store(ABC):
         Of a version.
     n_nodes : int
         The first `n_nodes` handles are the nodes' first models.
+    rows : ndarray or UpdateRows
+        What handles stand for, as those read it who look at merges.
     """
 
     layout: Layout
     n_nodes: int
+    rows: Any
 
     @property
     @abstractmethod

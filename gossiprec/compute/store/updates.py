@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
@@ -11,7 +11,7 @@ import numpy as np
 from gossiprec.aggregators.base import Change, Inbox
 from gossiprec.arrays import F32, F64, I32, I64, U32
 from gossiprec.compute.plan.planner import Planner, Sightings
-from gossiprec.compute.store.base import Handles, Readable, Store
+from gossiprec.compute.store.base import Handles, Readable, Store, UpdateRows
 from gossiprec.models.base import Layout, Model, Role
 from gossiprec.ragged import Ragged
 
@@ -98,6 +98,20 @@ class _Changes(Sequence[Change]):
         return self._updates[at].change
 
 
+class _ByHandle:
+    """What is found under handles, as rows of whole models; put together when it is read."""
+
+    def __init__(self, load: Callable[[I64], F32]) -> None:
+        self._load = load
+
+    def __getitem__(self, at: tuple[Handles, Any]) -> F32:
+        places, columns = at
+        handles, back = np.unique(places, return_inverse=True)
+        rows = self._load(handles.astype(np.int64))
+        found: F32 = rows[back.reshape(np.shape(places)), columns]
+        return found
+
+
 class UpdateStore(Store):
     """Versions and updates by handle; of each node only its user's row and private weights, with their moments.
 
@@ -131,6 +145,7 @@ class UpdateStore(Store):
         common = model.initial_rows(layout, 1, seed)[0, layout.merged].copy()
         self._held: dict[int, Payload] = dict.fromkeys(range(n_nodes), common)
         self._extras: dict[int, Mapping[str, F32]] = {}
+        self.rows = UpdateRows(_ByHandle(self.load), _ByHandle(self._load_bases))
 
     @property
     def is_half(self) -> bool:
@@ -163,6 +178,13 @@ class UpdateStore(Store):
         rows = np.zeros((len(handles), self.layout.row_size), np.float32)
         for row, handle in zip(rows, handles.tolist(), strict=True):
             row[self.layout.merged] = _whole(self._held[handle])
+        return rows
+
+    def _load_bases(self, handles: Handles) -> F32:
+        """Return the versions that updates were made from, likewise."""
+        rows = np.zeros((len(handles), self.layout.row_size), np.float32)
+        for row, handle in zip(rows, handles.tolist(), strict=True):
+            row[self.layout.merged] = self.version(handle)
         return rows
 
     def store(self, handles: Handles, values: F32, keys: U32 | None) -> None:

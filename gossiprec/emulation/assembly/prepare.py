@@ -223,11 +223,12 @@ def _assembled(cast: Cast, schedule: Schedule, watch: Stopwatch) -> Prepared:
 
 def _metered(cast: Cast, executor: Executor, attacks: list[Attack], deliveries: Deliveries) -> list[Metered]:
     """Return the attacks, each with a meter that shows it what its own nodes receive."""
-    single = next((attack.label for attack in attacks if len(attack.nodes)), None)
+    coordinator = cast.protocol.n_users
+    single = next((attack.label for attack in attacks if (attack.nodes != coordinator).any()), None)
     if cast.protocol.sends_updates and single is not None:
         raise refused(
-            f"observers: {single} looks at merges one by one, but clients send updates, which are reduced together; "
-            "take cda or entropy-mia with who: coordinator"
+            f"observers: {single} looks at what single clients receive, but these hold no model and are sent the "
+            "coordinator's alone; take cda or entropy-mia with who: coordinator, or aia"
         )
     meters: list[Metered] = []
     first_pool, hides = 0, cast.outgoing.hides(Role.USER)

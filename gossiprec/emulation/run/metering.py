@@ -14,6 +14,7 @@ from gossiprec.attacks import Attack
 from gossiprec.attacks.observations import Deliveries, Meetings, Observations, Seen, Tasks
 from gossiprec.compute.plan.planner import Sightings
 from gossiprec.compute.plan.program import Program
+from gossiprec.compute.store.base import UpdateRows
 from gossiprec.compute.waves import Watcher
 from gossiprec.models.base.blocks import Layout
 
@@ -77,14 +78,15 @@ class Metered(Watcher):
         """Return those deliveries that the attack may know: to its own nodes."""
         return meetings.at(self._knows)
 
-    def observe(self, rows: F32, program: Program, tasks: I64) -> None:
+    def observe(self, rows: F32 | UpdateRows, program: Program, tasks: I64) -> None:
         """Let the attack see what its single nodes are about to merge."""
         if not len(self.attack.nodes):
             return
         mine = tasks[self._own[program.node[tasks]]]
         if len(mine):
             program = self.weighed(program, mine)
-            self.call(self.attack.observe, Observations(Tasks(rows, program, mine), *self._about))
+            bases = rows.bases if isinstance(rows, UpdateRows) else None
+            self.call(self.attack.observe, Observations(Tasks(rows, program, mine, bases), *self._about))
 
     def weighed(self, program: Program, tasks: I64) -> Program:
         """Return the program as the attack sees it."""

@@ -33,6 +33,8 @@ class Traffic:
     delay: float = 0.0
     queued: float = 0.0
     sent: int = 0
+    bytes_up: int = 0
+    bytes_down: int = 0
 
     def count(self, segment: Segment, *, delays: F64, queued: F64) -> None:
         """Add a stretch of tape, and its deliveries."""
@@ -44,6 +46,17 @@ class Traffic:
             self.dropped[name] += int((segment.cause == cause).sum())
         for cause, name in enumerate(MISS_CAUSES):
             self.missed[name] += int((segment.misses.cause == cause).sum())
+
+    def weigh(self, size: I32, from_coordinator: Bools) -> None:
+        """Add the sizes of the messages sent in a stretch of tape."""
+        self.bytes_down += int(size[from_coordinator].sum(dtype=np.int64))
+        self.bytes_up += int(size[~from_coordinator].sum(dtype=np.int64))
+
+    @property
+    def bytes(self) -> dict[str, int]:
+        """What was sent: in all, and where there is a coordinator to it and by it."""
+        apart = {"up": self.bytes_up, "down": self.bytes_down} if self.bytes_down else {}
+        return {"sent": self.bytes_up + self.bytes_down, **apart}
 
     def state(self) -> dict[str, Any]:
         """Return all counts, for a checkpoint."""
@@ -100,6 +113,7 @@ class Recording(Stateful):
         )
         self._epochs = work.training.local_epochs
         self._updates_left = work.node_settings.most_updates.copy()
+        self._n_users = protocol.n_users
         self._inline = prepared.schedule.inline
         self._trains = training_events(protocol.behaviours)
         size = protocol.view_size
@@ -133,6 +147,7 @@ class Recording(Stateful):
         if self._view is not None:
             self._write_views(segment)
         sent_at, size = segment.sent_at, self._sizes.of(segment)
+        self.traffic.weigh(size, segment.sender >= self._n_users)
         if self._inline:
             time, receiver, sender, ready = sent_at, segment.receiver, segment.sender, sent_at
             queued = np.zeros(len(sender))
