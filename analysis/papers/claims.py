@@ -13,7 +13,7 @@ from analysis.papers.seeds import PerSeed, interval, mean
 from analysis.papers.verdict import Verdict
 
 HELD, NOT_HELD, UNDECIDED, NOT_MEASURED = "held", "not held", "undecided", "not measured"
-LOOKS = {HELD: Verdict.WITHIN, NOT_HELD: Verdict.OUTSIDE}
+MARKS = {HELD: Verdict.WITHIN, NOT_HELD: Verdict.OUTSIDE}
 """The mark of a claim's verdict; of all others that of what was not run."""
 
 

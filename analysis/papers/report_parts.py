@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from analysis.papers.claims import LOOKS, Finding
+from analysis.papers.claims import MARKS, Finding
 from analysis.papers.document import Block, Column, Entry, Grid, Heading, Text
 from analysis.papers.verdict import Verdict
 from gossiprec.eventlog import Run
@@ -16,7 +16,7 @@ def claim_list(claims: Sequence[Finding], title: str = "What the paper claims") 
     """Yield each claim with its verdict and evidence."""
     yield Heading(2, title)
     for claim in claims:
-        look = LOOKS.get(claim.verdict, Verdict.NOT_RUN)
+        look = MARKS.get(claim.verdict, Verdict.NOT_RUN)
         evidence = "\n".join(f"- {line}" for line in claim.evidence)
         yield Text(f"{look.mark} **{claim.claim}: {claim.verdict}.**\n\n{evidence}")
 
