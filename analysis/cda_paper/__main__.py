@@ -9,15 +9,11 @@ from typing import Any
 import click
 
 from analysis.cda_paper.experiments import data_of, experiments
-from analysis.cda_paper.measures import Runs
 from analysis.cda_paper.plan import Scale, chosen, count_runs, missing_data, paper_study, subjects
+from analysis.papers.command import carry_out, names_in
+from analysis.papers.seeds import Runs
 from gossiprec.cli.main import exit_code
-from gossiprec.cli.study import conduct, conducting
-from gossiprec.eventlog import Run
-from gossiprec.study.folder import StudyFolder, made_by
-from gossiprec.study.plan import Plan, make_plan
-from gossiprec.study.record import Outcome
-from gossiprec.version import code_version
+from gossiprec.cli.study import conducting
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
@@ -62,28 +58,18 @@ def study(
     if is_list:
         _list()
         return
-    names = chosen([name.strip() for name in only.split(",") if name.strip()])
+    names = chosen(names_in(only))
     lacking = missing_data(experiments(), data=data, scale=scale)
-    for name in names:
-        if name in lacking:
-            click.echo(f"{name}: not run: {lacking[name]}", err=True)
-    folder, outcome = StudyFolder(out or Path("study")), Outcome()
-    here: dict[str, Any] = {"data": data, "scale": scale, "seeds": seeds}
-    wanted = [name for name in names if name not in lacking and not report_only]
-    if wanted:
-        outcome = conduct(make_plan(paper_study(wanted, **here)), out=folder.path, jobs=jobs or 1, **how)
-    if how["dry_run"]:
-        return
-    there = [name for name in experiments() if name not in lacking]
-    whole = make_plan(paper_study(there, **here), check_data=False)
-    folder.check(whole.study.name)
-    runs = finished(folder, whole, keep=how["keep"])
-    reasons = why_missing(runs, whole, lacking, outcome)
-    from analysis.cda_paper.report import write_report  # with matplotlib: not for --dry-run and --list
 
-    with folder.locked():
-        for path in write_report(folder.path, runs, reasons, planned=count_runs(seeds, scale), scale=scale):
-            click.echo(path)
+    def report(folder: Path, runs: Runs, reasons: dict[str, str]) -> list[Path]:
+        from analysis.cda_paper.report import write_report  # with matplotlib: not for --dry-run and --list
+
+        return write_report(folder, runs, reasons, planned=count_runs(seeds, scale), scale=scale)
+
+    outcome = carry_out(
+        names, lambda some: paper_study(some, data=data, scale=scale, seeds=seeds), lacking, report,
+        experiments=list(experiments()), out=out, jobs=jobs, report_only=report_only, **how,
+    )  # fmt: skip
     if outcome.failed:
         context.exit(1)
 
@@ -94,27 +80,6 @@ def _list() -> None:
             click.echo(f"{name}  ({Path(experiments()[name]['base']).name}, {data_of(name)})")
         else:
             click.echo(f"{name}: {len(own)} experiments")
-
-
-def finished(folder: StudyFolder, plan: Plan, *, keep: bool = False) -> dict[str, dict[int, Run]]:
-    """Return the finished runs of a plan by experiment and seed; `keep`: also those of other code."""
-    simulation_of = plan.simulation_of
-    found: dict[str, dict[int, Run]] = {}
-    for variant in plan.variants:
-        run = folder.finished(simulation_of[variant.hash])
-        if run is not None and (keep or made_by(run) == code_version()):
-            found.setdefault(str(variant.labels["experiment"]), {})[variant.seed] = run
-    return found
-
-
-def why_missing(runs: Runs, plan: Plan, lacking: dict[str, str], outcome: Outcome) -> dict[str, str]:
-    """Return why an experiment has no finished run."""
-    failed = {
-        str(variant.labels["experiment"]): f"failed: {outcome.failed[variant.hash].problem}"
-        for variant in plan.variants
-        if variant.hash in outcome.failed
-    }
-    return {n: (lacking | failed).get(n, "not run yet") for n in experiments() if n not in runs}
 
 
 if __name__ == "__main__":

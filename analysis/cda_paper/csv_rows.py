@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from analysis.cda_paper.cells import Cell
-from analysis.cda_paper.measures import RULES, Runs
+from analysis.cda_paper.measures import RULES
 from analysis.cda_paper.verdicts import Group
+from analysis.papers.seeds import Runs
 
 CSV_HEADER = (
     "table", "dataset", "row", "column", "published", "band_low", "band_high",

@@ -19,7 +19,8 @@ from matplotlib.axes import Axes
 
 from analysis.cda_paper import experiments as ex
 from analysis.cda_paper.experiments import MOVIELENS, MOVIELENS_LESS, PROTOCOLS, dp, on_checkins
-from analysis.cda_paper.measures import Attack, Measure, Runs, alone, utility
+from analysis.cda_paper.measures import Attack, Measure, alone, utility
+from analysis.papers.seeds import Runs
 from gossiprec.figures import style
 from gossiprec.figures.attack_cdf import ACCURACY, AT_OR_BELOW, distribution
 from gossiprec.figures.output import Cell, write_figure

@@ -27,20 +27,17 @@ from analysis.cda_paper.measures import (
     Attack,
     Measure,
     Number,
-    PerSeed,
-    Runs,
     alone,
     attack_seconds,
     combined,
     difference,
-    interval,
-    mean,
     shown,
     utility,
 )
+from analysis.papers.claims import NOT_MEASURED, Finding, decided, in_words, together
+from analysis.papers.seeds import PerSeed, Runs
 from gossiprec.eventlog import Run
 
-HELD, NOT_HELD, UNDECIDED, NOT_MEASURED = "held", "not held", "undecided", "not measured"
 THRESHOLDS = ("0.2", "0.4", "0.6", "0.8", "1")
 GOSSIP = ("rand-gossip", "pers-gossip")
 SHARES = (5, 10, 20)
@@ -73,18 +70,6 @@ class Comparison:
         return combined(self.first, self.second, self.margin).per_seed(runs)
 
 
-@dataclass(frozen=True)
-class Finding:
-    """A claim, its verdict, and a line of evidence per comparison.
-
-    Held: in every comparison that was measured; not held: one is not; undecided: otherwise.
-    """
-
-    claim: str
-    verdict: str
-    evidence: tuple[str, ...]
-
-
 def findings(runs: Runs) -> list[Finding]:
     """Return what became of each claim."""
     return [
@@ -104,21 +89,6 @@ def findings(runs: Runs) -> list[Finding]:
     ]
 
 
-def decided(margins: PerSeed) -> str:
-    """Return what paired differences over seeds, positive where a claim holds, say of it."""
-    if not margins:
-        return NOT_MEASURED
-    low, high = interval(margins)  # NaN with one seed, which decides nothing
-    return HELD if low > 0 else NOT_HELD if high < 0 else UNDECIDED
-
-
-def in_words(margins: PerSeed) -> str:
-    """Return the mean paired difference with its interval and the verdict."""
-    low, high = interval(margins)
-    between = f"[{low:+.1f}, {high:+.1f}] over {len(margins)} seeds" if len(margins) > 1 else "one seed"
-    return f"margin {mean(margins):+.1f}, {between}: {decided(margins)}"
-
-
 def _judged(claim: str, comparisons: Sequence[Comparison], runs: Runs) -> Finding:
     evidence, verdicts = [], []
     for one in comparisons:
@@ -129,13 +99,7 @@ def _judged(claim: str, comparisons: Sequence[Comparison], runs: Runs) -> Findin
             evidence.append(f"{one.label}: {words}; {in_words(margins)}")
         else:
             evidence.append(f"{one.label}: {NOT_MEASURED}")
-    return Finding(claim, _together(verdicts), tuple(evidence))
-
-
-def _together(verdicts: Sequence[str]) -> str:
-    """Return the verdict of a claim, given those of its comparisons."""
-    known = set(verdicts) - {NOT_MEASURED}
-    return next((verdict for verdict in (NOT_HELD, UNDECIDED, HELD) if verdict in known), NOT_MEASURED)
+    return Finding(claim, together(verdicts), tuple(evidence))
 
 
 def _federated_leaks_more() -> list[Comparison]:

@@ -11,9 +11,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from scipy import stats
 
 from analysis.cda_paper.experiments import momentum_of
+from analysis.papers.seeds import PerSeed, Runs, interval, mean
 from gossiprec.arrays import F64, I64
 from gossiprec.eventlog import Run
 from gossiprec.figures.series import AttackKey
@@ -21,9 +21,6 @@ from gossiprec.measures.names import FILTERS
 
 RULES = ("standardized", "ndcg", "mean_score")
 MAIN_RULE = RULES[0]
-PerSeed = dict[int, float]
-Runs = Mapping[str, Mapping[int, Run]]
-"""Finished runs by experiment and seed."""
 
 
 class Measure(ABC):
@@ -228,22 +225,6 @@ def factor(first: Measure, second: Measure) -> Number:
 def loss(before: Measure, after: Measure) -> Number:
     """Return how much is lost, in percent of `before`."""
     return combined(before, after, lambda a, b: 100 * (a - b) / a if a else float("nan"))
-
-
-def mean(values: PerSeed) -> float:
-    """Return the mean over seeds; NaN without any."""
-    return float(np.mean(list(values.values()))) if values else float("nan")
-
-
-def spread(values: PerSeed) -> float:
-    """Return the standard deviation over seeds (n - 1); NaN with fewer than two."""
-    return float(np.std(list(values.values()), ddof=1)) if len(values) > 1 else float("nan")
-
-
-def interval(values: PerSeed) -> tuple[float, float]:
-    """Return the 95 % interval of the mean over seeds (Student's t); NaN with fewer than two."""
-    half = spread(values) / np.sqrt(max(1, len(values))) * float(stats.t.ppf(0.975, max(1, len(values) - 1)))
-    return mean(values) - half, mean(values) + half
 
 
 def shown(measure: Measure, runs: Runs, digits: int = 1) -> str:

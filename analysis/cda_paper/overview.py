@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from analysis.cda_paper.cells import COLUMNS
-from analysis.cda_paper.document import Block, Column, Entry, Fold, Grid, Text
 from analysis.cda_paper.experiments import SETTINGS
-from analysis.cda_paper.measures import Runs
-from analysis.cda_paper.verdicts import Group, Result, Verdict, counts
+from analysis.cda_paper.verdicts import Group, Result, counts
 from analysis.cda_paper.wording import (
     dataset_in_words,
     measured_entry,
@@ -17,6 +15,9 @@ from analysis.cda_paper.wording import (
     row_in_words,
     table_in_words,
 )
+from analysis.papers.document import Block, Column, Entry, Fold, Grid, Text
+from analysis.papers.seeds import Runs
+from analysis.papers.verdict import Verdict
 
 _LISTED = (Verdict.OUTSIDE, Verdict.NEAR, Verdict.WITHIN, Verdict.NOT_RUN, Verdict.UNJUDGED)
 _COLUMNS = ("where", "what", "print", "ours", "setting; rule", "remark")

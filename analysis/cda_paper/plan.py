@@ -10,7 +10,8 @@ from typing import Any, Literal
 from analysis.cda_paper.cells import all_cells
 from analysis.cda_paper.experiments import STUDY, data_of, experiments, study, switches
 from analysis.cda_paper.figures import drawings
-from gossiprec.errors import DataError, ScenarioError, suggestion
+from analysis.papers import command
+from gossiprec.errors import DataError
 from gossiprec.study.load import Study, load_study
 
 Scale = Literal["full", "tiny"]
@@ -59,23 +60,9 @@ def subjects() -> dict[str, tuple[str, ...]]:
     }
 
 
-def chosen(only: Sequence[str]) -> list[str]:
-    """Return the experiments that these names ask for, in the order of the study; all if there are none.
-
-    Raises
-    ------
-    ScenarioError
-        If a name is unknown; the message names the nearest.
-    """
-    known = subjects()
-    for name in only:
-        if name not in known:
-            short = ", ".join(key for key in known if key not in experiments())
-            raise ScenarioError(
-                f"--only: found {name!r}, must be one of {short}, or an experiment of --list{suggestion(name, known)}"
-            )
-    wanted = {experiment for name in only for experiment in known[name]}
-    return [name for name in experiments() if not only or name in wanted]
+def chosen(names: Sequence[str]) -> list[str]:
+    """Return the experiments that these names ask for, as :func:`analysis.papers.command.chosen`."""
+    return command.chosen(names, subjects(), experiments())
 
 
 def paper_study(names: Iterable[str], *, data: Path | None, scale: Scale, seeds: int | None = None) -> Study:

@@ -10,7 +10,7 @@ from typing import Any
 
 import yaml
 
-Band = tuple[float, float]
+from analysis.papers.verdict import Band, band
 
 
 @dataclass(frozen=True)
@@ -94,24 +94,6 @@ def _judging(value: float | str, kind: str | list[float]) -> tuple[Band | None, 
         return (kind[0], kind[1]), ""
     rule = _content()["bands"][kind]
     return (None, rule["unjudged"]) if "unjudged" in rule else (band(value, **rule), "")
-
-
-def band(value: float, *, points: float = 0.0, share: float = 0.0, most: float = float("inf")) -> Band:
-    """Return the lowest and the highest number near a value.
-
-    Parameters
-    ----------
-    value : float
-    points : float
-        How far away at least, in the unit of the value.
-    share : float
-        How far away at least, as a fraction of the value.
-    most : float
-        What the quantity can be at most; the least is 0, if the value is not below.
-    """
-    by = max(points, share * abs(value))
-    low, high = round(value - by, 9), round(value + by, 9)  # no 66.00999999999999
-    return max(low, 0.0) if value >= 0 else low, min(high, most)
 
 
 def _tables() -> dict[str, Any]:

@@ -6,26 +6,26 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from analysis.cda_paper.csv_rows import CSV_HEADER, csv_rows
-from analysis.cda_paper.document import Block, Column, Entry, Fold, Grid, Heading, Picture, Text
 from analysis.cda_paper.experiments import experiments
 from analysis.cda_paper.figures import draw_figures, drawings
-from analysis.cda_paper.findings import HELD, NOT_HELD, Finding, findings
-from analysis.cda_paper.measures import MAIN_RULE, RULES, Runs, fact, mean
+from analysis.cda_paper.findings import findings
+from analysis.cda_paper.measures import MAIN_RULE, RULES, fact
 from analysis.cda_paper.overview import legend, overview
-from analysis.cda_paper.page import html_page, markdown_page
 from analysis.cda_paper.plan import Scale, subjects
 from analysis.cda_paper.switches import switch_table
 from analysis.cda_paper.tables import paper_tables
 from analysis.cda_paper.targets import NOT_REACHED, REACHED, Reached, reached
-from analysis.cda_paper.verdicts import Verdict, groups, judged
-from gossiprec.eventlog import Run
+from analysis.cda_paper.verdicts import groups, judged
+from analysis.papers.claims import HELD, NOT_HELD, Finding
+from analysis.papers.document import Block, Column, Entry, Fold, Grid, Heading, Picture, Text
+from analysis.papers.page import write_pages
+from analysis.papers.report_parts import INTERVALS, claim_list, duration, made_with, missing
+from analysis.papers.seeds import Runs, mean
+from analysis.papers.verdict import Verdict
 from gossiprec.eventlog.atomic_write import replace_file
 from gossiprec.figures.output import csv_bytes
 
-_LOOKS = {
-    HELD: Verdict.WITHIN, REACHED: Verdict.WITHIN, NOT_HELD: Verdict.OUTSIDE, NOT_REACHED: Verdict.OUTSIDE,
-}  # fmt: skip
-_INTERVALS = "± is half of the 95 % interval over seeds (Student's t); a number without it is of one seed."
+_LOOKS = {REACHED: Verdict.WITHIN, NOT_REACHED: Verdict.OUTSIDE}
 
 
 def write_report(
@@ -60,31 +60,27 @@ def write_report(
                 *switch_table(runs),
                 *_figures(pictures),
                 *_times(runs),
-                *_missing(reasons),
+                *missing(reasons),
             ],
         ),
         "findings": (
             "Findings of the community-detection study",
-            [opening, Text(_INTERVALS), *_claims(claims), *_aims(aims)],
+            [opening, Text(INTERVALS), *claim_list(claims), *_aims(aims)],
         ),
     }
-    written = []
-    for name, (title, blocks) in pages.items():
-        for suffix, content in ((".md", markdown_page(title, blocks)), (".html", html_page(title, blocks))):
-            written.append(folder / f"{name}{suffix}")
-            replace_file(written[-1], content.encode())
+    written = write_pages(folder, pages)
     replace_file(folder / "cells.csv", csv_bytes(CSV_HEADER, csv_rows(found, runs)))
     return written
 
 
 def _opening(planned: int, runs: Runs, scale: Scale) -> Text:
     made = [run for seeds in runs.values() for run in seeds.values()]
-    versions = sorted({f"{run.manifest.get('gossiprec')} ({_commit(run)})" for run in made})
     if scale == "tiny":
         return Text(
             "**Scale tiny: small synthetic data and short runs, to try the study; no number here says anything about "
             f"the paper.** {len(made)} of {planned} runs are finished."
         )
+    versions = made_with(made)
     by = f", made by gossiprec {', '.join(versions)}" if versions else ""
     first, second = RULES[1:]
     return Text(
@@ -95,11 +91,6 @@ def _opening(planned: int, runs: Runs, scale: Scale) -> Text:
         "adversaries among the reported rounds; the *upper bound* is the share of the communities met by the end; the "
         "*random bound* is K / N."
     )
-
-
-def _commit(run: Run) -> str:
-    commit = str(run.manifest.get("git_commit") or "no commit")
-    return f"{commit[:10]}-dirty" if commit.endswith("-dirty") else commit[:10]
 
 
 def _claims_in_short(claims: Sequence[Finding], aims: Sequence[Reached]) -> Text:
@@ -145,34 +136,6 @@ def _times(runs: Runs) -> Iterator[Block]:
     if lines:
         grid = Grid("Times", [Column(title) for title in titles], lines)
         yield Fold("What each experiment took, and what it serves", (grid,))
-
-
-def duration(seconds: float) -> str:
-    """Return a time as ``h:mm:ss`` or ``m:ss``."""
-    minutes, rest = divmod(round(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
-
-
-def _missing(reasons: Mapping[str, str]) -> Iterator[Block]:
-    """Yield each reason with the experiments that it keeps from having a finished run."""
-    yield Heading(2, "Missing", "missing")
-    if not reasons:
-        yield Text("Nothing: every experiment has a finished run.")
-        return
-    found: dict[str, list[str]] = {}
-    for name, reason in reasons.items():
-        found.setdefault(" ".join(reason.split())[:400], []).append(name)
-    rows = [[Entry(reason), Entry(", ".join(names))] for reason, names in found.items()]
-    yield Grid("Missing", [Column("why"), Column("experiments without a finished run")], rows)
-
-
-def _claims(claims: Sequence[Finding]) -> Iterator[Block]:
-    yield Heading(2, "What the paper claims")
-    for claim in claims:
-        look = _LOOKS.get(claim.verdict, Verdict.NOT_RUN)
-        evidence = "\n".join(f"- {line}" for line in claim.evidence)
-        yield Text(f"{look.mark} **{claim.claim}: {claim.verdict}.**\n\n{evidence}")
 
 
 def _aims(aims: Sequence[Reached]) -> Iterator[Block]:

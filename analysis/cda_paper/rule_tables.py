@@ -7,8 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from analysis.cda_paper.cells import COLUMNS
-from analysis.cda_paper.document import Column, Entry, Grid
-from analysis.cda_paper.measures import RULES, Runs, mean
+from analysis.cda_paper.measures import RULES
 from analysis.cda_paper.published import printed
 from analysis.cda_paper.verdicts import Group
 from analysis.cda_paper.wording import (
@@ -18,6 +17,8 @@ from analysis.cda_paper.wording import (
     printed_in_words,
     row_in_words,
 )
+from analysis.papers.document import Column, Entry, Grid
+from analysis.papers.seeds import Runs, mean
 
 PRINTED_RANDOM = {"movielens-100k": 5.3, "foursquare-nyc": 3.6}
 """Random bounds of Tables 4 and 5, percent."""

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from analysis.cda_paper.document import Block, Column, Entry, Grid, Heading, Text
 from analysis.cda_paper.experiments import ML_FULL_BATCH, ML_RAND, WITH_ALL, switches
-from analysis.cda_paper.measures import Attack, PerSeed, Runs
+from analysis.cda_paper.measures import Attack
 from analysis.cda_paper.published import Printed, printed
 from analysis.cda_paper.verdicts import judge
 from analysis.cda_paper.wording import measured_in_words, printed_in_words
+from analysis.papers.document import Block, Column, Entry, Grid, Heading, Text
+from analysis.papers.seeds import PerSeed, Runs
 
 WAYS = {
     "64": "batches of 64, one epoch",

@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from analysis.cda_paper.cells import COLUMNS, NO_GOWALLA_TABLE
-from analysis.cda_paper.document import Block, Column, Entry, Fold, Grid, Heading, Text
-from analysis.cda_paper.measures import Runs
 from analysis.cda_paper.published import notes, printed, titles
 from analysis.cda_paper.rule_tables import heads_of, row_names, rule_table
-from analysis.cda_paper.verdicts import Group, Result, Verdict, counts
+from analysis.cda_paper.verdicts import Group, Result, counts
 from analysis.cda_paper.wording import (
     DASH,
     dataset_in_words,
@@ -17,6 +15,9 @@ from analysis.cda_paper.wording import (
     printed_entry,
     table_in_words,
 )
+from analysis.papers.document import Block, Column, Entry, Fold, Grid, Heading, Text
+from analysis.papers.seeds import Runs
+from analysis.papers.verdict import Verdict
 
 _SETTING = Column("setting; rule")
 Picked = Sequence[tuple[Group, Result]]

@@ -9,12 +9,10 @@ import numpy as np
 
 from analysis.cda_paper import experiments as ex
 from analysis.cda_paper.experiments import AUTHORS100, FULL943, checkins, dp, experiments, looking
-from analysis.cda_paper.findings import NOT_MEASURED
 from analysis.cda_paper.measures import (
     RULES,
     Attack,
     Measure,
-    Runs,
     alone,
     attack_seconds,
     combined,
@@ -23,6 +21,8 @@ from analysis.cda_paper.measures import (
     shown,
 )
 from analysis.cda_paper.plan import subjects
+from analysis.papers.claims import NOT_MEASURED
+from analysis.papers.seeds import Runs
 
 REACHED, NOT_REACHED = "reached", "not reached"
 

@@ -5,51 +5,17 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
-from enum import Enum
 from functools import cached_property
 
-import numpy as np
-
 from analysis.cda_paper.cells import Cell, all_cells
-from analysis.cda_paper.measures import PerSeed, Runs, interval, mean
 from analysis.cda_paper.published import Printed, printed
-
-_ROUNDING = 1e-9
-
-
-class Verdict(Enum):
-    """The agreement of a number with the print, the best first: a mark, a word and what it means."""
-
-    WITHIN = ("✓", "within", "our mean lies in the band around the print")
-    NEAR = ("≈", "near", "only the 95 % interval over our seeds reaches the band")
-    OUTSIDE = ("✗", "outside", "neither does")
-    NOT_RUN = ("–", "not run", "no finished run gives it: see Missing")
-    UNJUDGED = ("○", "not judged", "no single number, no run, or a time of another machine")
-
-    def __init__(self, mark: str, word: str, meaning: str) -> None:
-        self.mark = mark
-        self.word = word
-        self.meaning = meaning
-
-    def __lt__(self, other: Verdict) -> bool:
-        """Say whether this one is better."""
-        order = list(Verdict)
-        return order.index(self) < order.index(other)
+from analysis.papers.seeds import PerSeed, Runs
+from analysis.papers.verdict import Verdict, agreement
 
 
 def judge(number: Printed, values: PerSeed) -> Verdict:
     """Return how the measured values of a printed number, by seed, agree with its band."""
-    if number.band is None:
-        return Verdict.UNJUDGED
-    middle = mean(values)
-    if not np.isfinite(middle):
-        return Verdict.NOT_RUN
-    low, high = number.band
-    by = _ROUNDING * max(abs(low), abs(high))
-    if low - by <= middle <= high + by:
-        return Verdict.WITHIN
-    least, most = interval(values)  # NaN with one seed, which reaches nothing
-    return Verdict.NEAR if least <= high and most >= low else Verdict.OUTSIDE
+    return agreement(number.band, values)
 
 
 @dataclass(frozen=True)

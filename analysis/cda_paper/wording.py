@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from analysis.cda_paper.document import Entry
 from analysis.cda_paper.experiments import PROTOCOLS
-from analysis.cda_paper.measures import PerSeed, interval, mean
 from analysis.cda_paper.published import Printed
-from analysis.cda_paper.verdicts import Result, Verdict
+from analysis.cda_paper.verdicts import Result
+from analysis.papers.document import Entry
+from analysis.papers.seeds import PerSeed, interval, mean
+from analysis.papers.verdict import Verdict
 
 NAMES = {"movielens-100k": "MovieLens-100k", "foursquare-nyc": "Foursquare-NYC", "gowalla": "Gowalla"}
 DASH = "–"

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import io
-import zipfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -13,7 +11,7 @@ import numpy.typing as npt
 
 from gossiprec.errors import LogError
 from gossiprec.eventlog import layout
-from gossiprec.eventlog.atomic_write import replace_file
+from gossiprec.eventlog.array_files import read_arrays, write_arrays
 
 Accuracies = dict[str, tuple[npt.NDArray[Any], npt.NDArray[Any]]]
 """Attack key to (node ids, accuracies), both of shape (n_adversaries,)."""
@@ -48,9 +46,7 @@ def write_adversaries(folder: Path, accuracies: Mapping[str, tuple[npt.ArrayLike
         arrays[key + _NODES] = np.asarray(nodes, np.int64)
         if arrays[key].ndim != 1 or arrays[key].shape != arrays[key + _NODES].shape:
             raise ValueError(f"{key}: {arrays[key].shape} accuracies for {arrays[key + _NODES].shape} nodes")
-    content = io.BytesIO()
-    np.savez(content, **arrays)  # type: ignore[arg-type]  # the stub takes a key for `allow_pickle`
-    replace_file(folder / layout.ADVERSARIES, content.getvalue())
+    write_arrays(folder / layout.ADVERSARIES, arrays)
 
 
 def read_adversaries(folder: Path) -> Accuracies:
@@ -61,12 +57,8 @@ def read_adversaries(folder: Path) -> Accuracies:
     LogError
         If the file cannot be read as one.
     """
-    path = folder / layout.ADVERSARIES
-    if not path.exists():
-        return {}
+    arrays = read_arrays(folder / layout.ADVERSARIES)
     try:
-        with np.load(path, allow_pickle=False) as arrays:
-            keys = [key for key in arrays.files if not key.endswith(_NODES)]
-            return {key: (arrays[key + _NODES], arrays[key]) for key in keys}
-    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
-        raise LogError(f"cannot read {path}: {error}") from error
+        return {key: (arrays[key + _NODES], arrays[key]) for key in arrays if not key.endswith(_NODES)}
+    except KeyError as error:
+        raise LogError(f"cannot read {folder / layout.ADVERSARIES}: it has no {error}") from error

@@ -14,6 +14,7 @@ import yaml
 from gossiprec.errors import LogError
 from gossiprec.eventlog import layout
 from gossiprec.eventlog.adversaries import Accuracies, read_adversaries
+from gossiprec.eventlog.array_files import read_arrays
 from gossiprec.eventlog.lock import is_written_now
 from gossiprec.eventlog.reader import Columns, EventLog, read_log
 from gossiprec.eventlog.tables import ATTACKS, FINDINGS, METRICS, POSITIONS, read_table
@@ -74,6 +75,11 @@ class Run:
     def adversaries(self) -> Accuracies:
         """Attack key to (node ids, accuracies) at the attack's best round."""
         return read_adversaries(self.path)
+
+    @cached_property
+    def version(self) -> dict[str, npt.NDArray[Any]]:
+        """The coordinator's last version: ``items``, shared blocks by name, ``popularity``; empty where not kept."""
+        return read_arrays(self.path / layout.VERSION)
 
     @cached_property
     def positions(self) -> dict[str, npt.NDArray[Any]]:

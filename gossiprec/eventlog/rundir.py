@@ -18,6 +18,7 @@ import yaml
 from gossiprec.errors import LogError
 from gossiprec.eventlog import layout
 from gossiprec.eventlog.adversaries import write_adversaries
+from gossiprec.eventlog.array_files import Arrays, write_arrays
 from gossiprec.eventlog.atomic_write import TEMPORARY_SUFFIX, replace_file, writing
 from gossiprec.eventlog.checkpoint_folder import CheckpointFolder
 from gossiprec.eventlog.checkpoints import Stamp
@@ -142,7 +143,7 @@ class RunDirectory:
         before = [content_before(path, table, stamp.tables[table.file]) for table in TABLES]
         log = EventWriter.resumed(path / layout.EVENTS, end=stamp.log_bytes, digest=stamp.log_digest)
         with writing(path):
-            for name in (layout.SUMMARY, layout.ADVERSARIES, layout.POSITIONS):
+            for name in (layout.SUMMARY, layout.ADVERSARIES, layout.POSITIONS, layout.VERSION):
                 (path / name).unlink(missing_ok=True)
         manifest = json.loads((path / layout.MANIFEST).read_bytes())
         manifest.update(status="running", log_digest=None, finished=None)
@@ -168,6 +169,10 @@ class RunDirectory:
     def write_adversaries(self, accuracies: Mapping[str, tuple[npt.ArrayLike, npt.ArrayLike]]) -> None:
         """Write ``adversaries.npz``: attack key to (node ids, accuracies)."""
         write_adversaries(self.path, accuracies)
+
+    def write_version(self, arrays: Arrays) -> None:
+        """Write ``version.npz``: the tables of a coordinator's version, and how popular each item is."""
+        write_arrays(self.path / layout.VERSION, arrays)
 
     def write_positions(self, columns: Mapping[str, Sequence[Any]]) -> None:
         """Write ``positions.csv``: node, measure, value."""

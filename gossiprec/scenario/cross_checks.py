@@ -44,6 +44,12 @@ def check_sections(scenario: Scenario, problems: Problems, *, peers_meet: bool =
                 f"found {entry['who']!r}, but with a coordinator nodes meet nobody else and would find nothing; write "
                 "who: coordinator",
             )
+    if peers_meet and scenario.evaluate.keep_version:
+        problems.add(
+            ("evaluate", "keep_version"),
+            f"found true, but in {protocol['name']} there is no coordinator whose version could be kept; take "
+            "fedavg, or remove it",
+        )
     for key in ("policies", "attackers", "observers"):
         entries = plain.get(key, [])
         for index, entry in enumerate(entries):

@@ -112,6 +112,10 @@ class Evaluate(Options):
         description="Items whose exposure is measured (er@K): ids, {least_popular: n} of training items, or attacked: "
         "those that attackers promote.",
     )
+    keep_version: bool = Field(
+        default=False,
+        description="Whether a coordinator's last version, items and shared weights, is kept (version.npz).",
+    )
 
     def rounds(self) -> Iterator[int]:
         """Yield the rounds at which there is a report, without end."""

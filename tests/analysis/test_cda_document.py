@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from analysis.cda_paper.document import Column, Entry, Fold, Grid, Heading, Picture, Text
-from analysis.cda_paper.page import html_page, markdown_page
+from analysis.papers.document import Column, Entry, Fold, Grid, Heading, Picture, Text
+from analysis.papers.page import html_page, markdown_page
 
 NASTY = 'a | <b> & "c"'
 ESCAPED = "a | &lt;b&gt; &amp; &quot;c&quot;"

@@ -9,10 +9,11 @@ from study_runs import every_rule, line, one_run, some_runs
 
 from analysis.cda_paper import experiments as ex
 from analysis.cda_paper.experiments import dp
-from analysis.cda_paper.findings import HELD, NOT_HELD, NOT_MEASURED, UNDECIDED, decided, findings, in_words
-from analysis.cda_paper.measures import interval
+from analysis.cda_paper.findings import findings
 from analysis.cda_paper.plan import subjects
 from analysis.cda_paper.targets import NOT_REACHED, REACHED, reached
+from analysis.papers.claims import HELD, NOT_HELD, NOT_MEASURED, UNDECIDED, decided, in_words
+from analysis.papers.seeds import interval
 
 
 def verdict(runs, begin):

@@ -12,7 +12,6 @@ from study_runs import every_rule, line, one_run, write_study_run
 from analysis.cda_paper import experiments as ex
 from analysis.cda_paper.cells import Cell
 from analysis.cda_paper.csv_rows import CSV_HEADER, csv_rows
-from analysis.cda_paper.document import Fold, Heading
 from analysis.cda_paper.experiments import data_of, dp, experiments
 from analysis.cda_paper.figures import draw_figures
 from analysis.cda_paper.measures import MAIN_RULE, Measure, alone
@@ -21,6 +20,7 @@ from analysis.cda_paper.published import Printed, printed
 from analysis.cda_paper.report import write_report
 from analysis.cda_paper.tables import paper_tables
 from analysis.cda_paper.verdicts import Group, groups, result
+from analysis.papers.document import Fold, Heading
 
 
 @dataclass(frozen=True)

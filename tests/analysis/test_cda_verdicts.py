@@ -7,9 +7,10 @@ import math
 import pytest
 
 from analysis.cda_paper.cells import Cell
-from analysis.cda_paper.measures import interval
-from analysis.cda_paper.published import Printed, band, printed
-from analysis.cda_paper.verdicts import Group, Result, Verdict, counts, groups, judge, judged
+from analysis.cda_paper.published import Printed, printed
+from analysis.cda_paper.verdicts import Group, Result, counts, groups, judge, judged
+from analysis.papers.seeds import interval
+from analysis.papers.verdict import Verdict, band
 
 
 def number(low, high):

@@ -50,6 +50,7 @@ def finished_run(path):
     run.metrics.append(METRIC_ROWS)
     run.attacks.append([ATTACK_ROW])
     run.write_adversaries({"single/ndcg/b0/k5": ([3, 1], [0.25, 1.0])})
+    run.write_version({"items": np.eye(2, dtype=np.float32), "popularity": np.array([3, 1])})
     run.write_positions({"node": [3, 0], "measure": ["received", "found[x]"], "value": [2.0, 1 / 3]})
     run.write_summary({"scenario": "tiny", "nodes": np.int64(4), "utility": {"hr@20": math.inf}})
     run.finish("complete")
@@ -76,6 +77,8 @@ def test_a_finished_run_reads_as_it_was_written(tmp_path):
     assert run.positions["node"].tolist() == [3, 0]
     assert run.positions["measure"].tolist() == ["received", "found[x]"]
     assert run.positions["value"].tolist() == [2.0, 1 / 3]
+    assert run.version["items"].tolist() == [[1, 0], [0, 1]]
+    assert run.version["popularity"].tolist() == [3, 1]
     nodes, accuracy = run.adversaries["single/ndcg/b0/k5"]
     assert (nodes.tolist(), accuracy.tolist()) == ([3, 1], [0.25, 1.0])
     assert same(run.events("wake"), WAKES)
@@ -118,7 +121,7 @@ def test_a_running_run_has_its_rows_so_far_and_no_summary(tmp_path):
     run = open_run(tmp_path / "r")
 
     assert run.summary is None
-    assert run.adversaries == {}
+    assert run.adversaries == run.version == {}
     assert run.metrics["value"].tolist() == [0.1 + 0.2]
     assert run.attacks["aac"].shape == (0,)
     assert same(run.events("wake"), WAKES)

@@ -23,6 +23,7 @@ from gossiprec.emulation.run.progress import Progress, Status, Stopwatch
 from gossiprec.emulation.run.recording import Recording
 from gossiprec.emulation.scoring.accuracy import AttackRecord
 from gossiprec.emulation.scoring.findings import FindingRecord
+from gossiprec.emulation.scoring.last_version import last_version
 from gossiprec.emulation.scoring.membership import metric_rows
 from gossiprec.emulation.scoring.positions import by_attack, write_positions
 from gossiprec.emulation.scoring.privacy import Ledger
@@ -313,6 +314,8 @@ class Running:
             write_positions(self._directory, prepared.attacks, of_attacks, prepared.protocol.n_nodes)
         times = self._times()
         self._directory.write_adversaries(self._record.adversaries())
+        if prepared.scenario.evaluate.keep_version:
+            self._directory.write_version(last_version(prepared))
         self._directory.write_summary(
             {
                 **self._prepared.sizes(),

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from html import escape
 from pathlib import Path
 from string import Template
 
-from analysis.cda_paper.document import Block, Heading
+from analysis.papers.document import Block, Heading
+from gossiprec.eventlog.atomic_write import replace_file
 
 _PAGE = Template("""<!doctype html>
 <html lang="en">
@@ -50,3 +51,13 @@ def html_page(title: str, blocks: Sequence[Block]) -> str:
         links=" ".join(links),
         body=re.sub(r'href="(\w+)\.md"', r'href="\1.html"', "\n".join(block.html() for block in blocks)),
     )
+
+
+def write_pages(folder: Path, pages: Mapping[str, tuple[str, Sequence[Block]]]) -> list[Path]:
+    """Write each page, by its file's name a title and its parts, as Markdown and HTML; return the paths."""
+    written = []
+    for name, (title, blocks) in pages.items():
+        for suffix, content in ((".md", markdown_page(title, blocks)), (".html", html_page(title, blocks))):
+            written.append(folder / f"{name}{suffix}")
+            replace_file(written[-1], content.encode())
+    return written

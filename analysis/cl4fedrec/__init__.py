@@ -1,0 +1,4 @@
+"""The study of CL4FedRec and rCL4FedRec (arXiv 2403.20107) on MovieLens-1M, beside what the paper prints.
+
+python -m analysis.cl4fedrec --data ../shared/data --out study/
+"""

@@ -1,0 +1,104 @@
+"""Numbers of runs by epoch, and the epochs at which methods are compared.
+
+The printed numbers may lie on the rising part of runs that have not converged, where rows side by side differ in speed
+alone. Methods are therefore compared in three *looks*: at the last epoch, which is the same for all; at the epoch where
+Original first comes to its printed Recall@20, also the same for all; and each at its own best epoch by the items kept
+for validation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from analysis.cl4fedrec.experiments import Experiment, name_of
+from analysis.cl4fedrec.published import value_of
+from analysis.papers.seeds import PerSeed, Runs
+from gossiprec.arrays import F64
+from gossiprec.eventlog import Run
+
+METRICS = {"Recall@20": "recall@20", "NDCG@20": "full_ndcg@20"}
+"""The paper's columns, as runs call them."""
+VALIDATION = "val_recall@20"
+"""What chooses a run's best epoch, where it was measured."""
+LAST, AT_PRINT, BEST = "last epoch", "where Original passes its print", "best validation epoch"
+LOOKS = (LAST, AT_PRINT, BEST)
+LEVELS = ("popularity", "random")
+"""Orders that nobody learns, measured beside every run."""
+
+
+def curve(run: Run, metric: str) -> dict[int, float]:
+    """Return a metric of a run by epoch; empty if it was not measured."""
+    columns = run.metrics
+    own = columns["metric"] == metric
+    return dict(zip(columns["round"][own].tolist(), columns["value"][own].tolist(), strict=True))
+
+
+def over_seeds(runs: Runs, experiment: str, metric: str) -> dict[int, PerSeed]:
+    """Return a metric by epoch and seed, at the epochs that every seed has."""
+    curves = {seed: curve(run, metric) for seed, run in runs.get(experiment, {}).items()}
+    if not curves:
+        return {}
+    common = set.intersection(*(set(one) for one in curves.values()))
+    return {epoch: {seed: one[epoch] for seed, one in curves.items()} for epoch in sorted(common)}
+
+
+def chosen_epochs(runs: Runs, experiment: str, look: str) -> dict[int, int]:
+    """Return the epoch of a look for each seed for which there is one."""
+    if look == AT_PRINT:
+        setting = Experiment.read(experiment).setting
+        passed = _passing(runs.get(name_of(setting, "original"), {}))
+        return {seed: passed[seed] for seed in runs.get(experiment, {}) if seed in passed}
+    found = {}
+    for seed, run in runs.get(experiment, {}).items():
+        by_epoch = curve(run, METRICS["Recall@20"] if look == LAST else VALIDATION)
+        if by_epoch:
+            found[seed] = max(by_epoch) if look == LAST else max(by_epoch, key=lambda e: (by_epoch[e], -e))
+    return found
+
+
+def _passing(originals: Mapping[int, Run]) -> dict[int, int]:
+    """Return the first epoch, by seed, at which Original has come to its printed recall."""
+    wanted = value_of("table2", "Original", "Recall@20")
+    found = {}
+    for seed, run in originals.items():
+        by_epoch = curve(run, METRICS["Recall@20"])
+        reached = [epoch for epoch, value in by_epoch.items() if value >= wanted]
+        if reached:
+            found[seed] = min(reached)
+    return found
+
+
+def score(runs: Runs, experiment: str, column: str, look: str) -> PerSeed:
+    """Return a number of a table (a fraction) in a look, by seed."""
+    epochs = chosen_epochs(runs, experiment, look)
+    found = {}
+    for seed, epoch in epochs.items():
+        by_epoch = curve(runs[experiment][seed], METRICS.get(column, column))
+        if epoch in by_epoch:
+            found[seed] = by_epoch[epoch]
+    return found
+
+
+def level(runs: Runs, setting: str, column: str, order: str) -> PerSeed:
+    """Return the number of an order that nobody learns, by seed: the same in every run of a setting."""
+    found: PerSeed = {}
+    for experiment, own in runs.items():
+        if Experiment.read(experiment).setting == setting:
+            for seed, run in own.items():
+                by_epoch = curve(run, f"{METRICS[column]}[{order}]")
+                if by_epoch:
+                    found.setdefault(seed, next(iter(by_epoch.values())))
+    return dict(sorted(found.items()))
+
+
+def differences(first: PerSeed, second: PerSeed) -> PerSeed:
+    """Return first - second for the seeds that both have."""
+    return {seed: value - second[seed] for seed, value in first.items() if seed in second}
+
+
+def points(by_epoch: Mapping[int, PerSeed]) -> tuple[F64, F64]:
+    """Return epochs and means over seeds."""
+    means = [float(np.mean(list(own.values()))) for own in by_epoch.values()]
+    return np.array(list(by_epoch), np.float64), np.array(means)

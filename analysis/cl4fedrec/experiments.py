@@ -1,0 +1,145 @@
+"""The experiments of ``study.yaml`` by what they are: a split, a loop, a method; which row of the paper each is."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+STUDY = Path(__file__).with_name("study.yaml")
+
+SPLITS = {
+    "file": "test is the last fifth of each user's lines of ratings.dat, as the public files of A-ra and A-hum divide "
+    "MovieLens-1M, which have the paper's number of interactions",
+    "random": "test is a random fifth of each user's items, as the paper's text says",
+}
+LOOPS = {
+    "adam5": "clients take 5 full-batch passes of Adam 0.001; each item moves by the mean change over the clients of a "
+    "slice of 256 that touched it",
+    "sum1": "each client uploads one gradient; the coordinator takes a step of SGD 0.001 on their sum over the slice",
+}
+SETTINGS = ("file-adam5", "file-sum1", "random-adam5", "random-sum1")
+"""What the tables are compared in; the likeliest first."""
+
+RULES = {"krum": "Krum", "median": "Median", "trimmed-mean": "Trimmed Mean", "hics": "HiCS"}
+TABLE_ROWS = {
+    "table2": {
+        "Original": "original",
+        "SimGCL": "simgcl",
+        "UNION": "union",
+        "CL4FedRec": "cl4fedrec",
+        "rCL4FedRec": "rcl4fedrec",
+    },
+    "table3": {
+        "CL4FedRec": "cl4fedrec",
+        **{f"CL4FedRec+{words}": f"cl4fedrec-{rule}" for rule, words in RULES.items()},
+        "CL4FedRec+Regularizer": "rcl4fedrec",
+    },
+    "table4": {
+        "rCL4FedRec": "rcl4fedrec",
+        "-regularizer": "cl4fedrec",
+        "-user contrastive learning": "rcl4fedrec-no-user",
+        "-item contrastive learning": "rcl4fedrec-no-item",
+    },
+    "table5": {
+        "rCL4FedRec": "rcl4fedrec",
+        "random synthetic users": "rcl4fedrec-uniform",
+        "random synthetic users, never fitted": "rcl4fedrec-unfitted",
+        "SimGCL-based item views": "rcl4fedrec-noisy-items",
+    },
+}
+"""The method behind each row; rows that the paper does not print are further readings of those that it does."""
+ATTACKS = {"a-hum": "A-hum", "psmu": "PSMU (a reconstruction)"}
+DEFENCES = {"none": "CL4FedRec", **RULES, "regulariser": "Regularizer"}
+SYNTHETIC_USERS = {
+    10: "rcl4fedrec-users-10",
+    30: "rcl4fedrec-users-30",
+    60: "rcl4fedrec",
+    120: "rcl4fedrec-users-120",
+}
+STEPS = {1: "rcl4fedrec", 5: "rcl4fedrec-steps-5", 20: "rcl4fedrec-steps-20"}
+STEPS_ATTACKED = {1: "a-hum-regulariser", 5: "a-hum-steps-5", 20: "a-hum-steps-20"}
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """What the name of an experiment says.
+
+    Attributes
+    ----------
+    setting : str
+        Split and loop, such as ``file-adam5``.
+    method : str
+    """
+
+    setting: str
+    method: str
+
+    @property
+    def split(self) -> str:
+        """Such as ``file``."""
+        return self.setting.partition("-")[0]
+
+    @property
+    def loop(self) -> str:
+        """Such as ``adam5``."""
+        return self.setting.partition("-")[2]
+
+    @staticmethod
+    def read(name: str) -> Experiment:
+        """Return what a name says."""
+        split, loop, method = name.split("-", 2)
+        return Experiment(f"{split}-{loop}", method)
+
+
+@cache
+def study() -> dict[str, Any]:
+    """Return the study as it is written."""
+    told: dict[str, Any] = yaml.safe_load(STUDY.read_text(encoding="utf-8"))
+    return told
+
+
+def experiments() -> dict[str, dict[str, Any]]:
+    """Return what each experiment sets, in the order in which they are run: the most wanted first."""
+    found: dict[str, dict[str, Any]] = study()["axes"]["experiment"]["values"]
+    return found
+
+
+def name_of(setting: str, method: str) -> str:
+    """Return what an experiment is called."""
+    return f"{setting}-{method}"
+
+
+def exposures(attack: str) -> dict[str, str]:
+    """Return the methods in which an attack meets each defence, by the words for it."""
+    return {words: f"{attack}-{defence}" for defence, words in DEFENCES.items()}
+
+
+def setting_in_words(setting: str) -> str:
+    """Return what was run in a setting."""
+    split, loop = setting.split("-")
+    return f"{SPLITS[split]}; {LOOPS[loop]}"
+
+
+@cache
+def subjects() -> dict[str, tuple[str, ...]]:
+    """Return what ``--only`` can name, each with its experiments: tables, figures, settings; both with ``-``."""
+    parts: dict[str, tuple[str, ...]] = {table: tuple(rows.values()) for table, rows in TABLE_ROWS.items()}
+    parts |= {f"exposure-{attack}": tuple(exposures(attack).values()) for attack in ATTACKS}
+    parts["sensitivity"] = (*SYNTHETIC_USERS.values(), *STEPS.values(), *STEPS_ATTACKED.values())
+    parts["uniformity"] = tuple(TABLE_ROWS["table2"].values())
+    there = {name: Experiment.read(name) for name in experiments()}
+    found: dict[str, tuple[str, ...]] = {}
+    for part, methods in parts.items():
+        names = {setting: [name_of(setting, method) for method in methods] for setting in SETTINGS}
+        whole = {setting: own for setting, own in names.items() if set(own) <= there.keys()}
+        wanted = {name for own in whole.values() for name in own}
+        found[part] = tuple(name for name in there if name in wanted)
+        found |= {f"{part}-{setting}": tuple(dict.fromkeys(own)) for setting, own in whole.items()}
+    for key in ("split", "loop", "setting"):
+        for value in dict.fromkeys(getattr(own, key) for own in there.values()):
+            found[value] = tuple(name for name, own in there.items() if getattr(own, key) == value)
+    return {**found, **{name: (name,) for name in there}}

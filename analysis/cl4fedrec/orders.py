@@ -1,0 +1,125 @@
+"""Which printed orders hold, in each setting and look."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+
+from analysis.cl4fedrec.curves import LOOKS, METRICS, differences, score
+from analysis.cl4fedrec.experiments import SETTINGS, TABLE_ROWS, name_of
+from analysis.cl4fedrec.published import printed
+from analysis.papers.claims import HELD, MARKS, NOT_HELD, NOT_MEASURED, UNDECIDED, decided
+from analysis.papers.document import Block, Column, Entry, Grid, Heading, Text
+from analysis.papers.seeds import PerSeed, Runs, mean
+from analysis.papers.verdict import Verdict
+
+DIGITS = 4
+_ABOUT = (
+    "Rows that the paper prints side by side, two by two in the printed order of each metric: is the first ahead of "
+    "the second? ✓: the 95 % interval of the paired difference over seeds lies above 0; ✗: below; ○: neither, or one "
+    "seed, whose difference is shown all the same. docs/cl4fedrec_study.md explains the looks."
+)
+
+
+@dataclass(frozen=True)
+class Order:
+    """Two rows of a table, the first of which is printed ahead of the second."""
+
+    table: str
+    column: str
+    first: str
+    second: str
+    by: float
+
+    def margins(self, runs: Runs, setting: str, look: str) -> PerSeed:
+        """Return by how much the first is ahead in a setting and look, by seed."""
+        one, other = (
+            score(runs, name_of(setting, TABLE_ROWS[self.table][row]), self.column, look)
+            for row in (self.first, self.second)
+        )
+        return differences(one, other)
+
+    @property
+    def words(self) -> str:
+        """What is printed."""
+        return f"{self.table.replace('table', 'Table ')}, {self.column}: {self.first} over {self.second}"
+
+
+@cache
+def orders() -> tuple[Order, ...]:
+    """Return the printed orders: neighbours in each column of each table, each pair of methods once."""
+    found: dict[tuple[str, str, str], Order] = {}
+    for table, rows in TABLE_ROWS.items():
+        for column in METRICS:
+            own = [one for one in printed() if (one.table, one.column) == (table, column)]
+            ranked = sorted(own, key=lambda one: -one.value)
+            for one, other in itertools.pairwise(ranked):
+                order = Order(table, column, one.row, other.row, one.value - other.value)
+                found.setdefault((column, rows[one.row], rows[other.row]), order)
+    return tuple(found.values())
+
+
+def order_tables(runs: Runs) -> Iterator[Block]:
+    """Yield, for each setting of which there are runs, what became of each printed order in each look."""
+    yield Heading(2, "Printed orders", "orders")
+    yield Text(_ABOUT)
+    yield from _over_settings(runs)
+    for setting in SETTINGS:
+        rows, looks = [], looks_of(runs, setting)
+        for order in orders():
+            margins = {look: order.margins(runs, setting, look) for look in looks}
+            if any(margins.values()):
+                fields = [_margin(own) for own in margins.values()]
+                rows.append([Entry(order.words), Entry(f"{order.by:+.5f}", kind="printed"), *fields])
+        if rows:
+            titles = ("printed order", "printed difference", *looks)
+            yield Heading(3, f"Setting {setting}", f"orders-{setting}")
+            yield Text(tally_in_words(runs, setting))
+            yield Grid(f"Printed orders, {setting}", [Column(title) for title in titles], rows)
+
+
+def _over_settings(runs: Runs) -> Iterator[Block]:
+    """Yield, for each look, the orders that every setting that was run agrees on."""
+    for look in LOOKS:
+        settings = [setting for setting in SETTINGS if look in looks_of(runs, setting)]
+        found: dict[str, list[str]] = {HELD: [], NOT_HELD: []}
+        for order in orders():
+            verdicts = {decided(order.margins(runs, setting, look)) for setting in settings} - {NOT_MEASURED}
+            if len(verdicts) == 1 and (verdict := verdicts.pop()) in found:
+                found[verdict].append(order.words)
+        if settings:
+            lines = [f"- {verdict}: {'; '.join(own) or 'none'}" for verdict, own in found.items()]
+            where = ", ".join(f"`{setting}`" for setting in settings)
+            yield Text(f"**{look[0].upper()}{look[1:]}**, alike in all of {where}:\n\n" + "\n".join(lines))
+
+
+def looks_of(runs: Runs, setting: str) -> list[str]:
+    """Return the looks in which anything was measured in a setting."""
+    return [look for look in LOOKS if tally(runs, setting, look)[NOT_MEASURED] < len(orders())]
+
+
+def tally(runs: Runs, setting: str, look: str) -> dict[str, int]:
+    """Return how many printed orders have each verdict."""
+    found = [decided(order.margins(runs, setting, look)) for order in orders()]
+    return {verdict: found.count(verdict) for verdict in (HELD, NOT_HELD, UNDECIDED, NOT_MEASURED)}
+
+
+def tally_in_words(runs: Runs, setting: str) -> str:
+    """Return the same for all looks as a list."""
+    lines = []
+    for look in looks_of(runs, setting):
+        said = ", ".join(
+            f"{count} {verdict}" for verdict, count in tally(runs, setting, look).items() if count
+        )
+        lines.append(f"- *{look}*: {said}")
+    return "\n".join(lines)
+
+
+def _margin(margins: PerSeed) -> Entry:
+    verdict = decided(margins)
+    if verdict == NOT_MEASURED:
+        return Entry("–", kind=Verdict.NOT_RUN.word)
+    look = MARKS.get(verdict, Verdict.UNJUDGED)
+    return Entry(f"{mean(margins):+z.{DIGITS}f}", (f"n = {len(margins)}",), mark=look.mark, kind=look.word)

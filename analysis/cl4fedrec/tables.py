@@ -1,0 +1,110 @@
+"""The tables as the paper lays them out, each number beside ours in every look, first in the likeliest setting."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from analysis.cl4fedrec.curves import LAST, LEVELS, LOOKS, METRICS, chosen_epochs, level, score
+from analysis.cl4fedrec.experiments import SETTINGS, TABLE_ROWS, name_of
+from analysis.cl4fedrec.published import Printed, notes, printed, titles
+from analysis.papers.document import Block, Column, Entry, Fold, Grid, Heading, Text
+from analysis.papers.seeds import PerSeed, Runs, interval, mean
+from analysis.papers.verdict import Verdict, agreement
+
+DASH = "–"
+DIGITS = 4
+
+
+def paper_tables(runs: Runs) -> Iterator[Block]:
+    """Yield every table: a heading, the first setting of which there is a run, and the further ones in folds."""
+    for table, title in titles().items():
+        yield Heading(3, f"{table.replace('table', 'Table ')}: {title}", table)
+        if table in notes():
+            yield Text(f"The print: {notes()[table]}.")
+        if table not in TABLE_ROWS:
+            yield _statistics(table, runs)
+            continue
+        found = [setting for setting in SETTINGS if _has_runs(table, setting, runs)]
+        for place, setting in enumerate(found or SETTINGS[:1]):
+            grid = _grid(table, setting, runs)
+            if place == 0:
+                yield Text(f"Setting `{setting}`:")
+                yield grid
+            else:
+                yield Fold(f"Setting {setting}", (grid,))
+
+
+def measured(values: PerSeed, number: Printed | None = None, *small: str) -> Entry:
+    """Return a mean over seeds with half of its 95 % interval, and a mark where there is a print to agree with."""
+    if not values:
+        return Entry(DASH, kind=Verdict.NOT_RUN.word)
+    text, half = f"{mean(values):.{DIGITS}f}", interval(values)[1] - mean(values)
+    if half > 0:  # NaN with one seed
+        text += f" ± {half:.{DIGITS}f}"
+    below = (f"n = {len(values)}", *small)
+    if number is None:
+        return Entry(text, below)
+    verdict = agreement(number.band, values)
+    return Entry(text, below, mark=verdict.mark, kind=verdict.word)
+
+
+def epochs_in_words(epochs: Sequence[int]) -> str:
+    """Return which epochs a look took."""
+    low, high = min(epochs), max(epochs)
+    return f"epoch {low}" if low == high else f"epochs {low} to {high}"
+
+
+def _has_runs(table: str, setting: str, runs: Runs) -> bool:
+    return any(name_of(setting, method) in runs for method in TABLE_ROWS[table].values())
+
+
+def _grid(table: str, setting: str, runs: Runs) -> Grid:
+    numbers = {(one.row, one.column): one for one in printed() if one.table == table}
+    names = [name_of(setting, method) for method in TABLE_ROWS[table].values()]
+    looks = [look for look in LOOKS if look == LAST or any(chosen_epochs(runs, name, look) for name in names)]
+    rows = [
+        [
+            Entry(order),
+            *(field for column in METRICS for field in _level(runs, setting, column, order, looks)),
+        ]
+        for order in LEVELS
+    ]
+    for (row, _), name in zip(TABLE_ROWS[table].items(), names, strict=True):
+        fields = [Entry(row)]
+        for column in METRICS:
+            number = numbers.get((row, column))
+            fields.append(Entry(f"{number.value:.5f}" if number else DASH, kind="printed"))
+            fields += [_field(runs, name, column, look, number) for look in looks]
+        rows.append(fields)
+    columns = [Column("method"), *(Column(column, ("print", *looks)) for column in METRICS)]
+    return Grid(f"{table}, {setting}", columns, rows)
+
+
+def _level(runs: Runs, setting: str, column: str, order: str, looks: Sequence[str]) -> list[Entry]:
+    """Return the fields of an order that nobody learns: no print, and the same number at every epoch."""
+    return [
+        Entry(DASH, kind="printed"),
+        measured(level(runs, setting, column, order)),
+        *[Entry("")] * (len(looks) - 1),
+    ]
+
+
+def _field(runs: Runs, name: str, column: str, look: str, number: Printed | None) -> Entry:
+    values = score(runs, name, column, look)
+    epochs = [epoch for seed, epoch in chosen_epochs(runs, name, look).items() if seed in values]
+    return measured(values, number, *([epochs_in_words(epochs)] if epochs else []))
+
+
+def _statistics(table: str, runs: Runs) -> Grid:
+    """Return the size of the data beside the print."""
+    numbers = [one for one in printed() if one.table == table]
+    keys = {"users": "nodes"}
+    run = next((run for own in runs.values() for run in own.values()), None)
+    rows = []
+    for number in numbers:
+        key = keys.get(number.column, number.column)
+        ours = (run.summary or {}).get(key) if run is not None else None
+        verdict = agreement(number.band, {} if ours is None else {0: float(ours)})
+        shown = Entry(DASH if ours is None else f"{ours:,}", mark=verdict.mark, kind=verdict.word)
+        rows.append([Entry(number.column), Entry(f"{number.value:,}", kind="printed"), shown])
+    return Grid(table, [Column("what"), Column("print"), Column("ours")], rows)

@@ -1,0 +1,88 @@
+"""How evenly item vectors lie on the sphere: popular ones, others, and all.
+
+References
+----------
+T. Wang, P. Isola, "Understanding contrastive representation learning through alignment and uniformity on the
+hypersphere", ICML 2020: the logarithm of the mean Gaussian potential of pairs. CL4FedRec paper, eq. 12: the norm of
+the correlations between dimensions, over their number; its Fig. 2 calls the 100 items with most interactions popular.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from gossiprec.arrays import F32, F64, I64
+
+N_HOT = 100
+MOST = 1000
+"""Vectors of a group that are compared with one another, evenly spaced by popularity where there are more."""
+
+
+POPULAR, OTHERS, BETWEEN = "popular", "others", "popular with others"
+
+
+def groups(popularity: I64) -> dict[str, I64]:
+    """Return the popular items and the others, each by descending popularity; of equals the lower ids first."""
+    order = np.argsort(-popularity, kind="stable").astype(np.int64)
+    n_hot = min(N_HOT, len(order) // 2)
+    return {POPULAR: order[:n_hot], OTHERS: order[n_hot:]}
+
+
+def cosines_by_group(items: F32, popularity: I64) -> dict[str, F64]:
+    """Return the cosines of pairs of items: both popular, neither, and one of each.
+
+    Parameters
+    ----------
+    items : ndarray, shape (n_items, width)
+    popularity : ndarray, shape (n_items,)
+    """
+    popular, others = (items[some(own)].astype(np.float64) for own in groups(popularity).values())
+    return {POPULAR: cosines(popular), OTHERS: cosines(others), BETWEEN: cosines(popular, others)}
+
+
+def numbers(items: F32, popularity: I64) -> dict[str, float]:
+    """Return the uniformity of popular items and of others, the mean cosine of one of each, and eq. 12 of all items."""
+    found = cosines_by_group(items, popularity)
+    return {
+        POPULAR: uniformity(found[POPULAR]),
+        OTHERS: uniformity(found[OTHERS]),
+        BETWEEN: float(found[BETWEEN].mean()),
+        "correlation": correlation_norm(items.astype(np.float64)),
+    }
+
+
+def some(items: I64) -> I64:
+    """Return at most so many of them, evenly spaced."""
+    at = np.linspace(0, len(items) - 1, min(MOST, len(items))).round().astype(np.int64)
+    found: I64 = items[at]
+    return found
+
+
+def cosines(vectors: F64, others: F64 | None = None) -> F64:
+    """Return the cosines of all pairs of different vectors, or of one of the first and one of the second each.
+
+    Parameters
+    ----------
+    vectors : ndarray, shape (n, dim)
+    others : ndarray, shape (m, dim), optional
+    """
+    one = _unit(vectors)
+    if others is None:
+        return np.asarray((one @ one.T)[np.triu_indices(len(one), 1)])
+    return np.asarray(one @ _unit(others).T).ravel()
+
+
+def uniformity(of_pairs: F64) -> float:
+    """Return log mean exp(-2 |x - y|^2) over pairs, given their cosines: 0 where all are alike, lower where spread."""
+    return float(np.log(np.mean(np.exp(-4 * (1 - of_pairs)))))
+
+
+def correlation_norm(vectors: F64) -> float:
+    """Return eq. 12: the Frobenius norm of the correlations between dimensions, over their number."""
+    varying = vectors[:, vectors.std(axis=0) > 0]
+    return float(np.linalg.norm(np.corrcoef(varying, rowvar=False)) / vectors.shape[1])
+
+
+def _unit(vectors: F64) -> F64:
+    norms = np.linalg.norm(vectors, axis=1, keepdims=True)
+    return np.asarray(vectors / np.where(norms > 0, norms, 1))

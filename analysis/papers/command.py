@@ -1,0 +1,122 @@
+"""What the command of every paper's study does: run what is asked for, look up all that is there, report it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+
+from analysis.papers.seeds import Runs
+from gossiprec.cli.study import conduct
+from gossiprec.errors import ScenarioError, suggestion
+from gossiprec.eventlog import Run
+from gossiprec.study.folder import StudyFolder, made_by
+from gossiprec.study.load import Study
+from gossiprec.study.plan import Plan, make_plan
+from gossiprec.study.record import Outcome
+from gossiprec.version import code_version
+
+Report = Callable[[Path, Runs, dict[str, str]], Sequence[Path]]
+"""Writes a report into a folder from runs and why others are missing; returns what it wrote."""
+
+
+def names_in(only: str) -> list[str]:
+    """Return the names between the commas of ``--only``."""
+    return [name for part in only.split(",") if (name := part.strip())]
+
+
+def chosen(
+    names: Sequence[str], subjects: Mapping[str, Collection[str]], experiments: Collection[str]
+) -> list[str]:
+    """Return the experiments that names ask for, in the order of the study; all if there are none.
+
+    Raises
+    ------
+    ScenarioError
+        If a name is unknown; the message names the nearest.
+    """
+    for name in names:
+        if name not in subjects:
+            short = ", ".join(key for key in subjects if key not in experiments)
+            raise ScenarioError(
+                f"--only: found {name!r}, must be one of {short}, or an experiment of --list"
+                f"{suggestion(name, subjects)}"
+            )
+    wanted = {experiment for name in names for experiment in subjects[name]}
+    return [name for name in experiments if not names or name in wanted]
+
+
+def carry_out(
+    names: Sequence[str],
+    study_of: Callable[[Sequence[str]], Study],
+    lacking: Mapping[str, str],
+    report: Report,
+    *,
+    experiments: Sequence[str],
+    out: Path | None,
+    jobs: int | None,
+    report_only: bool,
+    **how: Any,
+) -> Outcome:
+    """Run or resume the experiments that are asked for, and report on all that the folder holds.
+
+    Parameters
+    ----------
+    names : sequence of str
+        What is asked for.
+    study_of : callable
+        Returns the study of some experiments.
+    lacking : mapping of str to str
+        Experiments that cannot be run, and why.
+    report : callable
+    experiments : sequence of str
+        All of the study.
+    out : Path, optional
+    jobs : int, optional
+        One at a time if not given.
+    report_only : bool
+    **how
+        The other options of :func:`gossiprec.cli.study.conduct`.
+    """
+    for name in names:
+        if name in lacking:
+            click.echo(f"{name}: not run: {lacking[name]}", err=True)
+    folder, outcome = StudyFolder(out or Path("study")), Outcome()
+    wanted = [name for name in names if name not in lacking and not report_only]
+    if wanted:
+        outcome = conduct(make_plan(study_of(wanted)), out=folder.path, jobs=jobs or 1, **how)
+    if how["dry_run"]:
+        return outcome
+    whole = make_plan(study_of([name for name in experiments if name not in lacking]), check_data=False)
+    folder.check(whole.study.name)
+    runs = finished(folder, whole, keep=how["keep"])
+    reasons = why_missing(experiments, runs, whole, lacking, outcome)
+    with folder.locked():
+        for path in report(folder.path, runs, reasons):
+            click.echo(path)
+    return outcome
+
+
+def finished(folder: StudyFolder, plan: Plan, *, keep: bool = False) -> dict[str, dict[int, Run]]:
+    """Return the finished runs of a plan by experiment and seed; `keep`: also those of other code."""
+    simulation_of = plan.simulation_of
+    found: dict[str, dict[int, Run]] = {}
+    for variant in plan.variants:
+        run = folder.finished(simulation_of[variant.hash])
+        if run is not None and (keep or made_by(run) == code_version()):
+            found.setdefault(str(variant.labels["experiment"]), {})[variant.seed] = run
+    return found
+
+
+def why_missing(
+    experiments: Sequence[str], runs: Runs, plan: Plan, lacking: Mapping[str, str], outcome: Outcome
+) -> dict[str, str]:
+    """Return why an experiment has no finished run."""
+    failed = {
+        str(variant.labels["experiment"]): f"failed: {outcome.failed[variant.hash].problem}"
+        for variant in plan.variants
+        if variant.hash in outcome.failed
+    }
+    return {n: ({**lacking, **failed}).get(n, "not run yet") for n in experiments if n not in runs}

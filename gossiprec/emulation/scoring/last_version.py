@@ -1,0 +1,31 @@
+"""What is kept of a trained model: the version that the coordinator published last."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from gossiprec.emulation.assembly.prepare import Prepared
+from gossiprec.models.base.blocks import Role
+
+
+def last_version(prepared: Prepared) -> dict[str, npt.NDArray[Any]]:
+    """Return the coordinator's items and shared weights by the names of their tables.
+
+    Returns
+    -------
+    dict of str to ndarray
+        ``items``, shape (n_items, width); each shared block in its own shape; ``popularity``, shape (n_items,):
+        training interactions of each item.
+    """
+    store, layout, n_items = prepared.executor.store, prepared.layout, prepared.split.n_items
+    coordinator = np.array([prepared.protocol.n_users], np.int64)
+    row = store.models(prepared.planner.current, coordinator)[0].astype(np.float32)
+    found: dict[str, npt.NDArray[Any]] = {"items": row[layout.items].reshape(n_items, layout.item_width)}
+    at = layout.shared.start
+    for block in layout.of(Role.SHARED):
+        found[block.name] = row[at : at + block.width].reshape(block.shape)
+        at += block.width
+    return {**found, "popularity": np.bincount(prepared.split.train.values, minlength=n_items)}

@@ -1,0 +1,47 @@
+"""Files of named arrays (npz), written in one step and read without running any code of theirs."""
+
+from __future__ import annotations
+
+import io
+import zipfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from gossiprec.errors import LogError
+from gossiprec.eventlog.atomic_write import replace_file
+
+Arrays = Mapping[str, npt.NDArray[Any]]
+
+
+def write_arrays(path: Path, arrays: Arrays) -> None:
+    """Write arrays by name.
+
+    Raises
+    ------
+    ResourceError
+        If the file cannot be written.
+    """
+    content = io.BytesIO()
+    np.savez(content, **arrays)  # type: ignore[arg-type]  # the stub takes a key for `allow_pickle`
+    replace_file(path, content.getvalue())
+
+
+def read_arrays(path: Path) -> dict[str, npt.NDArray[Any]]:
+    """Return arrays by name; none if there is no such file.
+
+    Raises
+    ------
+    LogError
+        If the file cannot be read as one.
+    """
+    if not path.exists():
+        return {}
+    try:
+        with np.load(path, allow_pickle=False) as arrays:
+            return {name: arrays[name] for name in arrays.files}
+    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
+        raise LogError(f"cannot read {path}: {error}") from error

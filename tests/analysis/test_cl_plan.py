@@ -1,0 +1,135 @@
+"""The experiments of the CL4FedRec study are what their names say, and can all be run."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from analysis.cl4fedrec.experiments import (
+    ATTACKS,
+    DEFENCES,
+    RULES,
+    SETTINGS,
+    TABLE_ROWS,
+    Experiment,
+    experiments,
+    name_of,
+    subjects,
+)
+from analysis.cl4fedrec.figures import drawings
+from analysis.cl4fedrec.plan import count_runs, paper_study, place_of_data
+from analysis.cl4fedrec.published import printed, value_of
+from analysis.papers.command import chosen, names_in
+from gossiprec.errors import DataError, ScenarioError
+from gossiprec.study.plan import make_plan
+
+
+@cache
+def scenarios(scale="full", **more):
+    """Return the resolved scenario of every experiment."""
+    data = Path("ml-1m") if scale == "full" else None
+    plan = make_plan(paper_study(experiments(), data=data, scale=scale, seeds=1, **more), check_data=False)
+    return {str(one.labels["experiment"]): one.scenario.resolved() for one in plan.variants}
+
+
+@pytest.mark.parametrize("scale", ["full", "tiny"])
+def test_every_experiment_resolves_and_no_two_are_the_same(scale):
+    found = scenarios(scale)
+    assert list(found) == list(experiments())
+    told = [{key: value for key, value in one.items() if key != "name"} for one in found.values()]
+    assert all(one not in told[:place] for place, one in enumerate(told))
+
+
+def test_the_base_is_what_the_paper_says():
+    base = scenarios()[name_of("file-adam5", "rcl4fedrec")]
+    assert (base["model"]["name"], base["model"]["dim"], base["model"]["hidden"]) == ("ncf", 32, [64, 32, 16])
+    assert base["protocol"]["rounds"] == 20
+    assert base["training"]["negatives"] == 4
+    assert base["recommender"]["synthetic_users"] == 60
+    assert base["recommender"]["synthetic_items"] == 30
+    assert (base["recommender"]["temperature"], base["recommender"]["noise"]) == (0.2, 0.1)
+
+
+@pytest.mark.parametrize("name", list(experiments()))
+def test_a_name_says_split_loop_and_method(name):
+    own, told = Experiment.read(name), scenarios()[name]
+    split, training, merge = told["dataset"]["split"], told["training"], told["protocol"]["merge"]
+    assert own.setting in SETTINGS
+    assert (split["name"], split.get("by")) == {"file": ("last", "file"), "random": ("random", None)}[
+        own.split
+    ]
+    loop = (training["optimizer"], training["local_epochs"], training["learning_rate"])
+    assert loop == {"adam5": ("adam", 5, 0.001), "sum1": ("sgd", 1, 0.001)}[own.loop]
+    rule = next((rule for rule in RULES if own.method.endswith(f"-{rule}")), None)
+    wanted = rule or {"adam5": "touched-mean", "sum1": "sum"}[own.loop]
+    assert (merge if isinstance(merge, str) else merge["name"]) == wanted
+    if rule:
+        sums = merge["gather"] == "sum" if rule == "hics" else merge.get("rescale") == "n"
+        assert sums == (own.loop == "sum1")
+    attack = next((attack for attack in ATTACKS if own.method.startswith(attack)), None)
+    assert [one["name"] for one in told.get("attackers", [])] == ([attack] if attack else [])
+    if attack:
+        (one,) = told["attackers"]
+        assert (one["fraction"], one["scale"]) == (0.001, {"adam5": "matched", "sum1": "gradient"}[own.loop])
+        assert {"er@5", "er@10", "er@20"} < set(told["evaluate"]["metrics"])
+
+
+def test_every_row_has_an_experiment_in_every_setting_and_every_printed_row_is_one():
+    for table, rows in TABLE_ROWS.items():
+        assert {one.row for one in printed() if one.table == table} <= rows.keys()
+        for setting in SETTINGS:
+            assert {name_of(setting, method) for method in rows.values()} <= experiments().keys()
+    assert {one.table for one in printed()} == {"table1", *TABLE_ROWS}
+
+
+def test_a_method_is_printed_alike_in_every_table():
+    for column in ("Recall@20", "NDCG@20"):
+        of_method = {}
+        for table, rows in TABLE_ROWS.items():
+            for one in printed():
+                if (one.table, one.column) == (table, column):
+                    of_method.setdefault(rows[one.row], set()).add(one.value)
+        assert all(len(values) == 1 for values in of_method.values())
+    assert value_of("table2", "Original", "Recall@20") == 0.04444
+
+
+def test_every_figure_shows_experiments_that_there_are():
+    found = drawings()
+    assert all(set(one.experiments) <= experiments().keys() for one in found.values())
+    assert {
+        f"exposure-{attack}-file-{loop}" for attack in ATTACKS for loop in ("adam5", "sum1")
+    } < found.keys()
+    assert len(found["exposure-psmu-file-sum1"].experiments) == len(DEFENCES)
+    shown = {name for one in found.values() for name in one.experiments}
+    assert shown == experiments().keys()
+
+
+def test_tables_and_settings_can_be_asked_for():
+    own = ["original", "simgcl", "union", "cl4fedrec", "rcl4fedrec"]
+    there = subjects()
+    assert chosen(["table2-file-adam5"], there, experiments()) == [f"file-adam5-{one}" for one in own]
+    assert len(chosen(names_in(" table2 ,table2-random-sum1"), there, experiments())) == 20
+    assert {Experiment.read(name).setting for name in there["sum1"]} == {"file-sum1", "random-sum1"}
+    assert chosen([], there, experiments()) == list(experiments())
+    with pytest.raises(ScenarioError, match="did you mean 'table2-file-adam5'"):
+        chosen(["table2-file-adam"], there, experiments())
+
+
+def test_a_shorter_study_has_so_many_epochs_and_seeds():
+    study = paper_study(["file-sum1-original"], data=Path("ml-1m"), seeds=2, epochs=4)
+    plan = make_plan(study, check_data=False)
+    assert [one.seed for one in plan.variants] == [1, 2]
+    assert {one.scenario.resolved()["protocol"]["rounds"] for one in plan.variants} == {4}
+    assert count_runs(2) == 2 * len(experiments())
+
+
+def test_the_data_are_looked_for_under_their_names(tmp_path):
+    (tmp_path / "ml-1m.zip").touch()
+    assert place_of_data(tmp_path, "full") == tmp_path / "ml-1m.zip"
+    assert place_of_data(None, "tiny") is None
+    with pytest.raises(DataError, match="--data is missing"):
+        place_of_data(None, "full")
+    with pytest.raises(DataError, match=r"no MovieLens-1M in nowhere; it must hold ml-1m or ml-1m\.zip"):
+        place_of_data(Path("nowhere"), "full")
