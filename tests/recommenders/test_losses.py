@@ -217,3 +217,30 @@ def test_a_client_with_one_positive_has_nothing_to_contrast_its_item_with():
         if name == "union":
             few["compared"] = few["compared"] % EACH
         assert torch.isfinite(recommender.loss(p, few, extras))
+
+
+def test_an_item_learns_from_its_last_sample_and_all_else_from_all():
+    recommender = made("last-repeat")
+    p, batch, extras = case(recommender, padding=3)
+    items = batch["items"]
+    items[[7, 12]] = items[1].clone()  # a negative thrice, the last time at place 12
+    draws = recommender.draws(LAYOUT, {"items": items[: POSITIVES * EACH].numpy()}, np.random.default_rng(0))[
+        1
+    ]
+    assert np.flatnonzero(~draws["is_last"]).tolist() == [1, 7]
+    batch["is_last"] = torch.from_numpy(np.concatenate([draws["is_last"], np.zeros(3, bool)]))
+
+    def gradient(loss, weights):
+        tables = {name: part.clone().requires_grad_() for name, part in p.items()}
+        torch.autograd.backward(loss(tables, {**batch, "weights": weights}))
+        return {name: part.grad for name, part in tables.items()}
+
+    weights = batch["weights"]
+    found = gradient(lambda t, b: recommender.loss(t, b, extras), weights)
+    plain = gradient(recommender.model.loss, weights)
+    last_alone = weights.clone()
+    last_alone[[1, 7]] = 0
+    once = gradient(recommender.model.loss, last_alone)["items"] * last_alone.sum() / weights.sum()
+    for name in p:
+        torch.testing.assert_close(found[name], once if name == "items" else plain[name])
+    assert not torch.allclose(found["items"], plain["items"])
