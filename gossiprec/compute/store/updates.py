@@ -58,7 +58,8 @@ class Update:
     def change(self) -> Change:
         """Trained values less those of the version."""
         shared = self.base[len(self.base) - len(self.shared) :]
-        return Change(self.items, self.rows - self._tables(self.base)[self.items], self.shared - shared)
+        before = self._tables(self.base).take(self.items, axis=0)
+        return Change(self.items, self.rows - before, self.shared - shared)
 
     @property
     def size_bytes(self) -> int:
