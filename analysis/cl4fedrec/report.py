@@ -25,7 +25,7 @@ from gossiprec.figures.output import csv_bytes
 _LOOKS_IN_WORDS = (
     f"*{LAST}*: the same for all. *{AT_PRINT}*: the first epoch at which Original comes to its printed Recall@20, the "
     "same for all methods of a seed; it compares them where the print may have been taken. "
-    f"*{BEST}*: of each run its own, by Recall@20 on the items kept for validation, where that was measured."
+    f"*{BEST}*: of each run its own, by Recall@20 on the items kept for validation."
 )
 
 

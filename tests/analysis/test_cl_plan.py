@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from analysis.cl4fedrec.curves import METRICS, VALIDATION
 from analysis.cl4fedrec.experiments import (
     ATTACKS,
     DEFENCES,
@@ -57,6 +58,7 @@ def test_a_name_says_split_loop_and_method(name):
     own, told = Experiment.read(name), scenarios()[name]
     split, training, merge = told["dataset"]["split"], told["training"], told["protocol"]["merge"]
     assert own.setting in SETTINGS
+    assert {*METRICS.values(), VALIDATION} <= set(told["evaluate"]["metrics"])
     assert (split["name"], split.get("by")) == {"file": ("last", "file"), "random": ("random", None)}[
         own.split
     ]

@@ -65,6 +65,20 @@ def test_cells_are_the_numbers_of_the_runs(whole):
     assert (cell["published"], cell["row"], cell["epoch"]) == ("0.07103", "rCL4FedRec", "2")
 
 
+def test_the_best_validation_epoch_is_the_one_that_the_run_itself_chose(whole):
+    out, _ = whole
+    with (out / "table.csv").open() as file:
+        folders = {row["experiment"]: row["run"] for row in csv.DictReader(file)}
+    with (out / "cells.csv").open() as file:
+        rows = [row for row in csv.DictReader(file) if row["look"] == "best validation epoch"]
+    assert {row["experiment"] for row in rows} == {NAMES[0], NAMES[1]}
+    for row in rows:
+        summary = open_run(out / "runs" / folders[row["experiment"]]).summary
+        name = {"Recall@20": "recall@20", "NDCG@20": "full_ndcg@20"}[row["column"]]
+        assert float(row["measured"]) == summary["utility"][f"{name}[validated]"]
+        assert int(row["epoch"]) == summary["validated"]["round"]
+
+
 def test_finished_runs_are_not_repeated_and_a_longer_study_runs_its_own(whole):
     out, _ = whole
     assert "0 runs made in" in study(out, *TINY).stderr
