@@ -18,7 +18,7 @@ from gossiprec.study.load import Study
 BY_DEFAULT = ("max_aac", "last_aac", "upper_bound", "random_bound")
 OF_RUNS = (
     "nodes", "items", "interactions", "wakes", "messages", "node_updates", "virtual_time", "bytes.sent", "bytes.up",
-    "bytes.down", "privacy.nodes",
+    "bytes.down", "rounds.mean_answers", "rounds.late", "rounds.given_up", "privacy.nodes",
     "privacy.delta", "privacy.epsilon_max", "privacy.epsilon_mean", "privacy.noise_multiplier_min",
     "privacy.noise_multiplier_max",
 )  # fmt: skip

@@ -12,6 +12,7 @@ from click.testing import CliRunner
 from gossiprec.cli.plot import plot
 from gossiprec.errors import LogError
 from gossiprec.figures.study import panels
+from gossiprec.figures.study.table import read_study
 from gossiprec.study.table import write_table
 
 KINDS = ("lines", "heat", "front", "paired")
@@ -189,3 +190,10 @@ def test_findings_are_chosen_by_labels_that_have_no_column(tmp_path):
     assert len(drawn(folder, "lines", "--x", "fanout", "--y", "heard")) == 4
     result = invoke(folder, "--kind", "lines", "--x", "fanout", "--y", "heard[least=5]")
     assert "it has heard (everybody, least 3), heard (everybody, least 4)" in str(result.exception)
+
+
+def test_where_names_of_axes_leave_no_room_values_stand_alone(tmp_path):
+    long = "as-near-as-it-gets-to-a-ring"
+    table = read_study(write_study(tmp_path / "study", graphs=("ring", long)))
+    points = [(2, "ring"), (2, long)]
+    assert [table.name_of(point) for point in points] == ["fanout 2, graph ring", f"2, {long}"]

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from gossiprec.errors import LogError, suggestion
-from gossiprec.figures.style import short_name
+from gossiprec.figures.style import MAX_NAME, short_name
 from gossiprec.measures.names import FILTERS, OF_ATTACKS, read_measure
 
 Label = Any
@@ -145,9 +145,10 @@ class StudyTable:
         return [name for name in self.axes if len(self.labels(name)) > 1]
 
     def name_of(self, point: Point) -> str:
-        """Return what a label says of a combination: the values of the axes that vary."""
-        told = (f"{name} {shown(point[self.axis(name)])}" for name in self.varying)
-        return short_name(", ".join(told))
+        """Return what a label says of a combination: the values of the axes that vary, and names if there is room."""
+        labels = {name: shown(point[self.axis(name)]) for name in self.varying}
+        told = ", ".join(f"{name} {label}" for name, label in labels.items())
+        return short_name(told if len(told) <= MAX_NAME else ", ".join(labels.values()))
 
     def where(self, chosen: Mapping[str, str]) -> StudyTable:
         """Return the part of the table in which axes have these values, given as text.
