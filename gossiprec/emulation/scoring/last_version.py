@@ -8,7 +8,6 @@ import numpy as np
 import numpy.typing as npt
 
 from gossiprec.emulation.assembly.prepare import Prepared
-from gossiprec.models.base.blocks import Role
 
 
 def last_version(prepared: Prepared) -> dict[str, npt.NDArray[Any]]:
@@ -23,9 +22,5 @@ def last_version(prepared: Prepared) -> dict[str, npt.NDArray[Any]]:
     store, layout, n_items = prepared.executor.store, prepared.layout, prepared.split.n_items
     coordinator = np.array([prepared.protocol.n_users], np.int64)
     row = store.models(prepared.planner.current, coordinator)[0].astype(np.float32)
-    found: dict[str, npt.NDArray[Any]] = {"items": row[layout.items].reshape(n_items, layout.item_width)}
-    at = layout.shared.start
-    for block in layout.of(Role.SHARED):
-        found[block.name] = row[at : at + block.width].reshape(block.shape)
-        at += block.width
+    found = layout.version_tables(row[layout.items.start : layout.shared.stop])
     return {**found, "popularity": np.bincount(prepared.split.train.values, minlength=n_items)}
