@@ -22,7 +22,7 @@ LOOPS = {
     "sum1": "each client uploads one gradient; the coordinator takes a step of SGD 0.001 on their sum over the slice",
 }
 SETTINGS = ("file-adam5", "file-sum1", "random-adam5", "random-sum1")
-"""What the tables are compared in; the likeliest first."""
+"""What the tables are compared in, in this order."""
 
 RULES = {"krum": "Krum", "median": "Median", "trimmed-mean": "Trimmed Mean", "hics": "HiCS"}
 TABLE_ROWS = {

@@ -167,7 +167,7 @@ def _uniformity(setting: str) -> Drawing:
         panels,
         Axis("cosine of two items", (-1.0, 1.0)),
         Axis("density"),
-        {"n_columns": 3},
+        {"n_columns": 3, "dress": lambda axes: axes.set_xticks((-1, 0, 1), ("−1", "0", "1"))},
     )
 
 
