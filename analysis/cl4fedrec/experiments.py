@@ -53,7 +53,7 @@ TABLE_ROWS = {
 }
 """The method behind each row; rows that the paper does not print are further readings of those that it does."""
 ATTACKS = {"a-hum": "A-hum", "psmu": "PSMU (a reconstruction)"}
-DEFENCES = {"none": "CL4FedRec", **RULES, "regulariser": "Regularizer"}
+DEFENCES = {"original": "Original", "none": "CL4FedRec", **RULES, "regulariser": "Regularizer"}
 SYNTHETIC_USERS = {
     10: "rcl4fedrec-users-10",
     30: "rcl4fedrec-users-30",
