@@ -22,7 +22,7 @@ LOOPS = {
     "sum1": "each client uploads one gradient; the coordinator takes a step of SGD 0.001 on their sum over the slice",
 }
 SETTINGS = ("file-adam5", "file-sum1", "random-adam5", "random-sum1")
-"""What the tables are compared in; the likeliest first."""
+"""What the tables are compared in, in this order."""
 
 RULES = {"krum": "Krum", "median": "Median", "trimmed-mean": "Trimmed Mean", "hics": "HiCS"}
 TABLE_ROWS = {
@@ -53,7 +53,7 @@ TABLE_ROWS = {
 }
 """The method behind each row; rows that the paper does not print are further readings of those that it does."""
 ATTACKS = {"a-hum": "A-hum", "psmu": "PSMU (a reconstruction)"}
-DEFENCES = {"none": "CL4FedRec", **RULES, "regulariser": "Regularizer"}
+DEFENCES = {"original": "Original", "none": "CL4FedRec", **RULES, "regulariser": "Regularizer"}
 SYNTHETIC_USERS = {
     10: "rcl4fedrec-users-10",
     30: "rcl4fedrec-users-30",

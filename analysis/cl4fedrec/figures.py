@@ -115,7 +115,7 @@ def _exposure(setting: str, attack: str, words: str) -> Drawing:
 
     return Drawing(
         f"{words}, a thousandth of the clients poison: exposure of the least popular item by epoch, {setting}. "
-        "Rules stand beside CL4FedRec, which has none.",
+        "Rules and regulariser stand beside CL4FedRec; Original and CL4FedRec have none.",
         setting,
         tuple(methods.values()),
         tuple(methods.values()),
@@ -167,7 +167,7 @@ def _uniformity(setting: str) -> Drawing:
         panels,
         Axis("cosine of two items", (-1.0, 1.0)),
         Axis("density"),
-        {"n_columns": 3},
+        {"n_columns": 3, "dress": lambda axes: axes.set_xticks((-1, 0, 1), ("−1", "0", "1"))},
     )
 
 

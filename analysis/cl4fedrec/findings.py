@@ -24,7 +24,9 @@ def claims(runs: Runs) -> list[Finding]:
     found = [_judged("Methods recommend better than the most popular items", _above_popularity, runs)]
     for attack, words in ATTACKS.items():
         undefended = partial(_exposure, method=f"{attack}-none", bound=EXPOSED, sign=1)
-        found.append(_judged(f"{words}, undefended: {shown}", undefended, runs))
+        plain = partial(_exposure, method=f"{attack}-original", bound=EXPOSED, sign=1)
+        found.append(_judged(f"{words}, against Original: {shown}", plain, runs))
+        found.append(_judged(f"{words}, against CL4FedRec undefended: {shown}", undefended, runs))
         for defence in ("hics", "regulariser"):
             defended = partial(_exposure, method=f"{attack}-{defence}", bound=HIDDEN, sign=-1)
             found.append(_judged(f"{words}, under {DEFENCES[defence]}: {hidden}", defended, runs))

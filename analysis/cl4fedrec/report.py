@@ -100,7 +100,7 @@ def _opening(planned: int, epochs: int, runs: Runs, scale: Scale) -> Text:
     return Text(
         "Beside arXiv 2403.20107 (CL4FedRec, rCL4FedRec) on MovieLens-1M. "
         f"{there}{by}. The text does not say how the data are split but by 80/20, how updates are aggregated, nor how "
-        f"clients train; so each is run in named settings, of which the first is the likeliest:\n\n{settings}\n\n"
+        f"clients train; so each is run in named settings, compared in this order:\n\n{settings}\n\n"
         "PSMU and HiCS are reconstructions: no code of them was at hand."
     )
 

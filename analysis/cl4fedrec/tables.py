@@ -1,4 +1,4 @@
-"""The tables as the paper lays them out, each number beside ours in every look, first in the likeliest setting."""
+"""The tables as the paper lays them out, each number beside ours in every look, setting by setting."""
 
 from __future__ import annotations
 
