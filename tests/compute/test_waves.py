@@ -24,7 +24,7 @@ class FakeExecutor:
     def __init__(self):
         rows = np.zeros((1, 1), np.float32)
         self.work = SimpleNamespace(arena=SimpleNamespace(rows=rows))
-        self.store = SimpleNamespace(shown=lambda *sightings: [(rows, *sightings)])
+        self.store = SimpleNamespace(rows=rows, shown=lambda *sightings: [(rows, *sightings)])
         self.calls = []
 
     def run(self, program, tasks):
