@@ -46,6 +46,8 @@ class World:
     own_models : callable
         Node ids -> present models of these nodes, shape (n, row_size): copies. An attack asks for its own nodes, or for
         the coordinator's accomplices, each of whom uses its own; in :meth:`Attack.rankings` alone.
+    has_inbox : ndarray of bool, shape (n_nodes,), or None
+        Nodes that look at deliveries when they next wake, not as they arrive; None: nobody.
     """
 
     scorer: Scorer
@@ -57,6 +59,7 @@ class World:
     meetings: Meetings
     data_of: Callable[[I64], Feed]
     own_models: Callable[[I64], F32]
+    has_inbox: Bools | None = None
 
     def contacts(self, until: float = math.inf) -> Any:
         """Return how often each user sends to each other one, as far as known before the run.

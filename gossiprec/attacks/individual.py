@@ -58,6 +58,8 @@ class IndividualObservers:
         n_nodes = len(world.hides_user)
         self.adversary_of = np.full(n_nodes, -1, np.int32)
         self.adversary_of[targets.adversaries] = np.arange(len(targets.adversaries))
+        has_inbox = np.zeros(n_nodes, np.bool_) if world.has_inbox is None else world.has_inbox
+        self._waits = has_inbox[targets.adversaries]
         self.latest = np.full(
             (len(momenta), len(rules), len(targets.adversaries), world.n_users), np.nan, np.float32
         )
@@ -144,17 +146,23 @@ class IndividualObservers:
         )
 
     def _live_slots(self, now: float) -> I64:
-        """Return those of one momentum: of pairs that have met and are to meet again."""
+        """Return those of one momentum: of pairs that have met and are to meet again.
+
+        Of adversaries with an inbox all: what has arrived there may be looked at later.
+        """
         begins = self.memory_offsets[:-1]
         if not self._complete:
             return np.stack([begins, begins + self._n_met * self.lengths], axis=1)
         message, adversary, time = self._arrivals
-        later = (time > now) & (self.slot_of[message] >= 0)
+        later = (time > now) & (self.slot_of[message] >= 0) & ~self._waits[adversary]
         message, adversary = message[later], adversary[later]
         first = begins[adversary] + self.slot_of[message] * self.lengths[adversary]
         first, next_use = np.unique(first, return_index=True)
         held = self.seen_before[message[next_use]]
-        return np.stack([first, first + self.lengths[adversary[next_use]]], axis=1)[held]
+        of_pairs = np.stack([first, first + self.lengths[adversary[next_use]]], axis=1)[held]
+        of_all = np.stack([begins, self.memory_offsets[1:]], axis=1)[self._waits]
+        both = np.concatenate([of_pairs, of_all])
+        return both[np.argsort(both[:, 0], kind="stable")]
 
     @property
     def state_bytes(self) -> int:

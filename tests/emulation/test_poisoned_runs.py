@@ -203,16 +203,7 @@ def test_threads_and_waves_change_no_byte(run, tmp_path):
     assert runs[0] == runs[1]
 
 
-RESUMES_OTHERWISE = pytest.mark.xfail(
-    strict=True,
-    reason="accuracies of single observers of NCF, poisoned under an inbox rule, differ after a resume",
-)
-"""A known fault: models and the log are the same, what observers without kernels make of them is not."""
-
-
-@pytest.mark.parametrize(
-    "run", [pytest.param(run, marks=[RESUMES_OTHERWISE] if run == "gossip-robust" else []) for run in RUNS]
-)
+@pytest.mark.parametrize("run", RUNS)
 def test_a_run_goes_on_where_it_was(run, tmp_path):
     scenario = often_poisoned(run)
     whole = simulate(scenario, out=tmp_path / "whole")

@@ -273,5 +273,6 @@ def make_attacks(
         meetings=meetings,
         data_of=cast.feed.only,
         own_models=own_models,
+        has_inbox=np.isin(np.arange(protocol.n_nodes), list(cast.receivers)),
     )
     return [ATTACKS[choice.name](choice.options, world) for choice in cast.scenario.observers]
