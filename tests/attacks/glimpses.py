@@ -32,7 +32,7 @@ all_forms = pytest.mark.parametrize("form", FORMS)
 both_layouts = pytest.mark.parametrize("user_table", [False, True], ids=["own-row", "user-table"])
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Observed(AttackWorld):
     """What an attack is told, beside it the run's executor: what only the test knows."""
 
