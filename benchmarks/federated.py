@@ -11,7 +11,7 @@ Five local passes of Adam, the mean over those who touched an item:
 - ``naive_per_s``: local passes per second of one set of parameters of all items and one torch.optim.Adam a client, one
   thread.
 - ``emulator_per_s``: local passes per wall second of the whole run after loading and compiling, without rankings.
-- ``bare_per_s``: the same clients' samples drawn and trained, in the same threads, without anything around it.
+- ``bare_per_s``: the same clients' samples drawn and trained, in one thread as in the emulator, without anything around it.
 - ``speedup`` = emulator / naive; ``fraction_of_bare`` = emulator / bare; ``engine_share``: part of the emulator's wall
   time in SimPy, planning and bookkeeping; ``peak_mib``: largest resident size so far.
 
@@ -96,18 +96,12 @@ def naive(prepared: Prepared) -> int:
 
 def bare(prepared: Prepared, slices: int) -> int:
     """Draw and train as many clients, from one version, and keep nothing."""
-    work, threads = prepared.executor.work, prepared.threads
+    work = prepared.executor.work
     n_users = len(work.feed.positives)
     store = UpdateStore(work.model, work.layout, n_nodes=n_users + 1, seed=work.seed, moments=True)
-    trainer = FullBatches(work, store)
-    nodes = np.random.default_rng(1).permutation(n_users)[: slices * SLICE]
-
-    def share(part: int) -> None:
-        mine = nodes[part :: threads.size].tolist()
-        for _ in trainer.train([Lesson(node, 0, node, node) for node in mine]):
-            pass
-
-    threads.run(share)
+    nodes = np.random.default_rng(1).permutation(n_users)[: slices * SLICE].tolist()
+    for _ in FullBatches(work, store).train([Lesson(node, 0, node, node) for node in nodes]):
+        pass
     return len(nodes) * PASSES
 
 
