@@ -11,7 +11,7 @@ Five local passes of Adam, the mean over those who touched an item:
 - ``naive_per_s``: local passes per second of one set of parameters of all items and one torch.optim.Adam a client, one
   thread.
 - ``emulator_per_s``: local passes per wall second of the whole run after loading and compiling, without rankings.
-- ``bare_per_s``: the same clients' samples drawn and trained, in one thread as in the emulator, without anything around it.
+- ``bare_per_s``: the same clients' samples drawn and trained in one thread, as in the emulator, with nothing around it.
 - ``speedup`` = emulator / naive; ``fraction_of_bare`` = emulator / bare; ``engine_share``: part of the emulator's wall
   time in SimPy, planning and bookkeeping; ``peak_mib``: largest resident size so far.
 
