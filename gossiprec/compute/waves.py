@@ -78,13 +78,12 @@ class WaveRunner:
         """Carry out a plan."""
         begin = time.perf_counter()
         self._busy = 0.0
-        with self._executor.at_work():
-            for wave in range(len(plan.task_offsets) - 1):
-                tasks = plan.order[plan.task_offsets[wave] : plan.task_offsets[wave + 1]]
-                seen = range(plan.sighting_offsets[wave], plan.sighting_offsets[wave + 1])
-                self._in_parallel(functools.partial(self._sight, plan, seen))
-                for chunk in self._chunks(tasks):
-                    self._in_parallel(functools.partial(self._run, plan.program, chunk))
+        for wave in range(len(plan.task_offsets) - 1):
+            tasks = plan.order[plan.task_offsets[wave] : plan.task_offsets[wave + 1]]
+            seen = range(plan.sighting_offsets[wave], plan.sighting_offsets[wave + 1])
+            self._in_parallel(functools.partial(self._sight, plan, seen))
+            for chunk in self._chunks(tasks):
+                self._in_parallel(functools.partial(self._run, plan.program, chunk))
         self.bookkeeping_seconds += time.perf_counter() - begin - self._busy
 
     def _chunks(self, tasks: I64) -> Iterator[I64]:

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import threading
-from contextlib import nullcontext
 from types import SimpleNamespace
 
 import numpy as np
@@ -18,12 +17,8 @@ class FakeExecutor:
 
     parallel = True
 
-    def at_work(self):
-        return nullcontext()
-
     def __init__(self):
         rows = np.zeros((1, 1), np.float32)
-        self.work = SimpleNamespace(arena=SimpleNamespace(rows=rows))
         self.store = SimpleNamespace(rows=rows, shown=lambda *sightings: [(rows, *sightings)])
         self.calls = []
 

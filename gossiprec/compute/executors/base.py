@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
@@ -104,10 +103,6 @@ class Executor(ABC):
 
     def warm_up(self) -> None:  # noqa: B027 (most executors have nothing to warm up)
         """Do once what takes long before the first task; a compiled executor compiles."""
-
-    def at_work(self) -> AbstractContextManager[None]:
-        """Return the surroundings in which waves are run, whatever the threads."""
-        return nullcontext()
 
     @abstractmethod
     def run(self, program: Program, tasks: I64) -> None:

@@ -45,12 +45,9 @@ class ClientTrainer(ABC):
     ----------
     name : str
         The executor's name in a scenario.
-    parallel : bool
-        Whether several threads may call :meth:`train` at once, with different clients.
     """
 
     name: str
-    parallel: bool
 
     def __init__(self, work: Workload, store: UpdateStore) -> None:
         self.work, self.store = work, store

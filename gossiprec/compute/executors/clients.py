@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from contextlib import AbstractContextManager
 
 from gossiprec.arrays import F32, I32, I64
 from gossiprec.compute.executors.base import Executor
@@ -16,7 +15,10 @@ from gossiprec.models.base.kernels import Query
 
 
 class ClientExecutor(Executor):
-    """Adopts what clients are sent, and has them trained.
+    """Adopts what clients are sent, and has them trained: in one thread, whatever there are.
+
+    Calls are short, and two threads hand each other the GIL: on two cores they made 0.5 (written-out gradients), 0.8
+    (stacks) and 1.0 (stacks with the losses of cl4fedrec) of the passes of one.
 
     Parameters
     ----------
@@ -28,7 +30,6 @@ class ClientExecutor(Executor):
     def __init__(self, trainer: ClientTrainer, scoring: Executor) -> None:
         super().__init__(trainer.work, scoring.device)
         self.name = trainer.name  # type: ignore[misc]
-        self.parallel = trainer.parallel
         self._trainer, self._scoring = trainer, scoring
         self._bytes: dict[tuple[int, int], int] = {}
 
@@ -41,12 +42,6 @@ class ClientExecutor(Executor):
     def store(self) -> UpdateStore:
         """What owns versions and updates."""
         return self._trainer.store
-
-    def at_work(self) -> AbstractContextManager[None]:
-        """Return a stretch in which torch uses one thread in each of ours."""
-        from gossiprec.compute.executors.tensors import one_torch_thread
-
-        return one_torch_thread()
 
     def warm_up(self) -> None:
         """Compile what trains, and what scores."""

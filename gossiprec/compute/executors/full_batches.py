@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
@@ -28,37 +27,33 @@ class FullBatches(ClientTrainer):
     """
 
     name = "fused"
-    parallel = False  # calls are so short that two threads spend their time handing each other the GIL: half the rate
 
     def __init__(self, work: Workload, store: UpdateStore) -> None:
         super().__init__(work, store)
-        self._of_thread = threading.local()
+        self._room = _Room(work)
 
     def warm_up(self) -> None:
         """Compile what is compiled."""
-        with torch.no_grad():
-            room = _Room(self.work)
-            room.draw(np.zeros(1, np.int32), np.zeros(1, np.uint8), (0, 0, 0, 0))
-            room.step_adam(self.work, 0, 0)
+        room = _Room(self.work)
+        room.draw(np.zeros(1, np.int32), np.zeros(1, np.uint8), (0, 0, 0, 0))
+        room.step_adam(self.work, 0, 0)
 
     def train(self, lessons: Sequence[Lesson]) -> Iterator[tuple[Lesson, Update]]:
         """Yield each lesson with its update."""
-        if not hasattr(self._of_thread, "room"):
-            self._of_thread.room = _Room(self.work)
         with torch.no_grad(), one_torch_thread():
             for lesson in lessons:
-                yield lesson, self._update(lesson, self._of_thread.room)
+                yield lesson, self._update(lesson)
 
-    def _update(self, lesson: Lesson, room: _Room) -> Update:
-        work, store, node = self.work, self.store, lesson.node
+    def _update(self, lesson: Lesson) -> Update:
+        work, store, node, room = self.work, self.store, lesson.node, self._room
         training, positives = work.training, work.feed.positives[node]
         version = store.version(lesson.target)
         drawn = training.draw_of(lesson.update), training.negatives, work.seed
         n = room.draw(positives, work.feed.member[node], (node, *drawn)) if len(positives) else 0
         room.begin(version, store.own[node], n)
         if n:
-            moments = store.first[node : node + 1], store.second[node : node + 1]
-            room.recall(*moments)
+            moments = [part[node] for part in (store.first, store.second) if len(part)]
+            room.recall(moments)
             for step in range(training.local_epochs):
                 room.fill()
                 if training.optimizer == "adam":
@@ -67,12 +62,12 @@ class FullBatches(ClientTrainer):
                     room.step_sgd(training.learning_rate)
             store.steps[node] += training.local_epochs
             store.own[node] = room.user
-            room.remember(*moments)
+            room.remember(moments)
         return room.update(version)
 
 
 class _Room:
-    """What one thread computes in, as large as the longest of its clients so far.
+    """What clients are computed in, one after the other: as large as the longest so far.
 
     Of the parameters, their slopes and both moments there are: the user's row and the shared weights in one array, and
     the items' rows in another.
@@ -123,19 +118,17 @@ class _Room:
             self._layout.named(self._tables[k] | {"items": self._items[k][:n]}) for k in (VALUES, SLOPES)
         )
 
-    def recall(self, first: F32, second: F32) -> None:
+    def recall(self, moments: Sequence[F32]) -> None:
         """Take over the user's moments, if there are any; those of all else are zero."""
-        for k, kept in ((FIRST, first), (SECOND, second)):
-            if len(kept):
-                self._core[k][:] = 0
-                self._items[k][: self._n] = 0
-                self._core[k][self._core_layout.users] = kept[0]
+        for k, kept in zip((FIRST, SECOND), moments, strict=False):
+            self._core[k][:] = 0
+            self._items[k][: self._n] = 0
+            self._core[k][self._core_layout.users] = kept
 
-    def remember(self, first: F32, second: F32) -> None:
+    def remember(self, moments: Sequence[F32]) -> None:
         """Keep the user's moments, if there are any."""
-        for k, kept in ((FIRST, first), (SECOND, second)):
-            if len(kept):
-                kept[0] = self._core[k][self._core_layout.users]
+        for k, kept in zip((FIRST, SECOND), moments, strict=False):
+            kept[:] = self._core[k][self._core_layout.users]
 
     def fill(self) -> None:
         """Work out the slopes."""

@@ -43,9 +43,6 @@ class SmallModels(ClientTrainer):
     def __init__(self, work: Workload, store: UpdateStore, executor: type[Executor], device: str) -> None:
         super().__init__(work, store)
         self.name = executor.name
-        self.parallel = (
-            executor.name == "batched"
-        )  # each call has one of its own, and torch lets go of the GIL
         self._executor, self._device = executor, device
 
     def train(self, lessons: Sequence[Lesson]) -> Iterator[tuple[Lesson, Update]]:

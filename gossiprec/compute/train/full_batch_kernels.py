@@ -48,10 +48,8 @@ def draw_items(positives, member, node, update, negatives, seed, drawn, counts, 
 def step_adam(values, slopes, first, second, step, rate, beta1, beta2, epsilon):
     """Take step number `step` (from 1) of torch.optim.Adam, in place."""
     mode = swap_float_mode(NO_DENORMALS)
-    one, rest1 = (
-        float32(beta1),
-        float32(1.0 - beta1),
-    )  # differences in double precision: 1 - 0.999 has few bits in single
+    # differences in double precision: 1 - 0.999 has few bits in single
+    one, rest1 = float32(beta1), float32(1.0 - beta1)
     two, rest2 = float32(beta2), float32(1.0 - beta2)
     now, least = float32(rate / (1.0 - beta1**step)), float32(epsilon)
     correction = float32(1.0 / math.sqrt(1.0 - beta2**step))
