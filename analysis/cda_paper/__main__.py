@@ -10,33 +10,17 @@ import click
 
 from analysis.cda_paper.experiments import data_of, experiments
 from analysis.cda_paper.plan import Scale, chosen, count_runs, missing_data, paper_study, subjects
-from analysis.papers.command import carry_out, names_in
+from analysis.papers.command import asked, carry_out, names_in
 from analysis.papers.seeds import Runs
 from gossiprec.cli.main import exit_code
-from gossiprec.cli.study import conducting
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
-@click.option(
-    "--data", type=click.Path(path_type=Path), metavar="PATH", help="Holds ml-100k, foursquare-nyc, gowalla."
+@asked(
+    data="Holds ml-100k, foursquare-nyc, gowalla.",
+    only="Such as table5,fig6 or an experiment; see --list.",
+    seeds="Seeds of experiments that name no number.  [default: 5]",
 )
-@click.option("--only", default="", metavar="NAMES", help="Such as table5,fig6 or an experiment; see --list.")
-@click.option(
-    "--seeds",
-    type=click.IntRange(1),
-    metavar="N",
-    help="Seeds of experiments that name no number.  [default: 5]",
-)
-@click.option(
-    "--scale",
-    type=click.Choice(("full", "tiny")),
-    default="full",
-    help="tiny: small synthetic data, no number means anything.",
-)
-@click.option("--report-only", is_flag=True, help="Write the report of the runs that are there.")
-@click.option("--list", "is_list", is_flag=True, help="List what --only can name.")
-@conducting
-@click.pass_context
 def study(
     context: click.Context,
     /,
@@ -45,10 +29,7 @@ def study(
     seeds: int | None,
     scale: Scale,
     *,
-    report_only: bool,
     is_list: bool,
-    out: Path | None,
-    jobs: int | None,
     **how: Any,
 ) -> None:
     """Run or resume every experiment of the community-detection paper (arXiv 2306.08929) that the data allow, and write
@@ -68,7 +49,7 @@ def study(
 
     outcome = carry_out(
         names, lambda some: paper_study(some, data=data, scale=scale, seeds=seeds), lacking, report,
-        experiments=list(experiments()), out=out, jobs=jobs, report_only=report_only, **how,
+        experiments=list(experiments()), **how,
     )  # fmt: skip
     if outcome.failed:
         context.exit(1)

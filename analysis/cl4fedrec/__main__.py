@@ -10,37 +10,23 @@ import click
 
 from analysis.cl4fedrec.experiments import experiments, subjects
 from analysis.cl4fedrec.plan import Scale, count_runs, epochs_of, paper_study, place_of_data
-from analysis.papers.command import carry_out, chosen, names_in
+from analysis.papers.command import asked, carry_out, chosen, names_in
 from analysis.papers.seeds import Runs
 from gossiprec.cli.main import exit_code
-from gossiprec.cli.study import conducting
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
-@click.option("--data", type=click.Path(path_type=Path), metavar="PATH", help="Holds ml-1m.")
-@click.option(
-    "--only",
-    default="",
-    metavar="NAMES",
-    help="Such as table2-file-adam5,exposure-a-hum or an experiment; see --list.",
+@asked(
+    data="Holds ml-1m.",
+    only="Such as table2-file-adam5,exposure-a-hum or an experiment; see --list.",
+    seeds="Seeds of every experiment.  [default: 3]",
 )
-@click.option("--seeds", type=click.IntRange(1), metavar="N", help="Seeds of every experiment.  [default: 3]")
 @click.option(
     "--epochs",
     type=click.IntRange(1),
     metavar="N",
     help="Of every run: fewer for a shorter study.  [default: 20]",
 )
-@click.option(
-    "--scale",
-    type=click.Choice(("full", "tiny")),
-    default="full",
-    help="tiny: small synthetic data, no number means anything.",
-)
-@click.option("--report-only", is_flag=True, help="Write the report of the runs that are there.")
-@click.option("--list", "is_list", is_flag=True, help="List what --only can name.")
-@conducting
-@click.pass_context
 def study(
     context: click.Context,
     /,

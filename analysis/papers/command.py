@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from analysis.papers.seeds import Runs
-from gossiprec.cli.study import conduct
+from gossiprec.cli.study import conduct, conducting
 from gossiprec.errors import ScenarioError, suggestion
 from gossiprec.eventlog import Run
 from gossiprec.study.folder import StudyFolder, made_by
@@ -20,6 +20,33 @@ from gossiprec.version import code_version
 
 Report = Callable[[Path, Runs, dict[str, str]], Sequence[Path]]
 """Writes a report into a folder from runs and why others are missing; returns what it wrote."""
+
+
+def asked(*, data: str, only: str, seeds: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Return what gives a command the options of every paper's study, each with the help that is its own."""
+    path = click.Path(path_type=Path)
+    options = (
+        click.option("--data", type=path, metavar="PATH", help=data),
+        click.option("--only", default="", metavar="NAMES", help=only),
+        click.option("--seeds", type=click.IntRange(1), metavar="N", help=seeds),
+        click.option(
+            "--scale",
+            type=click.Choice(("full", "tiny")),
+            default="full",
+            help="tiny: small synthetic data, no number means anything.",
+        ),
+        click.option("--report-only", is_flag=True, help="Write the report of the runs that are there."),
+        click.option("--list", "is_list", is_flag=True, help="List what --only can name."),
+        conducting,
+        click.pass_context,
+    )
+
+    def give(command: Callable[..., Any]) -> Callable[..., Any]:
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return give
 
 
 def names_in(only: str) -> list[str]:
@@ -83,16 +110,17 @@ def carry_out(
     for name in names:
         if name in lacking:
             click.echo(f"{name}: not run: {lacking[name]}", err=True)
-    folder, outcome = StudyFolder(out or Path("study")), Outcome()
+    whole = study_of([name for name in experiments if name not in lacking])
+    folder, outcome = StudyFolder(out or Path("studies") / whole.name), Outcome()
     wanted = [name for name in names if name not in lacking and not report_only]
     if wanted:
         outcome = conduct(make_plan(study_of(wanted)), out=folder.path, jobs=jobs or 1, **how)
     if how["dry_run"]:
         return outcome
-    whole = make_plan(study_of([name for name in experiments if name not in lacking]), check_data=False)
-    folder.check(whole.study.name)
-    runs = finished(folder, whole, keep=how["keep"])
-    reasons = why_missing(experiments, runs, whole, lacking, outcome)
+    plan = make_plan(whole, check_data=False)
+    folder.check(whole.name)
+    runs = finished(folder, plan, keep=how["keep"])
+    reasons = why_missing(experiments, runs, plan, lacking, outcome)
     with folder.locked():
         for path in report(folder.path, runs, reasons):
             click.echo(path)
