@@ -11,17 +11,17 @@ Five local passes of Adam, the mean over those who touched an item:
 - ``naive_per_s``: local passes per second of one set of parameters of all items and one torch.optim.Adam a client, one
   thread.
 - ``emulator_per_s``: local passes per wall second of the whole run after loading and compiling, without rankings.
-- ``bare_per_s``: the same clients' samples drawn and trained in one thread, as in the emulator, with nothing around it.
+- ``bare_per_s``: the same clients' samples drawn and trained by as many threads, with nothing around it.
 - ``speedup`` = emulator / naive; ``fraction_of_bare`` = emulator / bare; ``engine_share``: part of the emulator's wall
   time in SimPy, planning and bookkeeping; ``peak_mib``: largest resident size so far.
 
-One gradient step a client, summed (d = 8, 16-8-8-1, as the public code of A-ra and A-hum):
+One gradient step a client, summed (d = 8, 16-8-8-1, as the public code of A-ra and A-hum), ten times as many slices:
 
 - ``clients_per_s``: of the whole run; ``over_passes``: over the passes of Adam above.
 
 With ``--large``: 22,000 clients with 12,000 items of 64 numbers:
 
-- ``ratio_per_sample``: cost of a local pass for each of its samples, over that of 1,000 clients with 1,000 items of 64
+- ``ratio``: seconds a local pass, without rankings and the like, over those of 1,000 clients with 1,000 items of 64
   numbers and lists as long.
 """
 
@@ -41,6 +41,7 @@ from gossiprec import simulate
 from gossiprec.compute.executors.client_trainer import Lesson
 from gossiprec.compute.executors.full_batches import FullBatches
 from gossiprec.compute.store.updates import UpdateStore
+from gossiprec.compute.thread_pool import ThreadPool
 from gossiprec.emulation import Prepared, prepare
 from gossiprec.emulation.assembly.memory import peak_rss_mib
 from gossiprec.scenario import Scenario, load_scenario
@@ -94,25 +95,36 @@ def naive(prepared: Prepared) -> int:
     return NAIVE * PASSES
 
 
-def bare(prepared: Prepared, slices: int) -> int:
+def bare(prepared: Prepared, slices: int, threads: int) -> int:
     """Draw and train as many clients, from one version, and keep nothing."""
-    work = prepared.executor.work
+    work, crew = prepared.executor.work, ThreadPool(threads)
     n_users = len(work.feed.positives)
     store = UpdateStore(work.model, work.layout, n_nodes=n_users + 1, seed=work.seed, moments=True)
+    trainer = FullBatches(work, store)
     nodes = np.random.default_rng(1).permutation(n_users)[: slices * SLICE].tolist()
-    for _ in FullBatches(work, store).train([Lesson(node, 0, node, node) for node in nodes]):
-        pass
+
+    def train(part: int) -> None:
+        for _ in trainer.train([Lesson(node, 0, node, 0) for node in nodes[part::threads]]):
+            pass
+
+    crew.run(train)
     return len(nodes) * PASSES
 
 
 def emulate(scenario: Scenario, folder: Path) -> tuple[float, float]:
     """Run the whole; return local passes per second, and the engine's share."""
-    summary = simulate(scenario, out=folder / "run", overwrite=True).summary
-    assert summary is not None
+    summary = summary_of(scenario, folder)
     seconds = summary["seconds"]
     wall = summary["wall_seconds"] - seconds["compile"] - seconds["load"]
     engine = seconds["control"] + seconds["plan"] + seconds["bookkeeping"]
     return summary["node_updates"] / wall, engine / wall
+
+
+def summary_of(scenario: Scenario, folder: Path) -> dict[str, Any]:
+    """Run the whole; return its summary."""
+    summary = simulate(scenario, out=folder / "run", overwrite=True).summary
+    assert summary is not None
+    return summary
 
 
 def passes(options: argparse.Namespace, folder: Path) -> float:
@@ -120,7 +132,7 @@ def passes(options: argparse.Namespace, folder: Path) -> float:
     ncf = {"dim": 32, "hidden": [64, 32, 16]}
     scenario = world(ML_1M, ADAM, "touched-mean", options.slices, options.threads, **ncf)
     prepared = prepare(scenario)
-    bare(prepared, 1)
+    bare(prepared, 1, options.threads)
     found: dict[str, list[float]] = {"naive": [], "emulator": [], "bare": [], "share": []}
     for number in range(options.rounds):
         say(f"passes, round {number + 1} of {options.rounds}")
@@ -128,7 +140,7 @@ def passes(options: argparse.Namespace, folder: Path) -> float:
         passes_per_s, share = emulate(scenario, folder)
         found["emulator"].append(passes_per_s)
         found["share"].append(share)
-        found["bare"].append(rate(lambda: bare(prepared, options.slices)))
+        found["bare"].append(rate(lambda: bare(prepared, options.slices, options.threads)))
     pairs = list(zip(found["emulator"], found["naive"], found["bare"], strict=True))
     emit(
         question="five passes of Adam",
@@ -148,7 +160,7 @@ def passes(options: argparse.Namespace, folder: Path) -> float:
 def one_step(options: argparse.Namespace, folder: Path, passes_per_s: float) -> None:
     """Measure clients of one gradient step."""
     ncf = {"dim": 8, "hidden": [16, 8, 8], "first_is_input": True}
-    scenario = world(ML_1M, ONE_STEP, "sum", options.slices, options.threads, **ncf)
+    scenario = world(ML_1M, ONE_STEP, "sum", 10 * options.slices, options.threads, **ncf)
     rates = []
     for number in range(options.rounds):
         say(f"one step, round {number + 1} of {options.rounds}")
@@ -165,20 +177,14 @@ def large(options: argparse.Namespace, folder: Path) -> None:
     for number in range(options.rounds):
         for name, data in (("small", SMALL), ("large", LARGE)):
             say(f"{name}, round {number + 1} of {options.rounds}")
-            found[name].append(
-                emulate(world(data, ADAM, "touched-mean", 3, options.threads, **ncf), folder)[0]
-            )
-    per_client = {
-        name: data["interactions"] / data["users"] for name, data in (("small", SMALL), ("large", LARGE))
-    }
-    ratios = [
-        s * per_client["small"] / (b * per_client["large"])
-        for s, b in zip(found["small"], found["large"], strict=True)
-    ]
+            summary = summary_of(world(data, ADAM, "touched-mean", 60, options.threads, **ncf), folder)
+            spent = sum(summary["seconds"][part] for part in ("compute", "control", "plan", "bookkeeping"))
+            found[name].append(spent / summary["node_updates"])
+    ratios = [large / small for small, large in zip(found["small"], found["large"], strict=True)]
     emit(
         question="22,000 clients, 12,000 items of 64",
-        passes_per_s=median(found["large"]),
-        ratio_per_sample=median(ratios),
+        passes_per_s=1.0 / median(found["large"]),
+        ratio=median(ratios),
         peak_mib=peak_rss_mib(),
     )
 
@@ -186,7 +192,7 @@ def large(options: argparse.Namespace, folder: Path) -> None:
 def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--slices", type=int, default=12)
+    parser.add_argument("--slices", type=int, default=24)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--large", action="store_true")

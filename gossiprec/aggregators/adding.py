@@ -7,7 +7,8 @@ from typing import Literal, TypeAlias
 import numpy as np
 
 from gossiprec.aggregators.base import Inbox
-from gossiprec.arrays import F32
+from gossiprec.arrays import F32, F64, I32
+from gossiprec.jit import compiled
 
 How: TypeAlias = Literal["touched-mean", "mean", "sum"]
 """The mean over the clients that touched an item, that over all (who has not touched it counts zero), or the sum."""
@@ -21,9 +22,9 @@ def added(own: F32, inbox: Inbox, how: How) -> F32:
     total, mass = np.zeros((n_items, width)), np.zeros(n_items)
     shared = np.zeros(n_shared)
     weights = np.ones(len(inbox)) if how == "sum" else inbox.weights
+    add_rows = compiled(_add_rows)
     for change, weight in zip(inbox.changes, weights, strict=True):
-        total[change.items] += weight * change.rows
-        mass[change.items] += weight
+        add_rows(change.items, change.rows, weight, total, mass)
         shared += weight * change.shared
     if how == "touched-mean":
         total /= np.where(mass > 0, mass, 1.0)[:, None]
@@ -31,5 +32,16 @@ def added(own: F32, inbox: Inbox, how: How) -> F32:
         total /= weights.sum()
     if how != "sum":
         shared /= weights.sum()
-    found: F32 = (own + np.concatenate([total.ravel(), shared])).astype(np.float32)
+    found = np.empty_like(own)
+    found[: total.size] = own[: total.size] + total.ravel()  # in double precision, then rounded
+    found[total.size :] = own[total.size :] + shared
     return found
+
+
+def _add_rows(items: I32, rows: F32, weight: float, total: F64, mass: F64) -> None:
+    """Add weighted rows of some items to ``total``, and the weight to their ``mass``."""
+    for place in range(len(items)):
+        item = items[place]
+        mass[item] += weight
+        for column in range(rows.shape[1]):
+            total[item, column] += weight * rows[place, column]

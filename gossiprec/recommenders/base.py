@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from gossiprec.arrays import F32, I64
+from gossiprec.arrays import F32, F64, I64
 from gossiprec.errors import ScenarioError
 from gossiprec.eventlog.checkpoints import Stateful
 from gossiprec.feeds import PointwiseFeed
 from gossiprec.feeds.base import Columns
 from gossiprec.models.base import Layout, Model, Role
+from gossiprec.models.base.analytic import AnalyticGradient
 from gossiprec.options import NoOptions, Options
 from gossiprec.servers.base import Answers, Downlink, Round, Server
 
@@ -60,6 +61,35 @@ class Between(Stateful, ABC):
             As aggregated, ``[items | shared]``. Not to be changed.
         round : Round
         """
+
+
+@dataclass(frozen=True, eq=False)
+class AnalyticTerm:
+    """What a recommender adds to a model's gradient, written out and compiled.
+
+    Attributes
+    ----------
+    add : kernel
+        ``add(core, items, slopes, item_slopes, samples, positives, places, numbers, extra, of_step, of_samples, shape,
+        room)``, compiled by :mod:`gossiprec.numerics.jit`, adds to the slopes, all but these as
+        :attr:`gossiprec.models.base.analytic.AnalyticGradient.fill` has them:
+
+        - places: int32, the column of each sample's item; a positive, its negatives, the next positive.
+        - numbers, extra, of_step, of_samples: those below; arrays of one zero where a name is None.
+    numbers : ndarray of float64
+        What the kernel is told of the options.
+    extra : str or None
+        Name of what the coordinator sends beside the version, float32, shape (n, d).
+    of_step, of_samples : str or None
+        Names of what :meth:`Recommender.draws` gives: the first as it is, of the second the rows of positives. It is
+        then asked with samples of which the number alone is known.
+    """
+
+    add: Any
+    numbers: F64
+    extra: str | None = None
+    of_step: str | None = None
+    of_samples: str | None = None
 
 
 class Recommender(ABC):
@@ -129,6 +159,16 @@ class Recommender(ABC):
         extras : mapping of str to Tensor
             What the coordinator sent beside the version.
         """
+
+    def analytic_term(self, gradient: AnalyticGradient) -> AnalyticTerm | None:
+        """Return what :meth:`loss` adds to the model's loss, differentiated; None: autograd does it, more slowly.
+
+        Parameters
+        ----------
+        gradient : AnalyticGradient
+            Of the model.
+        """
+        return None
 
     def between(self, known: Known) -> Between | None:
         """Return what the coordinator does between slices; None: nothing."""

@@ -18,9 +18,10 @@ from pydantic import Field
 from gossiprec.arrays import F32
 from gossiprec.feeds.base import Columns
 from gossiprec.models.base import Layout
+from gossiprec.models.base.analytic import AnalyticGradient
 from gossiprec.options import LARGEST, Options
 from gossiprec.recommenders import RECOMMENDERS
-from gossiprec.recommenders.base import Between, Known, Recommender
+from gossiprec.recommenders.base import AnalyticTerm, Between, Known, Recommender
 from gossiprec.recommenders.contrast import info_nce, noise_beside, noisy_views, signed_noise, unit
 from gossiprec.recommenders.popularity import PopularityRegulariser
 from gossiprec.recommenders.synthetic_users import SyntheticUsers
@@ -87,7 +88,7 @@ class CL4FedRec(Recommender):
         of_step = {"user_noise": draw.random((2, layout.user_width), np.float32)}
         if self.options.item_views == "step" or not self.options.item_weight:
             return of_step, {}
-        return of_step, noise_beside(samples, layout.item_width, draw)
+        return of_step, noise_beside(samples, self.negatives + 1, layout.item_width, draw)
 
     def loss(
         self, p: Mapping[str, Tensor], batch: Mapping[str, Tensor], extras: Mapping[str, Tensor]
@@ -102,6 +103,24 @@ class CL4FedRec(Recommender):
         if options.item_weight:
             total = total + options.item_weight * self._of_items(p, batch, views)
         return total
+
+    def analytic_term(self, gradient: AnalyticGradient) -> AnalyticTerm | None:
+        """Return both contrastive losses'."""
+        from gossiprec.recommenders.kernels import cl4fedrec, contrast
+
+        options, size = self.options, self.options.item_view_scale
+        if options.temperature < contrast.LEAST_TEMPERATURE:
+            return None
+        numbers = np.array(
+            [
+                options.temperature, options.user_weight, options.item_weight, options.noise,
+                options.item_loss == "sum", *((self.learning_rate, 0.0) if size == "learning-rate" else (size, 1.0)),
+            ]
+        )  # fmt: skip
+        names = {"extra": "synthetic_users", "of_step": "user_noise"}
+        if options.item_views == "noise" and options.item_weight:
+            return AnalyticTerm(cl4fedrec.add_noisy, numbers, **names, of_samples="item_noise")
+        return AnalyticTerm(cl4fedrec.moved_items(gradient.fill), numbers, **names)
 
     def _of_users(self, views: list[Tensor], others: Tensor) -> Tensor:
         """Return L_uc: the two views are to be nearer to each other than the first to any synthetic user."""

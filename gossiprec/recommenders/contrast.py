@@ -32,9 +32,13 @@ def signed_noise(rows: Tensor, uniform: Tensor, size: float) -> Tensor:
     return size * unit(uniform * rows.detach().sign())
 
 
-def noise_beside(samples: Columns, width: int, draw: np.random.Generator) -> Columns:
-    """Return the proportions of two noises on the item of every sample, ``item_noise`` of shape (n, 2, width)."""
-    return {"item_noise": draw.random((len(samples["items"]), 2, width), np.float32)}
+def noise_beside(samples: Columns, each: int, width: int, draw: np.random.Generator) -> Columns:
+    """Return the proportions of two noises on every positive item, ``item_noise`` of shape (n_samples, 2, width).
+
+    A positive comes as the first of `each` samples, which all have its numbers.
+    """
+    noise = draw.random((len(samples["items"]) // each, 2, width), np.float32)
+    return {"item_noise": noise.repeat(each, axis=0)}
 
 
 def noisy_views(rows: Tensor, uniform: Tensor, size: float) -> tuple[Tensor, Tensor]:

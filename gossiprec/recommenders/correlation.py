@@ -12,11 +12,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+import numpy as np
 from pydantic import Field
 
+from gossiprec.models.base.analytic import AnalyticGradient
 from gossiprec.options import Options
 from gossiprec.recommenders import RECOMMENDERS
-from gossiprec.recommenders.base import Recommender
+from gossiprec.recommenders.base import AnalyticTerm, Recommender
 from gossiprec.recommenders.contrast import TINY, unit
 
 if TYPE_CHECKING:
@@ -35,6 +37,12 @@ class Correlation(Recommender):
 
     Options = CorrelationOptions
     options: CorrelationOptions
+
+    def analytic_term(self, gradient: AnalyticGradient) -> AnalyticTerm:
+        """Return the correlation's."""
+        from gossiprec.recommenders.kernels import correlation
+
+        return AnalyticTerm(correlation.add, np.array([self.options.alpha]))
 
     def loss(
         self, p: Mapping[str, Tensor], batch: Mapping[str, Tensor], extras: Mapping[str, Tensor]

@@ -15,8 +15,9 @@ import numpy as np
 
 from gossiprec.feeds.base import Columns
 from gossiprec.models.base import Layout
+from gossiprec.models.base.analytic import AnalyticGradient
 from gossiprec.recommenders import RECOMMENDERS
-from gossiprec.recommenders.base import Recommender
+from gossiprec.recommenders.base import AnalyticTerm, Recommender
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -33,6 +34,12 @@ class LastRepeat(Recommender):
         is_last = np.zeros(len(items), np.bool_)
         is_last[len(items) - 1 - from_behind] = True
         return {}, {"is_last": is_last}
+
+    def analytic_term(self, gradient: AnalyticGradient) -> AnalyticTerm:
+        """Return what takes the other samples' part out of an item's slope; there is nothing to draw."""
+        from gossiprec.recommenders.kernels import last_repeat
+
+        return AnalyticTerm(last_repeat.add, np.zeros(0))
 
     def loss(
         self, p: Mapping[str, Tensor], batch: Mapping[str, Tensor], extras: Mapping[str, Tensor]

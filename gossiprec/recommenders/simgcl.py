@@ -17,9 +17,10 @@ from pydantic import Field
 
 from gossiprec.feeds.base import Columns
 from gossiprec.models.base import Layout
+from gossiprec.models.base.analytic import AnalyticGradient
 from gossiprec.options import Options
 from gossiprec.recommenders import RECOMMENDERS
-from gossiprec.recommenders.base import Recommender
+from gossiprec.recommenders.base import AnalyticTerm, Recommender
 from gossiprec.recommenders.contrast import info_nce, noise_beside, noisy_views
 
 if TYPE_CHECKING:
@@ -43,7 +44,17 @@ class SimGCL(Recommender):
 
     def draws(self, layout: Layout, samples: Columns, draw: np.random.Generator) -> tuple[Columns, Columns]:
         """Return the proportions of two noises for every sample."""
-        return {}, noise_beside(samples, layout.item_width, draw)
+        return {}, noise_beside(samples, self.negatives + 1, layout.item_width, draw)
+
+    def analytic_term(self, gradient: AnalyticGradient) -> AnalyticTerm | None:
+        """Return the contrastive loss's."""
+        from gossiprec.recommenders.kernels import contrast, simgcl
+
+        options = self.options
+        if options.temperature < contrast.LEAST_TEMPERATURE:
+            return None
+        numbers = np.array([options.weight, options.temperature, options.noise])
+        return AnalyticTerm(simgcl.add, numbers, of_samples="item_noise")
 
     def loss(
         self, p: Mapping[str, Tensor], batch: Mapping[str, Tensor], extras: Mapping[str, Tensor]

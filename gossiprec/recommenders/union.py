@@ -18,9 +18,10 @@ from pydantic import Field
 
 from gossiprec.feeds.base import Columns
 from gossiprec.models.base import Layout
+from gossiprec.models.base.analytic import AnalyticGradient
 from gossiprec.options import Options
 from gossiprec.recommenders import RECOMMENDERS
-from gossiprec.recommenders.base import Recommender
+from gossiprec.recommenders.base import AnalyticTerm, Recommender
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -41,14 +42,21 @@ class Union(Recommender):
     options: UnionOptions
 
     def draws(self, layout: Layout, samples: Columns, draw: np.random.Generator) -> tuple[Columns, Columns]:
-        """Return for every sample the places of another positive and of negatives."""
-        n, each = len(samples["items"]), self.negatives + 1
-        n_positives = max(n // each, 1)
-        ahead = 1 + draw.integers(max(n_positives - 1, 1), size=n)
-        positive = (np.arange(n) // each + ahead) % n_positives * each  # another, if there is another
-        of_others = draw.integers(max(n_positives * self.negatives, 1), size=(n, self.options.others))
+        """Return for every positive, and alike for its negatives, the places of another positive and of negatives."""
+        each = self.negatives + 1
+        n = len(samples["items"]) // each
+        ahead = 1 + draw.integers(max(n - 1, 1), size=n)
+        positive = (np.arange(n) + ahead) % max(n, 1) * each  # another, if there is another
+        of_others = draw.integers(max(n * self.negatives, 1), size=(n, self.options.others))
         negative = of_others // self.negatives * each + 1 + of_others % self.negatives
-        return {}, {"compared": np.concatenate([positive[:, None], negative], axis=1).astype(np.int32)}
+        compared = np.concatenate([positive[:, None], negative], axis=1).astype(np.int32)
+        return {}, {"compared": compared.repeat(each, axis=0)}
+
+    def analytic_term(self, gradient: AnalyticGradient) -> AnalyticTerm:
+        """Return the contrastive loss's."""
+        from gossiprec.recommenders.kernels import union
+
+        return AnalyticTerm(union.add, np.array([self.options.weight]), of_samples="compared")
 
     def loss(
         self, p: Mapping[str, Tensor], batch: Mapping[str, Tensor], extras: Mapping[str, Tensor]

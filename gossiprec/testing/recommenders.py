@@ -31,6 +31,15 @@ class _Checked:
     recommender: type[Recommender]
     asked: dict[str, Any]
 
+    @property
+    def executors(self) -> tuple[str, ...]:
+        """The reference, and those that are to agree with it."""
+        work = self.run(protocol={**SLICES, "rounds": 1}).executor.work
+        gradient, recommender = work.model.analytic_gradient(), work.recommender
+        assert gradient is not None
+        assert recommender is not None
+        return ("reference", "batched", *(("fused",) if recommender.analytic_term(gradient) else ()))
+
     def run(self, **sections: Any) -> Prepared:
         """Return a tiny run at its end."""
         world = {"model": MODEL, "training": TRAINING, "protocol": SLICES, "recommender": self.asked}
@@ -73,23 +82,25 @@ def check_recommender(recommender: type[Recommender], options: Mapping[str, Any]
 
 
 def executors_agree(checked: _Checked) -> None:
-    """Train alike one client after the other and many at once."""
-    one, many = (checked.run(executor={"name": name, "threads": 1}) for name in ("reference", "batched"))
-    expected, found = _version(one), _version(many)
+    """Train alike one client after the other, many at once, and by a written-out term if there is one."""
+    one, *others = (checked.run(executor={"name": name, "threads": 1}) for name in checked.executors)
+    expected = _version(one)
     way = np.linalg.norm(expected - _version(one, first=True))
     assert 0 < way < np.inf, "The version has not moved, or has become numbers that are none."
-    distance = np.linalg.norm(found - expected) / way
-    assert distance < SAME, f"They end {distance:.2g} of their way apart."
+    for name, other in zip(checked.executors[1:], others, strict=True):
+        distance = np.linalg.norm(_version(other) - expected) / way
+        assert distance < SAME, f"The reference and {name} end {distance:.2g} of their way apart."
 
 
 def company_changes_nothing(checked: _Checked) -> None:
     """Train a client to the same bytes whoever is trained beside it."""
-    groups = [
-        checked.run(executor={"name": "batched", "threads": threads, "wave_size": size})
-        for threads, size in ((1, "unlimited"), (2, "unlimited"), (1, 2))
-    ]
-    found = {_version(run).tobytes() for run in groups}
-    assert len(found) == 1, "Bytes depend on threads or on the size of waves."
+    for name in checked.executors[1:]:
+        groups = [
+            checked.run(executor={"name": name, "threads": threads, "wave_size": size})
+            for threads, size in ((1, "unlimited"), (2, "unlimited"), (1, 2))
+        ]
+        found = {_version(run).tobytes() for run in groups}
+        assert len(found) == 1, f"Bytes of {name} depend on threads or on the size of waves."
 
 
 def the_coordinator_keeps_to_what_it_announces(checked: _Checked) -> None:

@@ -17,6 +17,7 @@ OPTIONS = {
         {**FEW, "item_view_scale": "learning-rate"},
     ],
     "correlation": [{"alpha": 3.0}],
+    "simgcl": [{}, {"temperature": 0.02}],
     "rcl4fedrec": [{**FEW, "hot_items": 4, "sub_items": 10, "regulariser_steps": 2}],
 }
 """One that is not here is checked with its defaults."""
@@ -95,9 +96,15 @@ class Scribbles(Shrinks):
         return levels
 
 
+class HasAnothersTerm(RECOMMENDERS["correlation"]):
+    def loss(self, p, batch, extras):
+        return super().loss(p, batch, extras) + p["users"].square().sum()
+
+
 BROKEN = {
+    HasAnothersTerm: "by a written-out term if there is one. The reference and fused end",
     DrawsByItself: "Train a client to the same bytes whoever is trained beside it",
-    CountsPadding: "Train alike one client after the other and many at once",
+    CountsPadding: "Train alike one client after the other, many at once",
     Forgets: r"Go on from state\(\) after restore",
     SaysLess: "Give finite versions of the same shape, and extras of extra_bytes",
     Scribbles: "Give finite versions of the same shape",

@@ -14,7 +14,9 @@ from gossiprec.errors import ScenarioError
 from gossiprec.feeds.touched import Touched
 from gossiprec.models import MODELS as MODEL_KINDS
 from gossiprec.models.base.blocks import Block, Role, normal
+from gossiprec.recommenders import RECOMMENDERS
 from gossiprec.scenario import load_scenario
+from gossiprec.testing.worlds import known_as
 from tests.emulation.ended_early import ended_early, often, outcome
 from tests.emulation.tiny_runs import carried_out, final_models, tiny
 
@@ -170,7 +172,26 @@ def test_a_written_out_gradient_is_taken_where_there_is_one():
     assert executor_of(training=full, model=MODELS["ncf"]) == "fused"
     assert executor_of(training=full, model=MODELS["mf"]) != "fused"  # bpr
     assert executor_of(training=SGD) != "fused"
-    assert executor_of(training=full, recommender={"name": "simgcl"}) != "fused"
+    assert executor_of(training=full, recommender={"name": "simgcl"}) == "fused"
+    assert executor_of(training=full, recommender={"name": "simgcl", "temperature": 0.02}) != "fused"
+
+
+def test_what_was_written_out_for_another_formula_is_not_taken():
+    class Doubled(RECOMMENDERS["simgcl"]):
+        def loss(self, p, batch, extras):
+            return 2 * super().loss(p, batch, extras)
+
+    class Halved(MODEL_KINDS["gmf"]):
+        def score(self, p, query):
+            return 0.5 * super().score(p, query)
+
+    full = {**SGD, "batch_size": "full"}
+    for registry, section, kind in ((RECOMMENDERS, "recommender", Doubled), (MODEL_KINDS, "model", Halved)):
+        with known_as(registry, kind) as name:
+            prepared = prepare(
+                load_scenario(star(training=full, executor={"name": "auto"}, **{section: {"name": name}}))
+            )
+            assert prepared.executor.name != "fused"
 
 
 @pytest.mark.parametrize("executor", ["reference", "batched", "fused"])
@@ -353,10 +374,10 @@ REFUSED = {
     "fused, recommender": (
         {
             "executor": {"name": "fused"},
-            "recommender": {"name": "simgcl"},
+            "recommender": {"name": "simgcl", "temperature": 0.02},
             "training": {**SGD, "batch_size": "full"},
         },
-        "the losses that recommender SimGCL adds",
+        "the losses that recommender SimGCL adds, with these options",
     ),
     "half": ({"executor": {"name": "batched", "storage": "float16"}}, "found 'float16', must be float32"),
     "reset": ({"churn": {"model": "reset"}}, "a client has no model to lose"),

@@ -51,12 +51,15 @@ class Workload:
         """Yield the samples of each optimizer step of a local update, and what else is drawn for it."""
         batches = local_batches(self.feed, self.training, node, update, self.seed)
         for step, samples in enumerate(batches):
-            if self.recommender is None:
-                yield samples, {}
-                continue
-            draw = generator(self.seed, "recommender", node, update * MOST_STEPS + step)
-            of_step, of_samples = self.recommender.draws(self.layout, samples, draw)
+            of_step, of_samples = self.draws(node, update, step, samples)
             yield {**samples, **of_samples}, of_step
+
+    def draws(self, node: int, update: int, step: int, samples: Columns) -> tuple[Columns, Columns]:
+        """Return what the recommender draws for a step of a local update, and beside its samples."""
+        if self.recommender is None:
+            return {}, {}
+        draw = generator(self.seed, "recommender", node, update * MOST_STEPS + step)
+        return self.recommender.draws(self.layout, samples, draw)
 
 
 class Executor(ABC):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 from gossiprec.compute.executors.base import Workload
 from gossiprec.compute.store.updates import Update, UpdateStore
@@ -45,9 +46,12 @@ class ClientTrainer(ABC):
     ----------
     name : str
         The executor's name in a scenario.
+    parallel : bool
+        Whether several threads may train different nodes at once.
     """
 
     name: str
+    parallel: ClassVar[bool] = False
 
     def __init__(self, work: Workload, store: UpdateStore) -> None:
         self.work, self.store = work, store

@@ -15,10 +15,9 @@ from gossiprec.models.base.kernels import Query
 
 
 class ClientExecutor(Executor):
-    """Adopts what clients are sent, and has them trained: in one thread, whatever there are.
+    """Adopts what clients are sent, and has them trained; in one thread, unless the trainer's work is compiled.
 
-    Calls are short, and two threads hand each other the GIL: on two cores they made 0.5 (written-out gradients), 0.8
-    (stacks) and 1.0 (stacks with the losses of cl4fedrec) of the passes of one.
+    Calls of stacks are short, and two threads hand each other the GIL: on two cores they made 0.8 of the passes of one.
 
     Parameters
     ----------
@@ -32,6 +31,11 @@ class ClientExecutor(Executor):
         self.name = trainer.name  # type: ignore[misc]
         self._trainer, self._scoring = trainer, scoring
         self._bytes: dict[tuple[int, int], int] = {}
+
+    @property
+    def parallel(self) -> bool:  # type: ignore[override]
+        """As the trainer says."""
+        return self._trainer.parallel
 
     @property
     def kind(self) -> type[Executor]:

@@ -1,153 +1,116 @@
-"""Client training by a written-out gradient: one client after the other, each in matrix products of its own size."""
+"""Client training by a written-out gradient: compiled, item by item, by any number of threads."""
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from typing import Any
 
 import numpy as np
-import torch
-from torch import Tensor
+import numpy.typing as npt
 
-from gossiprec.arrays import F32, I32, U8
+from gossiprec.arrays import F32, I64
 from gossiprec.compute.executors.base import Workload
 from gossiprec.compute.executors.client_trainer import ClientTrainer, Lesson
-from gossiprec.compute.executors.tensors import one_torch_thread, tables_of
 from gossiprec.compute.store.updates import Update, UpdateStore
-from gossiprec.compute.train.full_batch_kernels import draw_items, step_adam
+from gossiprec.compute.train.full_batch_kernels import no_term, trainer
+from gossiprec.recommenders.base import AnalyticTerm
 
-VALUES, SLOPES, FIRST, SECOND = range(4)
+AT_ONCE = 2**20
+"""Numbers in the rows that the clients of one call give back, about: some MB, and little waiting where a wave ends."""
+_NOTHING = np.zeros((1, 1), np.float32)
 
 
 class FullBatches(ClientTrainer):
     """Trains a user's row, the items it touches and the shared weights by the model's :class:`AnalyticGradient`.
 
     Items are worked out once each, whatever the number of their samples, and nothing is padded: no client's bytes
-    depend on another. Losses of recommenders, batches, and what policies do to training are not for it.
+    depend on another. Batches, and what policies do to training, are not for it.
     """
 
     name = "fused"
+    parallel = True
 
     def __init__(self, work: Workload, store: UpdateStore) -> None:
         super().__init__(work, store)
-        self._room = _Room(work)
+        gradient = work.model.analytic_gradient()
+        assert gradient is not None, "see assembly.clients"
+        term = None if work.recommender is None else work.recommender.analytic_term(gradient)
+        self._gradient = gradient
+        self._term = term or AnalyticTerm(no_term, np.zeros(0))
+        self._train_clients = trainer(gradient.fill, self._term.add)
+        training = work.training
+        self._rates = np.array([training.learning_rate, training.beta1, training.beta2, training.epsilon])
 
     def warm_up(self) -> None:
-        """Compile what is compiled."""
-        room = _Room(self.work)
-        room.draw(np.zeros(1, np.int32), np.zeros(1, np.uint8), (0, 0, 0, 0))
-        room.step_adam(self.work, 0, 0)
+        """Compile."""
+        of_step, of_samples = self._drawn([Lesson(0, 0, 0, 0)])
+        extra = _NOTHING if self._term.extra is None else self.store.own[:1]
+        self._call([], self.store.version(0), extra, of_step, of_samples)
 
     def train(self, lessons: Sequence[Lesson]) -> Iterator[tuple[Lesson, Update]]:
-        """Yield each lesson with its update."""
-        with torch.no_grad(), one_torch_thread():
-            for lesson in lessons:
-                yield lesson, self._update(lesson)
+        """Yield each lesson with its update; some of one version are trained in one call."""
+        alike: dict[int, list[Lesson]] = defaultdict(list)
+        for lesson in lessons:
+            alike[lesson.sent].append(lesson)
+        width = self.work.layout.item_width
+        for sent, all_ in alike.items():
+            extra = _NOTHING if self._term.extra is None else self.store.extras(sent)[self._term.extra]
+            ends = np.cumsum(self._most_touched(all_)) * width // AT_ONCE
+            for numbers in np.split(np.arange(len(all_)), np.flatnonzero(np.diff(ends)) + 1):
+                some = [all_[k] for k in numbers]
+                yield from self._call(some, self.store.version(some[0].target), extra, *self._drawn(some))
 
-    def _update(self, lesson: Lesson) -> Update:
-        work, store, node, room = self.work, self.store, lesson.node, self._room
-        training, positives = work.training, work.feed.positives[node]
-        version = store.version(lesson.target)
-        drawn = training.draw_of(lesson.update), training.negatives, work.seed
-        n = room.draw(positives, work.feed.member[node], (node, *drawn)) if len(positives) else 0
-        room.begin(version, store.own[node], n)
-        if n:
-            moments = [part[node] for part in (store.first, store.second) if len(part)]
-            room.recall(moments)
+    def _most_touched(self, lessons: Sequence[Lesson]) -> I64:
+        """Return how many items each can touch at most."""
+        nodes = np.array([lesson.node for lesson in lessons], np.int64)
+        samples = self.work.feed.positives.sizes[nodes] * (1 + self.work.training.negatives)
+        return np.minimum(samples, self.work.layout.n_items)
+
+    def _drawn(self, lessons: Sequence[Lesson]) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
+        """Return what the recommender draws for each step of some lessons, and for each positive in each step."""
+        term, training = self._term, self.work.training
+        if term.of_step is None and term.of_samples is None:
+            return _NOTHING, _NOTHING
+        of_step, of_samples = [], []
+        for lesson in lessons:
+            n = len(self.work.feed.positives[lesson.node]) * (1 + training.negatives)
+            unknown = {"items": np.zeros(n, np.int32)}
             for step in range(training.local_epochs):
-                room.fill()
-                if training.optimizer == "adam":
-                    room.step_adam(work, int(store.steps[node]) + step, step)
-                else:
-                    room.step_sgd(training.learning_rate)
-            store.steps[node] += training.local_epochs
-            store.own[node] = room.user
-            room.remember(moments)
-        return room.update(version)
+                one, beside = self.work.draws(lesson.node, lesson.update, step, unknown)
+                of_step.append(_NOTHING[0] if term.of_step is None else one[term.of_step])
+                of_samples.append(
+                    _NOTHING[:0]
+                    if term.of_samples is None
+                    else beside[term.of_samples][:: 1 + training.negatives]
+                )
+        return np.stack(of_step), np.concatenate(of_samples)
 
-
-class _Room:
-    """What clients are computed in, one after the other: as large as the longest so far.
-
-    Of the parameters, their slopes and both moments there are: the user's row and the shared weights in one array, and
-    the items' rows in another.
-    """
-
-    def __init__(self, work: Workload) -> None:
-        kind = work.model.analytic_gradient()
-        assert kind is not None, "see assembly.clients"
-        self._gradient = kind(work.model)
-        self._layout = work.layout
-        self._core_layout = replace(work.layout, n_items=0)
-        self._cores = [torch.zeros(self._core_layout.size) for _ in range(4)]
-        self._core = [core.numpy() for core in self._cores]
-        self._tables = [tables_of(self._core_layout, self._cores[k]) for k in (VALUES, SLOPES)]
-        self._counts = np.zeros(work.layout.n_items, np.int32)
-        self._drawn = np.zeros(0, np.int32)
-        self._touched: I32 = np.zeros(0, np.int32)
-        self._items: list[Tensor] = [torch.zeros(0, work.layout.item_width)] * 4
-        self._n = 0
-
-    @property
-    def user(self) -> F32:
-        """The user's row."""
-        return self._core[VALUES][self._core_layout.users]
-
-    def draw(self, positives: I32, member: U8, about: tuple[int, int, int, int]) -> int:
-        """Draw the samples of (node, update, negatives, seed); return how many items are in them."""
-        node, update, negatives, seed = about
-        n_samples = len(positives) * (1 + negatives)
-        if len(self._drawn) < n_samples:
-            self._drawn, self._touched = (np.empty(n_samples, np.int32) for _ in range(2))
-            self._samples, self._labels = (torch.empty(n_samples) for _ in range(2))
-            self._items = [torch.empty(n_samples, self._layout.item_width) for _ in range(4)]
-        found: int = draw_items(
-            positives, member, node, update, negatives, np.uint64(seed), self._drawn, self._counts, self._touched,
-            self._samples.numpy(), self._labels.numpy(),
-        )  # fmt: skip
-        return found
-
-    def begin(self, version: F32, user: F32, n: int) -> None:
-        """Take over a user's row, and what it touches of a version."""
-        end, self._n = self._layout.items.stop - self._layout.items.start, n
-        core, layout = self._core, self._core_layout
-        core[VALUES][layout.users], core[VALUES][layout.shared] = user, version[end:]
-        rows = self._items[VALUES].numpy()[:n]
-        np.take(version[:end].reshape(self._layout.n_items, -1), self._touched[:n], axis=0, out=rows)
-        self._p, self._slopes = (
-            self._layout.named(self._tables[k] | {"items": self._items[k][:n]}) for k in (VALUES, SLOPES)
+    def _call(
+        self, lessons: Sequence[Lesson], version: F32, extra: F32, of_step: npt.NDArray[Any],
+        of_samples: npt.NDArray[Any],
+    ) -> list[tuple[Lesson, Update]]:  # fmt: skip
+        """Return some lessons with their updates, from one version."""
+        store, layout, training, gradient = self.store, self.work.layout, self.work.training, self._gradient
+        feed, n = self.work.feed, len(lessons)
+        tables, shared = np.split(version, [layout.n_items * layout.item_width])
+        clients = [(lesson.node, training.draw_of(lesson.update)) for lesson in lessons]
+        places = np.zeros(n + 1, np.int64)
+        np.cumsum(self._most_touched(lessons), out=places[1:])
+        touched, n_touched = np.empty(places[-1], np.int32), np.zeros(n, np.int64)
+        rows, weights = (
+            np.empty((places[-1], layout.item_width), np.float32),
+            np.empty((n, len(shared)), np.float32),
         )
-
-    def recall(self, moments: Sequence[F32]) -> None:
-        """Take over the user's moments, if there are any; those of all else are zero."""
-        for k, kept in zip((FIRST, SECOND), moments, strict=False):
-            self._core[k][:] = 0
-            self._items[k][: self._n] = 0
-            self._core[k][self._core_layout.users] = kept
-
-    def remember(self, moments: Sequence[F32]) -> None:
-        """Keep the user's moments, if there are any."""
-        for k, kept in zip((FIRST, SECOND), moments, strict=False):
-            kept[:] = self._core[k][self._core_layout.users]
-
-    def fill(self) -> None:
-        """Work out the slopes."""
-        self._gradient.fill(self._p, self._slopes, self._samples[: self._n], self._labels[: self._n])
-
-    def step_sgd(self, rate: float) -> None:
-        """Take a step of plain gradient descent."""
-        self._cores[VALUES].sub_(self._cores[SLOPES], alpha=rate)
-        self._items[VALUES][: self._n].sub_(self._items[SLOPES][: self._n], alpha=rate)
-
-    def step_adam(self, work: Workload, taken: int, of_rest: int) -> None:
-        """Take a step of Adam: the user's row has taken so many before, and all else so many."""
-        training, end = work.training, self._core_layout.users.stop
-        rates = training.learning_rate, training.beta1, training.beta2, training.epsilon
-        step_adam(*(part[:end] for part in self._core), taken + 1, *rates)
-        step_adam(*(part[end:] for part in self._core), of_rest + 1, *rates)
-        step_adam(*(part[: self._n].view(-1).numpy() for part in self._items), of_rest + 1, *rates)
-
-    def update(self, version: F32) -> Update:
-        """Return what has become of the version."""
-        shared, rows = self._core[VALUES][self._core_layout.shared], self._items[VALUES].numpy()
-        return Update(version, self._touched[: self._n].copy(), rows[: self._n].copy(), shared.copy())
+        self._train_clients(
+            tables.reshape(layout.n_items, -1), shared, np.array(clients, np.int64).reshape(n, 2), store.steps,
+            store.own, store.first, store.second, feed.positives.offsets, feed.positives.values, feed.member,
+            training.negatives, training.local_epochs, np.uint64(self.work.seed), self._rates, gradient.shape,
+            np.empty(gradient.room, np.float32), self._term.numbers, extra, of_step, of_samples, places, n_touched,
+            touched, rows, weights,
+        )  # fmt: skip
+        begins = zip(lessons, places.tolist(), n_touched.tolist(), weights, strict=False)
+        return [
+            (lesson, Update(version, touched[at : at + many].copy(), rows[at : at + many].copy(), own))
+            for lesson, at, many, own in begins
+        ]

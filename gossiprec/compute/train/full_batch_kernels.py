@@ -1,57 +1,218 @@
-"""What a client's full batch takes besides matrix products, compiled: its samples, item by item, and Adam's step."""
+"""Client training by a written-out gradient, compiled: some clients of one version in one call, one after the other."""
 
 from __future__ import annotations
 
+import functools
 import math
+from typing import Any
 
 import numpy as np
 from numpy import float32
 
-from gossiprec.numerics.jit import NO_DENORMALS, kernel, swap_float_mode
+from gossiprec.numerics.jit import NO_DENORMALS, outline, specialised, swap_float_mode
 from gossiprec.numerics.sampling import sample_negatives
+from gossiprec.numerics.stretches import add_times
+
+VALUES, SLOPES, FIRST, SECOND = range(4)
 
 
-@kernel
-def draw_items(positives, member, node, update, negatives, seed, drawn, counts, touched, samples, labels):
-    """Draw the samples of a local update; return how many items are in them.
+@functools.cache
+def trainer(gradient: Any, term: Any) -> Any:
+    """Return :func:`train_clients` with the gradient of a model, and of what a recommender adds."""
+    return specialised(_train_clients, fill=gradient, add=term)
+
+
+@outline
+def no_term(
+    core,
+    items,
+    slopes,
+    item_slopes,
+    samples,
+    positives,
+    drawn,
+    numbers,
+    extra,
+    of_step,
+    of_samples,
+    shape,
+    room,
+):
+    """Add nothing."""
+
+
+def fill(core, items, slopes, item_slopes, samples, positives, shape, room):
+    """Stands for a model's :attr:`gossiprec.models.base.analytic.AnalyticGradient.fill`."""
+    raise NotImplementedError
+
+
+def add(
+    core,
+    items,
+    slopes,
+    item_slopes,
+    samples,
+    positives,
+    drawn,
+    numbers,
+    extra,
+    of_step,
+    of_samples,
+    shape,
+    room,
+):
+    """Stands for a recommender's :attr:`gossiprec.recommenders.base.AnalyticTerm.add`."""
+    raise NotImplementedError
+
+
+def _train_clients(
+    tables, shared, clients, taken, own, first, second, offsets, positives, member, negatives, passes, seed, rates,
+    shape, room, numbers, extra, of_step, of_samples, places, n_touched, touched, rows, weights,
+):  # fmt: skip
+    """Train clients.
 
     Parameters
     ----------
-    positives : ndarray of int32
-    member : ndarray of uint8
-        See :class:`gossiprec.feeds.base.Feed`.
-    drawn : ndarray of int32, shape (n_samples,)
-        Room for the samples.
-    counts : ndarray of int32, shape (n_items,)
-        Zeros, as they are left.
-    touched : ndarray of int32; samples, labels : ndarray of float32, shape (at least n_samples,)
-        Filled with the items, ascending; each item's share of the samples, and that of its positive ones.
+    tables : ndarray of float32, shape (n_items, item_width)
+    shared : ndarray of float32, shape (n_shared,)
+        Of the version.
+    clients : ndarray of int64, shape (n_clients, 2)
+        Node, and the local update whose negatives it learns from.
+    taken : ndarray of int64, shape (n_nodes,)
+        Optimizer steps of each node; changed.
+    own, first, second : ndarray of float32, shape (n_nodes, user_width)
+        Rows of users and Adam's moments of them; changed. The moments have no rows under plain gradient descent.
+    offsets, positives, member
+        Of :class:`gossiprec.feeds.base.Feed`.
+    negatives, passes : int; seed : uint64
+    rates : ndarray of float64, shape (4,)
+        Learning rate, beta 1, beta 2, epsilon.
+    shape : ndarray of int64; room : ndarray of float32
+        For the gradient.
+    numbers : ndarray of float64; extra : ndarray of float32, shape (n, d)
+        What a recommender's term is told, and what was sent beside the version.
+    of_step : ndarray of float32, shape (n_clients * passes, ...)
+    of_samples : ndarray, shape (sum of n_positives * passes, ...)
+        What a recommender has drawn, client after client, pass after pass.
+    places : ndarray of int64, shape (n_clients + 1,)
+        Where each client's results begin.
+    n_touched : ndarray of int64, shape (n_clients,)
+        Filled with how many items each touches.
+    touched : ndarray of int32, shape (places[-1],); rows : ndarray of float32, shape (places[-1], item_width)
+        Filled with the items, ascending, and their rows after training.
+    weights : ndarray of float32, shape (n_clients, n_shared)
+        Filled with the shared weights after training.
     """
-    n_samples, n_items = len(positives) * (1 + negatives), len(counts)
-    sample_negatives(positives, member, n_items, node, update, negatives, seed, drawn)
-    for s in range(n_samples):
-        counts[drawn[s]] += 1
-    share = float32(1.0) / float32(n_samples)
-    n_touched = 0
-    for item in range(n_items):
-        if counts[item]:
-            touched[n_touched] = item
-            samples[n_touched] = float32(counts[item]) * share
-            is_positive = member[item >> 3] >> np.uint8(item & 7) & 1
-            labels[n_touched] = samples[n_touched] if is_positive else float32(0.0)
-            n_touched += 1
-            counts[item] = 0
-    return n_touched
-
-
-@kernel
-def step_adam(values, slopes, first, second, step, rate, beta1, beta2, epsilon):
-    """Take step number `step` (from 1) of torch.optim.Adam, in place."""
     mode = swap_float_mode(NO_DENORMALS)
+    n_items, width = tables.shape
+    user_width, with_adam, most = own.shape[1], len(first) > 0, _longest(places)
+    counts, drawn = (
+        np.zeros(n_items, np.int32),
+        np.empty(_most_samples(clients, offsets, negatives), np.int32),
+    )
+    samples, liked = np.empty(most, np.float32), np.empty(most, np.float32)
+    cores = np.empty((4, user_width + len(shared)), np.float32)
+    tiles = np.empty((4, width * most), np.float32)
+    draws_at = 0
+    for c in range(len(clients)):
+        node, update = clients[c, 0], clients[c, 1]
+        some = positives[offsets[node] : offsets[node + 1]]
+        its, out = drawn[: len(some) * (1 + negatives)], touched[places[c] : places[c + 1]]
+        sample_negatives(some, member[node], n_items, node, update, negatives, seed, its)
+        n = _count(its, member[node], counts, out, samples, liked)
+        n_touched[c] = n
+        cores[VALUES, :user_width], cores[VALUES, user_width:] = own[node], shared
+        core, slopes = cores[VALUES], cores[SLOPES]
+        items = tiles[VALUES, : width * n].reshape((width, n))
+        item_slopes = tiles[SLOPES, : width * n].reshape((width, n))
+        for t in range(n):
+            row = tables[out[t]]
+            for i in range(width):
+                items[i, t] = row[i]
+        if with_adam:
+            cores[FIRST, :user_width], cores[FIRST, user_width:] = first[node], float32(0.0)
+            cores[SECOND, :user_width], cores[SECOND, user_width:] = second[node], float32(0.0)
+            tiles[FIRST, : width * n], tiles[SECOND, : width * n] = float32(0.0), float32(0.0)
+        for step in range(passes if n else 0):
+            fill(core, items, slopes, item_slopes, samples[:n], liked[:n], shape, room)
+            add(
+                core, items, slopes, item_slopes, samples[:n], liked[:n], its, numbers, extra,
+                of_step[min(c * passes + step, len(of_step) - 1)], of_samples[draws_at : draws_at + len(some)],
+                shape, room,
+            )  # fmt: skip
+            draws_at += len(some)
+            if with_adam:
+                _step_adam(cores, 0, user_width, taken[node] + 1, rates)
+                _step_adam(cores, user_width, cores.shape[1], step + 1, rates)
+                _step_adam(tiles, 0, width * n, step + 1, rates)
+            else:
+                add_times(cores[VALUES], 0, cores[SLOPES], 0, cores.shape[1], float32(-rates[0]))
+                add_times(tiles[VALUES], 0, tiles[SLOPES], 0, width * n, float32(-rates[0]))
+            taken[node] += 1
+        own[node], weights[c] = cores[VALUES, :user_width], cores[VALUES, user_width:]
+        if with_adam:
+            first[node], second[node] = cores[FIRST, :user_width], cores[SECOND, :user_width]
+        for t in range(n):
+            row = rows[places[c] + t]
+            for i in range(width):
+                row[i] = items[i, t]
+    swap_float_mode(mode)
+
+
+@outline
+def _longest(places):
+    """Return the most that lies between a place and the next."""
+    most = 0
+    for c in range(len(places) - 1):
+        most = max(most, places[c + 1] - places[c])
+    return most
+
+
+@outline
+def _most_samples(clients, offsets, negatives):
+    """Return the samples of the client that has the most."""
+    most = 0
+    for c in range(len(clients)):
+        node = clients[c, 0]
+        most = max(most, offsets[node + 1] - offsets[node])
+    return most * (1 + negatives)
+
+
+@outline
+def _count(drawn, member, counts, touched, samples, liked):
+    """Count samples item by item; return how many items are in them.
+
+    `touched` becomes the items, ascending, `samples` each one's share of the samples, `liked` that of its positive
+    ones; `drawn` becomes the items' places among these. `counts`, one for each item, is zero before and after.
+    """
+    for s in range(len(drawn)):
+        counts[drawn[s]] += 1
+    share = float32(1.0) / float32(max(len(drawn), 1))
+    n = 0
+    for item in range(len(counts)):
+        if counts[item]:
+            touched[n] = item
+            samples[n] = float32(counts[item]) * share
+            liked[n] = samples[n] if member[item >> 3] >> np.uint8(item & 7) & 1 else float32(0.0)
+            counts[item] = n
+            n += 1
+    for s in range(len(drawn)):
+        drawn[s] = counts[drawn[s]]
+    for t in range(n):
+        counts[touched[t]] = 0
+    return n
+
+
+@outline
+def _step_adam(parts, begin, end, step, rates):
+    """Take step number `step` (from 1) of torch.optim.Adam in some columns of values, slopes and both moments."""
+    values, slopes = parts[VALUES, begin:end], parts[SLOPES, begin:end]
+    first, second = parts[FIRST, begin:end], parts[SECOND, begin:end]
+    beta1, beta2 = rates[1], rates[2]
     # differences in double precision: 1 - 0.999 has few bits in single
     one, rest1 = float32(beta1), float32(1.0 - beta1)
     two, rest2 = float32(beta2), float32(1.0 - beta2)
-    now, least = float32(rate / (1.0 - beta1**step)), float32(epsilon)
+    now, least = float32(rates[0] / (1.0 - beta1**step)), float32(rates[3])
     correction = float32(1.0 / math.sqrt(1.0 - beta2**step))
     for k in range(len(values)):
         g = slopes[k]
@@ -59,4 +220,3 @@ def step_adam(values, slopes, first, second, step, rate, beta1, beta2, epsilon):
         v = two * second[k] + rest2 * g * g
         first[k], second[k] = m, v
         values[k] -= now * m / (np.sqrt(v) * correction + least)
-    swap_float_mode(mode)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from gossiprec.compute.executors import EXECUTORS, Workload
@@ -63,15 +65,28 @@ def _trainer(name: str, work: Workload, store: UpdateStore, device: str) -> Clie
 def _lacks_gradient(cast: Cast, settings: NodeSettings) -> str | None:
     """Return what no gradient is written out for, or None."""
     model, training = cast.model, cast.training
-    if cast.recommender is not None:
-        return f"the losses that recommender {type(cast.recommender).__name__} adds"
-    if model.analytic_gradient() is None or model.feed is not PointwiseFeed:
+    recommender, gradient = cast.recommender, model.analytic_gradient()
+    others = _changed_below(model, "analytic_gradient", "score", "loss")
+    if gradient is None or others or model.feed is not PointwiseFeed:
         return type(model).__name__
+    if recommender is not None:
+        others = _changed_below(recommender, "analytic_term", "loss", "draws")
+        if others or recommender.analytic_term(gradient) is None:
+            return f"the losses that recommender {type(recommender).__name__} adds, with these options"
     if training.batch_size is not None:
         return f"batches of {training.batch_size} (training.batch_size)"
     if (settings.kinds != Kind.PLAIN).any():
         return "training that policies change"
     return None
+
+
+def _changed_below(thing: Any, written_out: str, *formulas: str) -> bool:
+    """Whether a subclass of the one that writes something out has a formula of its own."""
+    owner = {
+        name: next(k for k, kind in enumerate(type(thing).__mro__) if name in vars(kind))
+        for name in (written_out, *formulas)
+    }
+    return any(owner[name] < owner[written_out] for name in formulas)
 
 
 def _choose(cast: Cast, settings: NodeSettings, epochs: int) -> tuple[str, str]:

@@ -1,47 +1,37 @@
-"""The gradient of a model written out: what a client's full batch asks of a formula, without autograd."""
+"""The gradient of a model written out and compiled: what a client's full batch asks of a formula, without autograd."""
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import Any
 
-if TYPE_CHECKING:
-    from torch import Tensor
+from gossiprec.arrays import I64
 
 
-class AnalyticGradient(ABC):
+@dataclass(frozen=True, eq=False)
+class AnalyticGradient:
     """The gradient of one user's mean cross-entropy over all samples, for models that score item by item.
 
-    All samples of an item have one score, so it is worked out once an item, with the samples as weights. One object
-    serves one thread: it may keep room for what lies between layers.
+    All samples of an item have one score, so it is worked out once an item, with the samples as weights.
 
-    Parameters
+    Attributes
     ----------
-    model : Model
+    fill : kernel
+        ``fill(core, items, slopes, item_slopes, samples, positives, shape, room)``, compiled by
+        :mod:`gossiprec.numerics.jit`, overwrites `slopes` and `item_slopes` with the gradient:
+
+        - core, slopes: float32, shape (user_width + n_shared,): the user's row, then shared weights, in the order of
+          the model's blocks.
+        - items, item_slopes: float32, shape (item_width, n_items), C-contiguous: an item is a column.
+        - samples, positives: float32, shape (n_items,): each item's share of all samples, and that of its positive
+          ones; the loss is ``sum(samples * softplus(z) - positives * z)`` over the items' logits z.
+        - room: float32, whatever is in it.
+    shape : ndarray of int64
+        What the kernel is told of the model's sizes.
+    room : int
+        How many numbers it wants to write between its steps.
     """
 
-    def __init__(self, model: Any) -> None:
-        self.model = model
-
-    @abstractmethod
-    def fill(
-        self, p: Mapping[str, Tensor], slopes: Mapping[str, Tensor], samples: Tensor, positives: Tensor
-    ) -> None:
-        """Overwrite `slopes` with the gradient.
-
-        Parameters
-        ----------
-        p : mapping of str to Tensor
-            Blocks by name: ``users`` (1, ...), those of items (n_items, ...), and shared ones. Not to be changed.
-        slopes : mapping of str to Tensor
-            The same shapes.
-        samples, positives : Tensor, shape (n_items,)
-            Each item's share of all samples, and that of its positive ones: the loss is
-            ``sum(samples * softplus(z) - positives * z)`` over the items' logits z.
-        """
-
-    @staticmethod
-    def of_logits(logits: Tensor, samples: Tensor, positives: Tensor) -> Tensor:
-        """Turn logits into the loss's derivatives by them, in place."""
-        return logits.sigmoid_().mul_(samples).sub_(positives)
+    fill: Any
+    shape: I64
+    room: int = 0

@@ -76,8 +76,8 @@ class Model(ABC):
             Logits where the model predicts probabilities: they rank alike and do not saturate.
         """
 
-    def analytic_gradient(self) -> type[AnalyticGradient] | None:
-        """Return the written-out gradient of a user's full batch, if there is one; imported when it is asked for.
+    def analytic_gradient(self) -> AnalyticGradient | None:
+        """Return the written-out gradient of a user's full batch, if there is one; compilers are imported here.
 
         Clients without a model of their own train by it many times as fast as by autograd. For losses that are the mean
         cross-entropy of labels (:class:`PointwiseFeed`), and models without private blocks.

@@ -55,9 +55,11 @@ class GMF(Model):
 
         return GMFKernels
 
-    def analytic_gradient(self) -> type[AnalyticGradient]:
+    def analytic_gradient(self) -> AnalyticGradient:
         """Return that of the loss."""
-        return GMFGradient
+        from gossiprec.models.gmf.gradient import gradient
+
+        return gradient(self.options.dim)
 
     def blocks(self) -> tuple[Block, ...]:
         """Return ``users | items | weight | bias``, h being the weight."""
@@ -81,20 +83,3 @@ class GMF(Model):
         logits, weights = self.score(p, batch), batch["weights"]
         total = binary_cross_entropy_with_logits(logits, batch["labels"], weights, reduction="sum")
         return total / weights.sum()
-
-
-class GMFGradient(AnalyticGradient):
-    """That of matrix factorisation with ``h * u`` for the user's row, and of both factors."""
-
-    def fill(
-        self, p: Mapping[str, Tensor], slopes: Mapping[str, Tensor], samples: Tensor, positives: Tensor
-    ) -> None:
-        """Overwrite `slopes` with the gradient."""
-        user, items, weight = p["users"][0], p["items"], p["weight"]
-        mixed = weight * user
-        pull = self.of_logits(items @ mixed + p["bias"], samples, positives)
-        slopes["items"].copy_(pull[:, None] * mixed)
-        along = items.T @ pull
-        slopes["users"][0].copy_(along * weight)
-        slopes["weight"].copy_(along * user)
-        slopes["bias"].copy_(pull.sum())

@@ -1,59 +1,107 @@
-"""The gradient of NCF, layer by layer; a user's half of the first layer once, not once an item."""
+"""The gradient of NCF, layer by layer and block by block of items; a user's half of the first layer once.
+
+References
+----------
+Rumelhart, Hinton, Williams, "Learning representations by back-propagating errors", Nature 1986.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
-import torch
-from torch import Tensor
+import numpy as np
+from numpy import float32
 
 from gossiprec.models.base.analytic import AnalyticGradient
+from gossiprec.numerics.jit import kernel, outline
+from gossiprec.numerics.stretches import copy, dot, keep_where_positive, pull, put, rectify, total
+from gossiprec.numerics.tiles import LANES, add_inner_products, add_product
 
-_through_relu = torch.ops.aten.threshold_backward.grad_input
+BLOCK = 256
+"""Items that are worked out together: what lies between layers stays in the cache."""
+STRIDE = BLOCK + 16
+"""From a row to the next; a power of two would have them share few places in the cache."""
 
 
-class NCFGradient(AnalyticGradient):
-    """Back-propagation (Rumelhart et al., 1986) through a perceptron of any widths."""
+def gradient(widths: tuple[int, ...]) -> AnalyticGradient:
+    """Return the gradient of a perceptron of such widths; the first is that of both embeddings side by side."""
+    shape = np.array([widths[0] // 2, *widths[1:]], np.int64)
+    return AnalyticGradient(fill, shape, 2 * int(shape.sum()) * STRIDE + int(shape[1]))
 
-    def __init__(self, model: Any) -> None:
-        super().__init__(model)
-        self._widths = model.widths[1:-1]
-        self._room: tuple[list[Tensor], ...] = ([], [])
 
-    def fill(
-        self, p: Mapping[str, Tensor], slopes: Mapping[str, Tensor], samples: Tensor, positives: Tensor
-    ) -> None:
-        """Overwrite `slopes` with the gradient."""
-        user, items, dim, last = p["users"][0], p["items"], self.model.options.dim, len(self._widths)
-        values, pulls = self._between_layers(items)
-        of_user, of_items = p["weight0"][:, :dim], p["weight0"][:, dim:]
+@kernel
+def fill(core, items, slopes, item_slopes, samples, positives, shape, room):
+    """Overwrite the slopes (:class:`AnalyticGradient`); `shape` is d, the widths of hidden layers, and 1.
 
-        torch.addmm(torch.addmv(p["offset0"], of_user, user), items, of_items.T, out=values[0]).relu_()
-        for k in range(1, last):
-            torch.addmm(p[f"offset{k}"], values[k - 1], p[f"weight{k}"].T, out=values[k]).relu_()
-        weight = p[f"weight{last}"][0]
-        pull = self.of_logits((values[-1] @ weight).add_(p[f"offset{last}"]), samples, positives)
+    `room` holds the values after each layer, a row for each unit, the items' rows first; then the loss's derivatives
+    by these, likewise; then what the user adds to each unit of the first layer.
+    """
+    dim, first, n_rows = shape[0], shape[1], shape.sum()
+    values, pulls = room[: n_rows * STRIDE], room[n_rows * STRIDE : 2 * n_rows * STRIDE]
+    of_user = room[2 * n_rows * STRIDE :]
+    for o in range(first):
+        of_user[o] = dot(core, dim + 2 * dim * o, core, 0, dim)
+    slopes[:] = float32(0.0)
+    for begin in range(0, items.shape[1], BLOCK):
+        n = min(BLOCK, items.shape[1] - begin)
+        padded = (n + LANES - 1) // LANES * LANES
+        for i in range(dim):
+            copy(values, i * STRIDE, items[i], begin, n)
+            put(values, i * STRIDE + n, padded - n, float32(0.0))
+        logits, end = _forward(core, shape, values, of_user, padded)
+        copy(pulls, logits, values, logits, n)
+        pull(pulls, logits, samples, positives, begin, n)
+        put(pulls, logits + n, padded - n, float32(0.0))
+        _backward(core, slopes, shape, values, pulls, logits, end, padded)
+        for i in range(dim):
+            copy(item_slopes[i], begin, pulls, i * STRIDE, n)
+    _add_of_user(core, slopes, dim, first)
 
-        torch.mv(values[-1].T, pull, out=slopes[f"weight{last}"][0])
-        torch.sum(pull, 0, keepdim=True, out=slopes[f"offset{last}"])
-        torch.outer(pull, weight, out=pulls[-1])
-        for k in range(last - 1, 0, -1):
-            _through_relu(pulls[k], values[k], 0, grad_input=pulls[k])
-            torch.mm(pulls[k].T, values[k - 1], out=slopes[f"weight{k}"])
-            torch.sum(pulls[k], 0, out=slopes[f"offset{k}"])
-            torch.mm(pulls[k], p[f"weight{k}"], out=pulls[k - 1])
-        _through_relu(pulls[0], values[0], 0, grad_input=pulls[0])
-        total = torch.sum(pulls[0], 0, out=slopes["offset0"])
-        torch.outer(total, user, out=slopes["weight0"][:, :dim])
-        torch.mm(pulls[0].T, items, out=slopes["weight0"][:, dim:])
-        torch.mm(pulls[0], of_items, out=slopes["items"])
-        torch.mv(of_user.T, total, out=slopes["users"][0])
 
-    def _between_layers(self, items: Tensor) -> tuple[list[Tensor], list[Tensor]]:
-        """Return room for the values after each hidden layer, and for the loss's derivatives by them."""
-        n, has = len(items), self._room[0][0] if self._room[0] else items[:0]
-        if len(has) < n or has.dtype != items.dtype:
-            self._room = tuple([items.new_empty(n, width) for width in self._widths] for _ in range(2))
-        values, pulls = ([part[:n] for part in parts] for parts in self._room)
-        return values, pulls
+@outline
+def _forward(core, shape, values, of_user, padded):
+    """Work out all layers; return where the logits are, and where the weights end."""
+    at, weights = 0, shape[0]
+    for k in range(1, len(shape)):
+        inner, outer = shape[k - 1], shape[k]
+        row = inner if k > 1 else 2 * inner
+        offsets, above = weights + outer * row, at + inner * STRIDE
+        for o in range(outer):
+            offset = core[offsets + o] + (float32(0.0) if k > 1 else of_user[o])
+            put(values, above + o * STRIDE, padded, offset)
+        of_items = weights + row - inner  # of the first layer the items' half
+        add_product(values, above, STRIDE, core, of_items, row, 1, values, at, STRIDE, outer, inner, padded)
+        for o in range(outer if k + 1 < len(shape) else 0):
+            rectify(values, above + o * STRIDE, padded)
+        at, weights = above, offsets + outer
+    return at, weights
+
+
+@outline
+def _backward(core, slopes, shape, values, pulls, at, weights, padded):
+    """Add to the slopes of weights and offsets, and leave those of the items in the first rows of `pulls`."""
+    for k in range(len(shape) - 1, 0, -1):
+        inner, outer = shape[k - 1], shape[k]
+        row = inner if k > 1 else 2 * inner
+        weights -= outer * (row + 1)
+        of_items, below = weights + row - inner, at - inner * STRIDE
+        for o in range(outer):
+            slopes[weights + outer * row + o] += total(pulls, at + o * STRIDE, padded)
+        add_inner_products(
+            slopes, of_items, row, pulls, at, STRIDE, values, below, STRIDE, outer, inner, padded
+        )
+        for i in range(inner):
+            put(pulls, below + i * STRIDE, padded, float32(0.0))
+        add_product(pulls, below, STRIDE, core, of_items, 1, row, pulls, at, STRIDE, inner, outer, padded)
+        for i in range(inner if k > 1 else 0):
+            keep_where_positive(pulls, below + i * STRIDE, values, below + i * STRIDE, padded)
+        at = below
+
+
+@outline
+def _add_of_user(core, slopes, dim, first):
+    """Set the slopes of the user's row, and of the user's half of the first layer."""
+    offsets = dim + 2 * dim * first
+    for o in range(first):
+        line = dim + 2 * dim * o
+        for i in range(dim):
+            slopes[line + i] = slopes[offsets + o] * core[i]
+            slopes[i] += slopes[offsets + o] * core[line + i]

@@ -63,11 +63,11 @@ class NCF(Model):
     options: NCFOptions
     feed = PointwiseFeed
 
-    def analytic_gradient(self) -> type[AnalyticGradient]:
+    def analytic_gradient(self) -> AnalyticGradient:
         """Return back-propagation by hand."""
-        from gossiprec.models.ncf.gradient import NCFGradient
+        from gossiprec.models.ncf.gradient import gradient
 
-        return NCFGradient
+        return gradient(self.widths)
 
     @property
     def widths(self) -> tuple[int, ...]:

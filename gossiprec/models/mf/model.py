@@ -57,9 +57,11 @@ class MF(Model):
         """Return the dot products."""
         return (p["items"][query["items"]] * p["users"][query["user"]]).sum(-1)
 
-    def analytic_gradient(self) -> type[AnalyticGradient] | None:
+    def analytic_gradient(self) -> AnalyticGradient | None:
         """Return that of the cross-entropy."""
-        return MFGradient if self.options.loss == "bce" else None
+        from gossiprec.models.mf.gradient import gradient
+
+        return gradient(self.options.dim) if self.options.loss == "bce" else None
 
     def all_items(self, p: Mapping[str, Tensor]) -> Callable[[Tensor], Tensor]:
         """Return what multiplies the item table with a user's row."""
@@ -76,16 +78,3 @@ class MF(Model):
         labels = batch["labels"] if self.options.loss == "bce" else torch.ones_like(logits)
         total = binary_cross_entropy_with_logits(logits, labels, weights, reduction="sum")
         return total / weights.sum()
-
-
-class MFGradient(AnalyticGradient):
-    """Each item is pulled along the user's row, and the user along the sum of what the items pull."""
-
-    def fill(
-        self, p: Mapping[str, Tensor], slopes: Mapping[str, Tensor], samples: Tensor, positives: Tensor
-    ) -> None:
-        """Overwrite `slopes` with the gradient."""
-        user, items = p["users"][0], p["items"]
-        pull = self.of_logits(items @ user, samples, positives)
-        slopes["items"].copy_(pull[:, None] * user)
-        slopes["users"][0].copy_(items.T @ pull)

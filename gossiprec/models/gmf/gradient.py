@@ -1,0 +1,33 @@
+"""The gradient of GMF: that of matrix factorisation with ``h * u`` for the user's row, and of both factors."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from gossiprec.models.base.analytic import AnalyticGradient
+from gossiprec.numerics.jit import kernel
+from gossiprec.numerics.stretches import add_times, dot, pull, put, set_times, total
+
+
+def gradient(dim: int) -> AnalyticGradient:
+    """Return the gradient for rows of `dim` numbers."""
+    return AnalyticGradient(fill, np.array([dim], np.int64))
+
+
+@kernel
+def fill(core, items, slopes, item_slopes, samples, positives, shape, room):
+    """Overwrite the slopes (:class:`AnalyticGradient`); the first row of the items' holds the logits meanwhile.
+
+    `core` is the user's row, the weight h, and the bias.
+    """
+    dim, n = items.shape
+    logits = item_slopes[0]
+    put(logits, 0, n, core[2 * dim])
+    for i in range(dim):
+        add_times(logits, 0, items[i], 0, n, core[i] * core[dim + i])
+    pull(logits, 0, samples, positives, 0, n)
+    slopes[2 * dim] = total(logits, 0, n)
+    for i in range(dim - 1, -1, -1):
+        along = dot(logits, 0, items[i], 0, n)
+        slopes[i], slopes[dim + i] = along * core[dim + i], along * core[i]
+        set_times(item_slopes[i], 0, logits, 0, n, core[i] * core[dim + i])

@@ -1,0 +1,42 @@
+"""The exponential function in compiled loops that the compiler can do several numbers at a time in."""
+
+from __future__ import annotations
+
+import numpy as np
+from llvmlite import ir
+from numba.core import types
+from numba.extending import intrinsic
+from numpy import float32
+
+from gossiprec.numerics.jit import inline
+
+
+@intrinsic
+def _float_of_bits(typing, bits):
+    """Return the number whose bits these are."""
+
+    def generate(context, builder, signature, args):
+        return builder.bitcast(args[0], ir.FloatType())
+
+    return types.float32(types.int32), generate
+
+
+@inline
+def exponential(x):
+    """Return e to the x, to some units in the last place; below -87 and above 88 as there.
+
+    x is taken apart into n log 2 + r with an integer n and |r| below log(2) / 2; e to the r is a polynomial of degree
+    7 (Moshier's Cephes library, 1989, expf).
+    """
+    x = float32(-87.0) if x < float32(-87.0) else x  # so that no number stays none
+    x = float32(88.0) if x > float32(88.0) else x
+    n = np.floor(x * float32(1.44269504) + float32(0.5))
+    r = x - n * float32(0.693359375) + n * float32(2.12194440e-4)  # log 2 in two parts
+    p = float32(1.9875691500e-4)
+    p = p * r + float32(1.3981999507e-3)
+    p = p * r + float32(8.3334519073e-3)
+    p = p * r + float32(4.1665795894e-2)
+    p = p * r + float32(1.6666665459e-1)
+    p = p * r + float32(5.0000001201e-1)
+    p = p * r * r + r + float32(1.0)
+    return p * _float_of_bits(np.int32((np.int32(n) + np.int32(127)) << np.int32(23)))

@@ -1,0 +1,1 @@
+"""What recommenders add to a gradient, compiled (:class:`gossiprec.recommenders.base.AnalyticTerm`)."""

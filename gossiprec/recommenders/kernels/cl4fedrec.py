@@ -1,0 +1,158 @@
+"""What CL4FedRec adds to a gradient."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import numpy as np
+from numpy import float32
+
+from gossiprec.numerics.exponential import exponential
+from gossiprec.numerics.jit import kernel, outline, specialised
+from gossiprec.recommenders.kernels.contrast import (
+    TINY,
+    add_noisy_views,
+    give,
+    info_nce,
+    normalise,
+    padded,
+    take,
+    through_norm,
+)
+
+TEMPERATURE, USER_WEIGHT, ITEM_WEIGHT, NOISE, SUMMED, STEP_SIZE, TO_NORM = range(7)
+"""Places of the options. A step has the norm STEP_SIZE if TO_NORM is not 0, or else it is STEP_SIZE times the slope."""
+
+
+@functools.cache
+def moved_items(gradient: Any) -> Any:
+    """Return :class:`AnalyticTerm`'s kernel with item views moved by one step of a model's gradient (its `fill`)."""
+    return specialised(_add_moved, fill=gradient)
+
+
+def fill(core, items, slopes, item_slopes, samples, positives, shape, room):
+    """Stands for a model's :attr:`gossiprec.models.base.analytic.AnalyticGradient.fill`."""
+    raise NotImplementedError
+
+
+@kernel
+def add_noisy(
+    core,
+    items,
+    slopes,
+    item_slopes,
+    samples,
+    positives,
+    places,
+    numbers,
+    extra,
+    of_step,
+    of_samples,
+    shape,
+    room,
+):
+    """Add both losses' derivatives, with noise on items (:class:`AnalyticTerm`)."""
+    _add_of_user(core, slopes, extra, of_step, numbers)
+    n = len(of_samples)
+    weight = numbers[ITEM_WEIGHT] / (1 if numbers[SUMMED] else n)
+    its = places[:: len(places) // n]
+    add_noisy_views(items, item_slopes, its, of_samples, numbers[NOISE], numbers[TEMPERATURE], weight)
+
+
+def _add_moved(
+    core,
+    items,
+    slopes,
+    item_slopes,
+    samples,
+    positives,
+    places,
+    numbers,
+    extra,
+    of_step,
+    of_samples,
+    shape,
+    room,
+):
+    """Add both losses' derivatives, with items moved by one step for each view of the user."""
+    views = _add_of_user(core, slopes, extra, of_step, numbers)
+    its = np.flatnonzero(positives).astype(np.int32)
+    n, dim = len(its), len(items)
+    if n == 0 or numbers[ITEM_WEIGHT] == 0:
+        return
+    compact, moved, steps = (
+        np.empty((dim, n), np.float32), np.zeros((2, dim, padded(n)), np.float32), np.empty((dim, n), np.float32)
+    )  # fmt: skip
+    take(items, its, compact)
+    of_samples_taken, of_positives_taken = samples[its], positives[its]
+    seen, unused = core.copy(), np.empty_like(core)
+    for k in range(2):
+        seen[:dim] = views[k]
+        fill(seen, compact, unused, steps, of_samples_taken, of_positives_taken, shape, room)
+        _scale_steps(steps, numbers)
+        moved[k, :, :n] = compact + steps
+    of_one, of_other = np.empty_like(moved[0]), np.empty_like(moved[0])
+    weight = numbers[ITEM_WEIGHT] / (1 if numbers[SUMMED] else n)
+    info_nce(moved[0], moved[1], n, numbers[TEMPERATURE], weight, of_one, of_other)
+    give(item_slopes, its, of_one)
+    give(item_slopes, its, of_other)
+
+
+@outline
+def _scale_steps(steps, numbers):
+    """Turn slopes, a column each, into the steps that items take."""
+    if numbers[TO_NORM]:
+        normalise(steps, np.empty(steps.shape[1], np.float32))
+    steps *= float32(-numbers[STEP_SIZE])
+
+
+@outline
+def _add_of_user(core, slopes, others, uniform, numbers):
+    """Add the derivatives of the users' loss; return both views of the user, shape (2, d)."""
+    dim = uniform.shape[1]
+    views = np.empty((2, dim), np.float32)
+    for k in range(2):
+        squares = float32(0.0)
+        for i in range(dim):
+            if core[i] != float32(0.0):
+                squares += uniform[k, i] ** 2
+        scale = float32(numbers[NOISE]) / max(np.sqrt(squares), float32(TINY))
+        for i in range(dim):
+            sign = float32(core[i] > float32(0.0)) - float32(core[i] < float32(0.0))
+            views[k, i] = core[i] + scale * uniform[k, i] * sign
+    if numbers[USER_WEIGHT]:
+        _add_info_nce_of_user(views, slopes, others, numbers)
+    return views
+
+
+@outline
+def _add_info_nce_of_user(views, slopes, others, numbers):
+    """Add the derivatives of: the second view against all synthetic users, as seen from the first."""
+    dim, sharp = views.shape[1], float32(1.0 / numbers[TEMPERATURE])
+    units, norms = views.T.copy(), np.empty(2, np.float32)
+    normalise(units, norms)
+    pulls, total = np.zeros((dim, 2), np.float32), float32(0.0)
+    own = float32(0.0)
+    for i in range(dim):
+        own += units[i, 0] * units[i, 1]
+    likeness, sizes = np.empty(len(others), np.float32), np.empty(len(others), np.float32)
+    for s in range(len(others)):
+        squares, along = float32(0.0), float32(0.0)
+        for i in range(dim):
+            squares += others[s, i] ** 2
+            along += others[s, i] * units[i, 0]
+        sizes[s] = max(np.sqrt(squares), float32(TINY))
+        likeness[s] = exponential((along / sizes[s] - float32(1.0)) * sharp)
+        total += likeness[s]
+    likeness_of_own = exponential((own - float32(1.0)) * sharp)
+    total += likeness_of_own
+    scale = float32(numbers[USER_WEIGHT]) * sharp
+    of_own = scale * (likeness_of_own / total - float32(1.0))
+    for i in range(dim):
+        pulls[i, 0], pulls[i, 1] = of_own * units[i, 1], of_own * units[i, 0]
+        for s in range(len(others)):
+            pulls[i, 0] += scale * likeness[s] / total / sizes[s] * others[s, i]
+    through_norm(units, norms, pulls)
+    for i in range(dim):
+        slopes[i] += pulls[i, 0] + pulls[i, 1]

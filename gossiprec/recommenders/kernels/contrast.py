@@ -1,0 +1,155 @@
+"""What contrastive losses add to a gradient, compiled; rows of embeddings are columns here, as in kernels of models.
+
+The losses are those of :mod:`gossiprec.recommenders.contrast`.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy import float32
+
+from gossiprec.numerics.exponential import exponential
+from gossiprec.numerics.jit import inline, outline
+from gossiprec.numerics.tiles import LANES, add_inner_products, add_product
+
+TINY = 1e-12
+AT_ONCE = 64
+"""Rows whose similarities to all others are worked out together."""
+LEAST_TEMPERATURE = 0.025
+"""Below, ``exp((cosine - 1) / temperature)`` of unlike rows is smaller than a float32 can be."""
+
+
+@inline
+def padded(n):
+    """Return `n` rounded up to whole tiles."""
+    return (n + LANES - 1) // LANES * LANES
+
+
+@outline
+def take(items, places, found):
+    """Set the first columns of `found` to some columns of `items`, and the others to zero."""
+    for i in range(len(items)):
+        row, into = items[i], found[i]
+        for k in range(len(places)):
+            into[k] = row[places[k]]
+        into[len(places) :] = float32(0.0)
+
+
+@outline
+def give(item_slopes, places, slopes):
+    """Add columns to those of `item_slopes` that they were taken from."""
+    for i in range(len(item_slopes)):
+        row, added = item_slopes[i], slopes[i]
+        for k in range(len(places)):
+            row[places[k]] += added[k]
+
+
+@outline
+def normalise(columns, norms):
+    """Divide each column by its Euclidean norm, or by TINY; `norms` becomes these."""
+    norms[:] = float32(0.0)
+    for i in range(len(columns)):
+        row = columns[i]
+        for k in range(len(row)):
+            norms[k] += row[k] * row[k]
+    for k in range(len(norms)):
+        norms[k] = max(np.sqrt(norms[k]), float32(TINY))
+    for i in range(len(columns)):
+        row = columns[i]
+        for k in range(len(row)):
+            row[k] /= norms[k]
+
+
+@outline
+def through_norm(units, norms, slopes):
+    """Turn derivatives by columns of norm 1 into those by what they were before :func:`normalise`."""
+    along = np.zeros(len(norms), np.float32)
+    for i in range(len(units)):
+        row, slope = units[i], slopes[i]
+        for k in range(len(row)):
+            along[k] += row[k] * slope[k]
+    for k in range(len(norms)):
+        if norms[k] <= float32(TINY):
+            along[k] = float32(0.0)
+    for i in range(len(units)):
+        row, slope = units[i], slopes[i]
+        for k in range(len(row)):
+            slope[k] = (slope[k] - along[k] * row[k]) / norms[k]
+
+
+@outline
+def add_signed_noise(columns, uniform, which, size):
+    """Add noise of norm `size` with the signs of the columns, in proportions ``uniform[:, which]``, a row each."""
+    n = len(uniform)
+    for k in range(n):
+        squares = float32(0.0)
+        for i in range(len(columns)):
+            if columns[i, k] != float32(0.0):
+                squares += uniform[k, which, i] ** 2
+        scale = float32(size) / max(np.sqrt(squares), float32(TINY))
+        for i in range(len(columns)):
+            x = columns[i, k]
+            sign = float32(x > float32(0.0)) - float32(x < float32(0.0))
+            columns[i, k] = x + scale * uniform[k, which, i] * sign
+
+
+@outline
+def info_nce(one, other, n, temperature, weight, of_one, of_other):
+    """Fill in `weight` times the derivatives of InfoNCE by both views of `n` rows.
+
+    Parameters
+    ----------
+    one, other : ndarray of float32, shape (d, padded(n))
+        The views, zero beyond n; columns of norm 1 afterwards.
+    of_one, of_other : ndarray of float32, shape (d, padded(n))
+    """
+    dim, wide = one.shape
+    norms, other_norms = np.empty(wide, np.float32), np.empty(wide, np.float32)
+    normalise(one, norms)
+    normalise(other, other_norms)
+    of_one[:], of_other[:] = float32(0.0), float32(0.0)
+    flat, others, slopes, other_slopes = one.ravel(), other.ravel(), of_one.ravel(), of_other.ravel()
+    near = np.empty(AT_ONCE * wide, np.float32)
+    sharp, scale = float32(1.0 / temperature), float32(weight / temperature)
+    for begin in range(0, n, AT_ONCE):
+        some = min(AT_ONCE, n - begin)
+        near[: some * wide] = float32(0.0)
+        add_product(near, 0, wide, flat, begin, 1, wide, others, 0, wide, some, dim, wide)
+        for a in range(some):
+            row = near[a * wide : a * wide + n]
+            total = float32(0.0)
+            for k in range(len(row)):
+                row[k] = exponential((row[k] - float32(1.0)) * sharp)
+                total += row[k]
+            share = scale / total
+            for k in range(len(row)):
+                row[k] *= share
+            row[begin + a] -= scale
+            near[a * wide + n : (a + 1) * wide] = float32(0.0)
+        add_inner_products(slopes, begin, wide, others, 0, wide, near, 0, wide, dim, some, wide)
+        add_product(other_slopes, 0, wide, flat, begin, wide, 1, near, 0, wide, dim, some, wide)
+    through_norm(one, norms, of_one)
+    through_norm(other, other_norms, of_other)
+
+
+@outline
+def add_noisy_views(items, item_slopes, places, uniform, size, temperature, weight):
+    """Add `weight` times the derivatives of InfoNCE of two views of some items with signed noise of norm `size`.
+
+    Parameters
+    ----------
+    places : ndarray of int32, shape (n,)
+        Columns of the items.
+    uniform : ndarray of float32, shape (n, 2, d)
+    """
+    n, dim = len(places), len(items)
+    shape = (dim, padded(n))
+    one, other = np.empty(shape, np.float32), np.empty(shape, np.float32)
+    of_one, of_other = np.empty(shape, np.float32), np.empty(shape, np.float32)
+    take(items, places, one)
+    other[:] = one
+    add_signed_noise(one, uniform, 0, size)
+    add_signed_noise(other, uniform, 1, size)
+    info_nce(one, other, n, temperature, weight, of_one, of_other)
+    give(item_slopes, places, of_one)
+    give(item_slopes, places, of_other)

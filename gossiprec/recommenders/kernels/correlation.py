@@ -1,0 +1,59 @@
+"""What decorrelating the dimensions of items adds to a gradient."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy import float32
+
+from gossiprec.numerics.jit import kernel
+from gossiprec.numerics.stretches import copy, dot, total
+from gossiprec.numerics.tiles import add_inner_products, add_product
+from gossiprec.recommenders.kernels.contrast import TINY, padded
+
+
+@kernel
+def add(
+    core,
+    items,
+    slopes,
+    item_slopes,
+    samples,
+    positives,
+    places,
+    numbers,
+    extra,
+    of_step,
+    of_samples,
+    shape,
+    room,
+):
+    """Add alpha times the derivatives of L_uni (:class:`AnalyticTerm`); numbers: alpha."""
+    dim, n = items.shape
+    wide = padded(n)
+    units, pulls, norms = (
+        np.zeros(dim * wide, np.float32),
+        np.zeros(dim * wide, np.float32),
+        np.empty(dim, np.float32),
+    )
+    alike = np.zeros(dim * dim, np.float32)
+    for i in range(dim):
+        unit = units[i * wide : i * wide + n]
+        copy(unit, 0, items[i], 0, n)
+        unit -= total(unit, 0, n) / float32(n)
+        norms[i] = max(np.sqrt(dot(unit, 0, unit, 0, n)), float32(TINY))
+        unit /= norms[i]
+    add_inner_products(alike, 0, dim, units, 0, wide, units, 0, wide, dim, dim, wide)
+    size = max(np.sqrt(dot(alike, 0, alike, 0, dim * dim)), float32(TINY))
+    scale = float32(2.0 * numbers[0] / dim) / size
+    add_product(pulls, 0, wide, alike, 0, dim, 1, units, 0, wide, dim, dim, wide)
+    for i in range(dim):
+        unit, pull = units[i * wide : i * wide + n], pulls[i * wide : i * wide + n]
+        along = dot(unit, 0, pull, 0, n) if norms[i] > float32(TINY) else float32(0.0)
+        middle = float32(0.0)
+        for t in range(n):
+            pull[t] = scale * (pull[t] - along * unit[t]) / norms[i]
+            middle += pull[t]
+        middle /= float32(n)
+        row = item_slopes[i]
+        for t in range(n):
+            row[t] += pull[t] - middle
