@@ -15,7 +15,7 @@ from gossiprec.eventlog.checkpoints import Stateful
 from gossiprec.feeds import PointwiseFeed
 from gossiprec.feeds.base import Columns
 from gossiprec.models.base import Layout, Model, Role
-from gossiprec.models.base.analytic import AnalyticGradient
+from gossiprec.models.base.analytic import AnalyticGradient, written_with
 from gossiprec.options import NoOptions, Options
 from gossiprec.servers.base import Answers, Downlink, Round, Server
 
@@ -173,6 +173,11 @@ class Recommender(ABC):
     def between(self, known: Known) -> Between | None:
         """Return what the coordinator does between slices; None: nothing."""
         return None
+
+
+def has_own_term(recommender: Recommender) -> bool:
+    """Whether a recommender's term is that of its loss, and not inherited by a subclass with another loss."""
+    return written_with(recommender, "analytic_term", "loss", "draws")
 
 
 class Coordinator(Server):

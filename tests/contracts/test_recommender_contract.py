@@ -100,6 +100,9 @@ class HasAnothersTerm(RECOMMENDERS["correlation"]):
     def loss(self, p, batch, extras):
         return super().loss(p, batch, extras) + p["users"].square().sum()
 
+    def analytic_term(self, gradient):
+        return super().analytic_term(gradient)
+
 
 BROKEN = {
     HasAnothersTerm: "by a written-out term if there is one. The reference and fused end",
@@ -111,8 +114,14 @@ BROKEN = {
 }
 
 
-def test_a_recommender_of_ones_own_keeps_the_contract():
-    check_recommender(Shrinks)
+class HasNoTermOfItsOwn(RECOMMENDERS["correlation"]):
+    def loss(self, p, batch, extras):
+        return super().loss(p, batch, extras) + p["users"].square().sum()
+
+
+@pytest.mark.parametrize("own", [Shrinks, HasNoTermOfItsOwn])
+def test_a_recommender_of_ones_own_keeps_the_contract(own):
+    check_recommender(own)
 
 
 @pytest.mark.parametrize("broken", BROKEN, ids=lambda broken: broken.__name__)

@@ -153,6 +153,9 @@ class HasAnothersGradient(MODELS["gmf"]):
     def score(self, p, query):
         return 2 * super().score(p, query)
 
+    def analytic_gradient(self):
+        return super().analytic_gradient()
+
 
 class HasAnothersKernels(HasAnothersGradient):
     def analytic_gradient(self):

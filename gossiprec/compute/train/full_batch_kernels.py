@@ -11,7 +11,7 @@ from numpy import float32
 
 from gossiprec.numerics.jit import NO_DENORMALS, outline, specialised, swap_float_mode
 from gossiprec.numerics.sampling import sample_negatives
-from gossiprec.numerics.stretches import add_times
+from gossiprec.numerics.stretches import add_times, copy, put
 
 VALUES, SLOPES, FIRST, SECOND = range(4)
 
@@ -118,10 +118,10 @@ def _train_clients(
         node, update = clients[c, 0], clients[c, 1]
         some = positives[offsets[node] : offsets[node + 1]]
         its, out = drawn[: len(some) * (1 + negatives)], touched[places[c] : places[c + 1]]
-        sample_negatives(some, member[node], n_items, node, update, negatives, seed, its)
-        n = _count(its, member[node], counts, out, samples, liked)
+        n = _draw(some, member[node], node, update, negatives, seed, its, counts, out, samples, liked)
         n_touched[c] = n
-        cores[VALUES, :user_width], cores[VALUES, user_width:] = own[node], shared
+        copy(cores[VALUES], 0, own[node], 0, user_width)
+        copy(cores[VALUES], user_width, shared, 0, len(shared))
         core, slopes = cores[VALUES], cores[SLOPES]
         items = tiles[VALUES, : width * n].reshape((width, n))
         item_slopes = tiles[SLOPES, : width * n].reshape((width, n))
@@ -130,9 +130,10 @@ def _train_clients(
             for i in range(width):
                 items[i, t] = row[i]
         if with_adam:
-            cores[FIRST, :user_width], cores[FIRST, user_width:] = first[node], float32(0.0)
-            cores[SECOND, :user_width], cores[SECOND, user_width:] = second[node], float32(0.0)
-            tiles[FIRST, : width * n], tiles[SECOND, : width * n] = float32(0.0), float32(0.0)
+            for moment, kept in ((FIRST, first), (SECOND, second)):
+                put(cores[moment], user_width, len(shared), float32(0.0))
+                copy(cores[moment], 0, kept[node], 0, user_width)
+                put(tiles[moment], 0, width * n, float32(0.0))
         for step in range(passes if n else 0):
             fill(core, items, slopes, item_slopes, samples[:n], liked[:n], shape, room)
             add(
@@ -149,9 +150,11 @@ def _train_clients(
                 add_times(cores[VALUES], 0, cores[SLOPES], 0, cores.shape[1], float32(-rates[0]))
                 add_times(tiles[VALUES], 0, tiles[SLOPES], 0, width * n, float32(-rates[0]))
             taken[node] += 1
-        own[node], weights[c] = cores[VALUES, :user_width], cores[VALUES, user_width:]
+        copy(own[node], 0, cores[VALUES], 0, user_width)
+        copy(weights[c], 0, cores[VALUES], user_width, len(shared))
         if with_adam:
-            first[node], second[node] = cores[FIRST, :user_width], cores[SECOND, :user_width]
+            copy(first[node], 0, cores[FIRST], 0, user_width)
+            copy(second[node], 0, cores[SECOND], 0, user_width)
         for t in range(n):
             row = rows[places[c] + t]
             for i in range(width):
@@ -179,12 +182,13 @@ def _most_samples(clients, offsets, negatives):
 
 
 @outline
-def _count(drawn, member, counts, touched, samples, liked):
-    """Count samples item by item; return how many items are in them.
+def _draw(positives, member, node, update, negatives, seed, drawn, counts, touched, samples, liked):
+    """Draw samples and count them item by item; return how many items are in them.
 
     `touched` becomes the items, ascending, `samples` each one's share of the samples, `liked` that of its positive
     ones; `drawn` becomes the items' places among these. `counts`, one for each item, is zero before and after.
     """
+    sample_negatives(positives, member, len(counts), node, update, negatives, seed, drawn)
     for s in range(len(drawn)):
         counts[drawn[s]] += 1
     share = float32(1.0) / float32(max(len(drawn), 1))

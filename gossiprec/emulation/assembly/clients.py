@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from gossiprec.compute.executors import EXECUTORS, Workload
@@ -16,6 +14,8 @@ from gossiprec.compute.train.node_settings import Kind, NodeSettings
 from gossiprec.emulation.assembly.client_messages import refused
 from gossiprec.emulation.assembly.participants import Cast
 from gossiprec.feeds import PointwiseFeed
+from gossiprec.models.base.analytic import has_own_gradient
+from gossiprec.recommenders.base import has_own_term
 
 FEW_EPOCHS = 300
 """Local epochs below which ``executor: auto`` takes the reference."""
@@ -66,27 +66,15 @@ def _lacks_gradient(cast: Cast, settings: NodeSettings) -> str | None:
     """Return what no gradient is written out for, or None."""
     model, training = cast.model, cast.training
     recommender, gradient = cast.recommender, model.analytic_gradient()
-    others = _changed_below(model, "analytic_gradient", "score", "loss")
-    if gradient is None or others or model.feed is not PointwiseFeed:
+    if gradient is None or not has_own_gradient(model) or model.feed is not PointwiseFeed:
         return type(model).__name__
-    if recommender is not None:
-        others = _changed_below(recommender, "analytic_term", "loss", "draws")
-        if others or recommender.analytic_term(gradient) is None:
-            return f"the losses that recommender {type(recommender).__name__} adds, with these options"
+    if recommender is not None and not (has_own_term(recommender) and recommender.analytic_term(gradient)):
+        return f"the losses that recommender {type(recommender).__name__} adds, with these options"
     if training.batch_size is not None:
         return f"batches of {training.batch_size} (training.batch_size)"
     if (settings.kinds != Kind.PLAIN).any():
         return "training that policies change"
     return None
-
-
-def _changed_below(thing: Any, written_out: str, *formulas: str) -> bool:
-    """Whether a subclass of the one that writes something out has a formula of its own."""
-    owner = {
-        name: next(k for k, kind in enumerate(type(thing).__mro__) if name in vars(kind))
-        for name in (written_out, *formulas)
-    }
-    return any(owner[name] < owner[written_out] for name in formulas)
 
 
 def _choose(cast: Cast, settings: NodeSettings, epochs: int) -> tuple[str, str]:

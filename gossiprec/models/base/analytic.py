@@ -35,3 +35,17 @@ class AnalyticGradient:
     fill: Any
     shape: I64
     room: int = 0
+
+
+def has_own_gradient(model: Any) -> bool:
+    """Whether a model's gradient is that of its formula, and not inherited by a subclass with another formula."""
+    return written_with(model, "analytic_gradient", "score", "loss")
+
+
+def written_with(thing: Any, written_out: str, *formulas: str) -> bool:
+    """Whether no subclass of the one that writes something out has changed the formulas that it is of."""
+    owner = {
+        name: next(k for k, kind in enumerate(type(thing).__mro__) if name in vars(kind))
+        for name in (written_out, *formulas)
+    }
+    return all(owner[written_out] <= owner[name] for name in formulas)

@@ -49,11 +49,6 @@ def add(
     for i in range(dim):
         unit, pull = units[i * wide : i * wide + n], pulls[i * wide : i * wide + n]
         along = dot(unit, 0, pull, 0, n) if norms[i] > float32(TINY) else float32(0.0)
-        middle = float32(0.0)
-        for t in range(n):
-            pull[t] = scale * (pull[t] - along * unit[t]) / norms[i]
-            middle += pull[t]
-        middle /= float32(n)
         row = item_slopes[i]
-        for t in range(n):
-            row[t] += pull[t] - middle
+        for t in range(n):  # their mean, by which centring would lower them, is 0 as that of all units is
+            row[t] += scale * (pull[t] - along * unit[t]) / norms[i]
