@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -63,6 +63,35 @@ class Between(Stateful, ABC):
         """
 
 
+class ClientStep(NamedTuple):
+    """A step of a client's training, for compiled terms: as kernels of gradients have it, and what else there is.
+
+    Attributes
+    ----------
+    core, items, slopes, item_slopes, samples, positives, shape, room
+        Of :attr:`gossiprec.models.base.analytic.AnalyticGradient.fill`.
+    places : ndarray of int32, shape (n_samples,)
+        The column of each sample's item; a positive, its negatives, the next positive.
+    numbers : ndarray of float64
+    extra, of_step, of_samples : ndarray
+        Those of :class:`AnalyticTerm`; a zero where it names none.
+    """
+
+    core: Any
+    items: Any
+    slopes: Any
+    item_slopes: Any
+    samples: Any
+    positives: Any
+    places: Any
+    numbers: Any
+    extra: Any
+    of_step: Any
+    of_samples: Any
+    shape: Any
+    room: Any
+
+
 @dataclass(frozen=True, eq=False)
 class AnalyticTerm:
     """What a recommender adds to a model's gradient, written out and compiled.
@@ -70,12 +99,7 @@ class AnalyticTerm:
     Attributes
     ----------
     add : kernel
-        ``add(core, items, slopes, item_slopes, samples, positives, places, numbers, extra, of_step, of_samples, shape,
-        room)``, compiled by :mod:`gossiprec.numerics.jit`, adds to the slopes, all but these as
-        :attr:`gossiprec.models.base.analytic.AnalyticGradient.fill` has them:
-
-        - places: int32, the column of each sample's item; a positive, its negatives, the next positive.
-        - numbers, extra, of_step, of_samples: those below; arrays of one zero where a name is None.
+        ``add(client)``, compiled by :mod:`gossiprec.numerics.jit`, adds to the slopes of a :class:`ClientStep`.
     numbers : ndarray of float64
         What the kernel is told of the options.
     extra : str or None

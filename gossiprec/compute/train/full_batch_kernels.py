@@ -12,6 +12,7 @@ from numpy import float32
 from gossiprec.numerics.jit import NO_DENORMALS, outline, specialised, swap_float_mode
 from gossiprec.numerics.sampling import sample_negatives
 from gossiprec.numerics.stretches import add_times, copy, put
+from gossiprec.recommenders.base import ClientStep
 
 VALUES, SLOPES, FIRST, SECOND = range(4)
 
@@ -23,21 +24,7 @@ def trainer(gradient: Any, term: Any) -> Any:
 
 
 @outline
-def no_term(
-    core,
-    items,
-    slopes,
-    item_slopes,
-    samples,
-    positives,
-    drawn,
-    numbers,
-    extra,
-    of_step,
-    of_samples,
-    shape,
-    room,
-):
+def no_term(client):
     """Add nothing."""
 
 
@@ -46,21 +33,7 @@ def fill(core, items, slopes, item_slopes, samples, positives, shape, room):
     raise NotImplementedError
 
 
-def add(
-    core,
-    items,
-    slopes,
-    item_slopes,
-    samples,
-    positives,
-    drawn,
-    numbers,
-    extra,
-    of_step,
-    of_samples,
-    shape,
-    room,
-):
+def add(client):
     """Stands for a recommender's :attr:`gossiprec.recommenders.base.AnalyticTerm.add`."""
     raise NotImplementedError
 
@@ -136,11 +109,12 @@ def _train_clients(
                 put(tiles[moment], 0, width * n, float32(0.0))
         for step in range(passes if n else 0):
             fill(core, items, slopes, item_slopes, samples[:n], liked[:n], shape, room)
-            add(
+            client = ClientStep(
                 core, items, slopes, item_slopes, samples[:n], liked[:n], its, numbers, extra,
-                of_step[min(c * passes + step, len(of_step) - 1)], of_samples[draws_at : draws_at + len(some)],
-                shape, room,
+                of_step[min(c * passes + step, len(of_step) - 1)], of_samples[draws_at : draws_at + len(some)], shape,
+                room,
             )  # fmt: skip
+            add(client)
             draws_at += len(some)
             if with_adam:
                 _step_adam(cores, 0, user_width, taken[node] + 1, rates)

@@ -13,6 +13,7 @@ from gossiprec.numerics.jit import kernel, outline, specialised
 from gossiprec.recommenders.kernels.contrast import (
     TINY,
     add_noisy_views,
+    add_signed_noise,
     give,
     info_nce,
     normalise,
@@ -37,47 +38,18 @@ def fill(core, items, slopes, item_slopes, samples, positives, shape, room):
 
 
 @kernel
-def add_noisy(
-    core,
-    items,
-    slopes,
-    item_slopes,
-    samples,
-    positives,
-    places,
-    numbers,
-    extra,
-    of_step,
-    of_samples,
-    shape,
-    room,
-):
+def add_noisy(client):
     """Add both losses' derivatives, with noise on items (:class:`AnalyticTerm`)."""
-    _add_of_user(core, slopes, extra, of_step, numbers)
-    n = len(of_samples)
-    weight = numbers[ITEM_WEIGHT] / (1 if numbers[SUMMED] else n)
-    its = places[:: len(places) // n]
-    add_noisy_views(items, item_slopes, its, of_samples, numbers[NOISE], numbers[TEMPERATURE], weight)
+    _add_of_user(client)
+    numbers = client.numbers
+    weight = numbers[ITEM_WEIGHT] / (1 if numbers[SUMMED] else len(client.of_samples))
+    add_noisy_views(client, numbers[NOISE], numbers[TEMPERATURE], weight)
 
 
-def _add_moved(
-    core,
-    items,
-    slopes,
-    item_slopes,
-    samples,
-    positives,
-    places,
-    numbers,
-    extra,
-    of_step,
-    of_samples,
-    shape,
-    room,
-):
+def _add_moved(client):
     """Add both losses' derivatives, with items moved by one step for each view of the user."""
-    views = _add_of_user(core, slopes, extra, of_step, numbers)
-    its = np.flatnonzero(positives).astype(np.int32)
+    views, numbers, items = _add_of_user(client), client.numbers, client.items
+    its = np.flatnonzero(client.positives).astype(np.int32)
     n, dim = len(its), len(items)
     if n == 0 or numbers[ITEM_WEIGHT] == 0:
         return
@@ -85,18 +57,18 @@ def _add_moved(
         np.empty((dim, n), np.float32), np.zeros((2, dim, padded(n)), np.float32), np.empty((dim, n), np.float32)
     )  # fmt: skip
     take(items, its, compact)
-    of_samples_taken, of_positives_taken = samples[its], positives[its]
-    seen, unused = core.copy(), np.empty_like(core)
+    samples, positives = client.samples[its], client.positives[its]
+    seen, unused = client.core.copy(), np.empty_like(client.core)
     for k in range(2):
         seen[:dim] = views[k]
-        fill(seen, compact, unused, steps, of_samples_taken, of_positives_taken, shape, room)
+        fill(seen, compact, unused, steps, samples, positives, client.shape, client.room)
         _scale_steps(steps, numbers)
         moved[k, :, :n] = compact + steps
     of_one, of_other = np.empty_like(moved[0]), np.empty_like(moved[0])
     weight = numbers[ITEM_WEIGHT] / (1 if numbers[SUMMED] else n)
     info_nce(moved[0], moved[1], n, numbers[TEMPERATURE], weight, of_one, of_other)
-    give(item_slopes, its, of_one)
-    give(item_slopes, its, of_other)
+    give(client.item_slopes, its, of_one)
+    give(client.item_slopes, its, of_other)
 
 
 @outline
@@ -108,21 +80,16 @@ def _scale_steps(steps, numbers):
 
 
 @outline
-def _add_of_user(core, slopes, others, uniform, numbers):
+def _add_of_user(client):
     """Add the derivatives of the users' loss; return both views of the user, shape (2, d)."""
-    dim = uniform.shape[1]
+    dim = client.of_step.shape[1]
     views = np.empty((2, dim), np.float32)
     for k in range(2):
-        squares = float32(0.0)
-        for i in range(dim):
-            if core[i] != float32(0.0):
-                squares += uniform[k, i] ** 2
-        scale = float32(numbers[NOISE]) / max(np.sqrt(squares), float32(TINY))
-        for i in range(dim):
-            sign = float32(core[i] > float32(0.0)) - float32(core[i] < float32(0.0))
-            views[k, i] = core[i] + scale * uniform[k, i] * sign
-    if numbers[USER_WEIGHT]:
-        _add_info_nce_of_user(views, slopes, others, numbers)
+        column = client.core[:dim].copy().reshape((dim, 1))
+        add_signed_noise(column, client.of_step.reshape((1, 2, dim)), k, client.numbers[NOISE])
+        views[k] = column[:, 0]
+    if client.numbers[USER_WEIGHT]:
+        _add_info_nce_of_user(views, client.slopes, client.extra, client.numbers)
     return views
 
 

@@ -133,23 +133,24 @@ def info_nce(one, other, n, temperature, weight, of_one, of_other):
 
 
 @outline
-def add_noisy_views(items, item_slopes, places, uniform, size, temperature, weight):
-    """Add `weight` times the derivatives of InfoNCE of two views of some items with signed noise of norm `size`.
+def add_noisy_views(client, size, temperature, weight):
+    """Add `weight` times the derivatives of InfoNCE of two views of positive items with signed noise of norm `size`.
 
     Parameters
     ----------
-    places : ndarray of int32, shape (n,)
-        Columns of the items.
-    uniform : ndarray of float32, shape (n, 2, d)
+    client : ClientStep
+        With proportions of the noises, float32 of shape (n_positives, 2, d), for the positives.
     """
-    n, dim = len(places), len(items)
-    shape = (dim, padded(n))
+    uniform = client.of_samples
+    n = len(uniform)
+    places = client.places[:: len(client.places) // n]
+    shape = (len(client.items), padded(n))
     one, other = np.empty(shape, np.float32), np.empty(shape, np.float32)
     of_one, of_other = np.empty(shape, np.float32), np.empty(shape, np.float32)
-    take(items, places, one)
+    take(client.items, places, one)
     other[:] = one
     add_signed_noise(one, uniform, 0, size)
     add_signed_noise(other, uniform, 1, size)
     info_nce(one, other, n, temperature, weight, of_one, of_other)
-    give(item_slopes, places, of_one)
-    give(item_slopes, places, of_other)
+    give(client.item_slopes, places, of_one)
+    give(client.item_slopes, places, of_other)

@@ -12,22 +12,9 @@ from gossiprec.recommenders.kernels.contrast import TINY, padded
 
 
 @kernel
-def add(
-    core,
-    items,
-    slopes,
-    item_slopes,
-    samples,
-    positives,
-    places,
-    numbers,
-    extra,
-    of_step,
-    of_samples,
-    shape,
-    room,
-):
+def add(client):
     """Add alpha times the derivatives of L_uni (:class:`AnalyticTerm`); numbers: alpha."""
+    items, alpha = client.items, client.numbers[0]
     dim, n = items.shape
     wide = padded(n)
     units, pulls, norms = (
@@ -44,11 +31,11 @@ def add(
         unit /= norms[i]
     add_inner_products(alike, 0, dim, units, 0, wide, units, 0, wide, dim, dim, wide)
     size = max(np.sqrt(dot(alike, 0, alike, 0, dim * dim)), float32(TINY))
-    scale = float32(2.0 * numbers[0] / dim) / size
+    scale = float32(2.0 * alpha / dim) / size
     add_product(pulls, 0, wide, alike, 0, dim, 1, units, 0, wide, dim, dim, wide)
     for i in range(dim):
         unit, pull = units[i * wide : i * wide + n], pulls[i * wide : i * wide + n]
         along = dot(unit, 0, pull, 0, n) if norms[i] > float32(TINY) else float32(0.0)
-        row = item_slopes[i]
+        row = client.item_slopes[i]
         for t in range(n):  # their mean, by which centring would lower them, is 0 as that of all units is
             row[t] += scale * (pull[t] - along * unit[t]) / norms[i]

@@ -8,24 +8,10 @@ from gossiprec.numerics.jit import kernel
 
 
 @kernel
-def add(
-    core,
-    items,
-    slopes,
-    item_slopes,
-    samples,
-    positives,
-    places,
-    numbers,
-    extra,
-    of_step,
-    of_samples,
-    shape,
-    room,
-):
+def add(client):
     """Leave of each item's slope the part of one of its samples: they are all alike (:class:`AnalyticTerm`)."""
-    share = float32(1.0) / float32(len(places))
-    for i in range(len(items)):
-        row = item_slopes[i]
+    share = float32(1.0) / float32(len(client.places))
+    for i in range(len(client.items)):
+        row = client.item_slopes[i]
         for t in range(len(row)):
-            row[t] *= share / samples[t]
+            row[t] *= share / client.samples[t]
