@@ -79,10 +79,8 @@ def _train_clients(
     mode = swap_float_mode(NO_DENORMALS)
     n_items, width = tables.shape
     user_width, with_adam, most = own.shape[1], len(first) > 0, _longest(places)
-    counts, drawn = (
-        np.zeros(n_items, np.int32),
-        np.empty(_most_samples(clients, offsets, negatives), np.int32),
-    )
+    counts = np.zeros(n_items, np.int32)
+    drawn = np.empty(_most_samples(clients, offsets, negatives), np.int32)
     samples, liked = np.empty(most, np.float32), np.empty(most, np.float32)
     cores = np.empty((4, user_width + len(shared)), np.float32)
     tiles = np.empty((4, width * most), np.float32)
@@ -98,10 +96,7 @@ def _train_clients(
         core, slopes = cores[VALUES], cores[SLOPES]
         items = tiles[VALUES, : width * n].reshape((width, n))
         item_slopes = tiles[SLOPES, : width * n].reshape((width, n))
-        for t in range(n):
-            row = tables[out[t]]
-            for i in range(width):
-                items[i, t] = row[i]
+        _to_columns(tables, out, items)
         if with_adam:
             for moment, kept in ((FIRST, first), (SECOND, second)):
                 put(cores[moment], user_width, len(shared), float32(0.0))
@@ -129,11 +124,26 @@ def _train_clients(
         if with_adam:
             copy(first[node], 0, cores[FIRST], 0, user_width)
             copy(second[node], 0, cores[SECOND], 0, user_width)
-        for t in range(n):
-            row = rows[places[c] + t]
-            for i in range(width):
-                row[i] = items[i, t]
+        _to_rows(items, rows[places[c] :])
     swap_float_mode(mode)
+
+
+@outline
+def _to_columns(tables, touched, items):
+    """Set the columns of `items` to the rows of those touched."""
+    for t in range(items.shape[1]):
+        row = tables[touched[t]]
+        for i in range(len(items)):
+            items[i, t] = row[i]
+
+
+@outline
+def _to_rows(items, rows):
+    """Set the first rows to the columns of `items`."""
+    for t in range(items.shape[1]):
+        row = rows[t]
+        for i in range(len(items)):
+            row[i] = items[i, t]
 
 
 @outline
