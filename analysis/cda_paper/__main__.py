@@ -33,8 +33,7 @@ def study(
     **how: Any,
 ) -> None:
     """Run or resume every experiment of the community-detection paper (arXiv 2306.08929) that the data allow, and write
-    a report beside what the paper prints. One run at a time on all cores if --jobs is not given: the large ones need
-    the memory, and times are told.
+    a report beside what the paper prints. The large ones need the memory of one job, and times are told.
     """
     if is_list:
         _list()

@@ -40,8 +40,7 @@ def study(
     **how: Any,
 ) -> None:
     """Run or resume the experiments of the CL4FedRec paper (arXiv 2403.20107) on MovieLens-1M, and write a report
-    beside what the paper prints. The whole takes days: choose with --only, --seeds and --epochs. One run at a time on
-    all cores if --jobs is not given.
+    beside what the paper prints. The whole takes half a day: choose with --only, --seeds and --epochs.
     """
     if is_list:
         _list()

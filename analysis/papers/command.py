@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from analysis.papers.seeds import Runs
+from gossiprec.cli.options import Decorator, adding
 from gossiprec.cli.study import conduct, conducting
 from gossiprec.errors import ScenarioError, suggestion
 from gossiprec.eventlog import Run
@@ -22,10 +23,10 @@ Report = Callable[[Path, Runs, dict[str, str]], Sequence[Path]]
 """Writes a report into a folder from runs and why others are missing; returns what it wrote."""
 
 
-def asked(*, data: str, only: str, seeds: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Return what gives a command the options of every paper's study, each with the help that is its own."""
+def asked(*, data: str, only: str, seeds: str) -> Decorator[Callable[..., Any]]:
+    """Return what adds the options of every paper's study to a command, each with the help that is its own."""
     path = click.Path(path_type=Path)
-    options = (
+    return adding(
         click.option("--data", type=path, metavar="PATH", help=data),
         click.option("--only", default="", metavar="NAMES", help=only),
         click.option("--seeds", type=click.IntRange(1), metavar="N", help=seeds),
@@ -37,16 +38,9 @@ def asked(*, data: str, only: str, seeds: str) -> Callable[[Callable[..., Any]],
         ),
         click.option("--report-only", is_flag=True, help="Write the report of the runs that are there."),
         click.option("--list", "is_list", is_flag=True, help="List what --only can name."),
-        conducting,
+        conducting("1, on all cores"),
         click.pass_context,
     )
-
-    def give(command: Callable[..., Any]) -> Callable[..., Any]:
-        for option in reversed(options):
-            command = option(command)
-        return command
-
-    return give
 
 
 def names_in(only: str) -> list[str]:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from gossiprec.cli import INTERRUPTED
-from gossiprec.cli.options import QUIET, adding
+from gossiprec.cli.options import QUIET, Decorator, adding
 
 if TYPE_CHECKING:
     from gossiprec.cli.study_progress import Tally
@@ -19,32 +20,38 @@ if TYPE_CHECKING:
     from gossiprec.study.runner import OtherCode, Start, StudyRunner
 
 
-conducting = adding(
-    click.option(
-        "--out", type=click.Path(path_type=Path), metavar="DIR", help="The folder.  [default: studies/<name>]"
-    ),
-    click.option(
-        "--jobs", type=click.IntRange(1, 1024), metavar="N", help="Worker processes.  [default: one a core]"
-    ),
-    click.option(
-        "--ray",
-        "address",
-        is_flag=False,
-        flag_value="local",
-        metavar="[ADDRESS]",
-        help="Run on a Ray cluster: auto, host:port; without ADDRESS on a Ray of its own on this machine.",
-    ),
-    click.option("--dry-run", is_flag=True, help="Check all runs and say what would be run; run nothing."),
-    click.option("--again", is_flag=True, help="Run anew what was run by another version of the code."),
-    click.option("--keep", is_flag=True, help="Use runs of another version of the code as they are."),
-    QUIET,
-)
-"""Adds the options of :func:`conduct` to a command."""
+def conducting(jobs: str) -> Decorator[Callable[..., Any]]:
+    """Return what adds the options of :func:`conduct` to a command; `jobs` is how many there are if none is told."""
+    return adding(
+        click.option(
+            "--out",
+            type=click.Path(path_type=Path),
+            metavar="DIR",
+            help="The folder.  [default: studies/<name>]",
+        ),
+        click.option(
+            "--jobs", type=click.IntRange(1, 1024), metavar="N", help=f"Worker processes.  [default: {jobs}]"
+        ),
+        click.option(
+            "--ray",
+            "address",
+            is_flag=False,
+            flag_value="local",
+            metavar="[ADDRESS]",
+            help="Run on a Ray cluster: auto, host:port; without ADDRESS on a Ray of its own on this machine.",
+        ),
+        click.option(
+            "--dry-run", is_flag=True, help="Check all runs and say what would be run; run nothing."
+        ),
+        click.option("--again", is_flag=True, help="Run anew what was run by another version of the code."),
+        click.option("--keep", is_flag=True, help="Use runs of another version of the code as they are."),
+        QUIET,
+    )
 
 
 @click.command()
 @click.argument("study", metavar="STUDY", type=click.Path(path_type=Path))
-@conducting
+@conducting("one a core")
 @click.pass_context
 def study(context: click.Context, /, study: Path, **how: Any) -> None:
     """Run the study in the file STUDY: a base scenario, what varies, and seeds.
