@@ -15,7 +15,15 @@ from numba.extending import intrinsic
 
 from gossiprec.numerics.jit import outline
 
-_WIDE = bool(llvmlite.binding.get_host_cpu_features().get("avx512f", False))
+
+def _has_wide_registers() -> bool:
+    try:
+        return bool(llvmlite.binding.get_host_cpu_features().get("avx512f", False))
+    except RuntimeError:  # where LLVM cannot tell
+        return False
+
+
+_WIDE = _has_wide_registers()
 LANES = 32 if _WIDE else 16
 """Columns of a tile of :func:`add_product`; lengths are multiples of it."""
 _DOT_LANES = 16 if _WIDE else 8
