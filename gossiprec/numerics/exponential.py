@@ -3,22 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
-from llvmlite import ir
-from numba.core import types
-from numba.extending import intrinsic
 from numpy import float32
 
+from gossiprec.numerics.bits import float_of
 from gossiprec.numerics.jit import inline
-
-
-@intrinsic
-def _float_of_bits(typing, bits):
-    """Return the number whose bits these are."""
-
-    def generate(context, builder, signature, args):
-        return builder.bitcast(args[0], ir.FloatType())
-
-    return types.float32(types.int32), generate
 
 
 @inline
@@ -39,4 +27,4 @@ def exponential(x):
     p = p * r + float32(1.6666665459e-1)
     p = p * r + float32(5.0000001201e-1)
     p = p * r * r + r + float32(1.0)
-    return p * _float_of_bits(np.int32((np.int32(n) + np.int32(127)) << np.int32(23)))
+    return p * float_of(np.int32((np.int32(n) + np.int32(127)) << np.int32(23)))

@@ -13,11 +13,9 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from llvmlite import ir
-from numba.core import types
-from numba.extending import intrinsic
 from numpy import float32, uint64
 
+from gossiprec.numerics.bits import bits_of, float_of
 from gossiprec.numerics.jit import inline, outline
 from gossiprec.numerics.noise import DP_NOISE, GROUP, LANES
 from gossiprec.numerics.philox import philox
@@ -28,26 +26,6 @@ U32 = np.uint32
 QUARTER = float32(math.pi / 2)
 ROOT_HALF = I32(0x3F3504F3)
 """The bits of sqrt(1/2) in single precision."""
-
-
-@intrinsic
-def bits_of(typing, number):
-    """Return the bits of a float32 as an int32."""
-
-    def generate(context, builder, signature, args):
-        return builder.bitcast(args[0], ir.IntType(32))
-
-    return types.int32(types.float32), generate
-
-
-@intrinsic
-def float_of(typing, bits):
-    """Return the float32 with these bits."""
-
-    def generate(context, builder, signature, args):
-        return builder.bitcast(args[0], ir.FloatType())
-
-    return types.float32(types.int32), generate
 
 
 @inline

@@ -13,7 +13,7 @@ from llvmlite import ir
 from numba.core import cgutils, types
 from numba.extending import intrinsic
 
-from gossiprec.numerics.jit import outline
+from gossiprec.numerics.jit import inline, outline
 
 
 def _has_wide_registers() -> bool:
@@ -181,6 +181,12 @@ def _inner_tile(rows: int, columns: int) -> Any:
 
 _rows_of_product, _row_of_product = _product_tile(ROWS), _product_tile(1)
 _square_of_inner, _one_inner = _inner_tile(ROWS, _COLUMNS), _inner_tile(1, 1)
+
+
+@inline
+def padded(n):
+    """Return `n` rounded up to whole tiles."""
+    return (n + LANES - 1) // LANES * LANES
 
 
 @outline

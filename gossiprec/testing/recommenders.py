@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -33,7 +34,7 @@ class _Checked:
     recommender: type[Recommender]
     asked: dict[str, Any]
 
-    @property
+    @functools.cached_property
     def executors(self) -> tuple[str, ...]:
         """The reference, and those that are to agree with it."""
         work = self.run(protocol={**SLICES, "rounds": 1}).executor.work

@@ -13,7 +13,7 @@ from numpy import float32
 from gossiprec.models.base.analytic import AnalyticGradient
 from gossiprec.numerics.jit import kernel, outline
 from gossiprec.numerics.stretches import copy, dot, keep_where_positive, pull, put, rectify, total
-from gossiprec.numerics.tiles import LANES, add_inner_products, add_product
+from gossiprec.numerics.tiles import add_inner_products, add_product, padded
 
 BLOCK = 256
 """Items that are worked out together: what lies between layers stays in the cache."""
@@ -42,22 +42,22 @@ def fill(core, items, slopes, item_slopes, samples, positives, shape, room):
     slopes[:] = float32(0.0)
     for begin in range(0, items.shape[1], BLOCK):
         n = min(BLOCK, items.shape[1] - begin)
-        padded = (n + LANES - 1) // LANES * LANES
+        wide = padded(n)
         for i in range(dim):
             copy(values, i * STRIDE, items[i], begin, n)
-            put(values, i * STRIDE + n, padded - n, float32(0.0))
-        logits, end = _forward(core, shape, values, of_user, padded)
+            put(values, i * STRIDE + n, wide - n, float32(0.0))
+        logits, end = _forward(core, shape, values, of_user, wide)
         copy(pulls, logits, values, logits, n)
         pull(pulls, logits, samples, positives, begin, n)
-        put(pulls, logits + n, padded - n, float32(0.0))
-        _backward(core, slopes, shape, values, pulls, logits, end, padded)
+        put(pulls, logits + n, wide - n, float32(0.0))
+        _backward(core, slopes, shape, values, pulls, logits, end, wide)
         for i in range(dim):
             copy(item_slopes[i], begin, pulls, i * STRIDE, n)
     _add_of_user(core, slopes, dim, first)
 
 
 @outline
-def _forward(core, shape, values, of_user, padded):
+def _forward(core, shape, values, of_user, wide):
     """Work out all layers; return where the logits are, and where the weights end."""
     at, weights = 0, shape[0]
     for k in range(1, len(shape)):
@@ -66,17 +66,17 @@ def _forward(core, shape, values, of_user, padded):
         offsets, above = weights + outer * row, at + inner * STRIDE
         for o in range(outer):
             offset = core[offsets + o] + (float32(0.0) if k > 1 else of_user[o])
-            put(values, above + o * STRIDE, padded, offset)
+            put(values, above + o * STRIDE, wide, offset)
         of_items = weights + row - inner  # of the first layer the items' half
-        add_product(values, above, STRIDE, core, of_items, row, 1, values, at, STRIDE, outer, inner, padded)
+        add_product(values, above, STRIDE, core, of_items, row, 1, values, at, STRIDE, outer, inner, wide)
         for o in range(outer if k + 1 < len(shape) else 0):
-            rectify(values, above + o * STRIDE, padded)
+            rectify(values, above + o * STRIDE, wide)
         at, weights = above, offsets + outer
     return at, weights
 
 
 @outline
-def _backward(core, slopes, shape, values, pulls, at, weights, padded):
+def _backward(core, slopes, shape, values, pulls, at, weights, wide):
     """Add to the slopes of weights and offsets, and leave those of the items in the first rows of `pulls`."""
     for k in range(len(shape) - 1, 0, -1):
         inner, outer = shape[k - 1], shape[k]
@@ -84,15 +84,15 @@ def _backward(core, slopes, shape, values, pulls, at, weights, padded):
         weights -= outer * (row + 1)
         of_items, below = weights + row - inner, at - inner * STRIDE
         for o in range(outer):
-            slopes[weights + outer * row + o] += total(pulls, at + o * STRIDE, padded)
+            slopes[weights + outer * row + o] += total(pulls, at + o * STRIDE, wide)
         add_inner_products(
-            slopes, of_items, row, pulls, at, STRIDE, values, below, STRIDE, outer, inner, padded
+            slopes, of_items, row, pulls, at, STRIDE, values, below, STRIDE, outer, inner, wide
         )
         for i in range(inner):
-            put(pulls, below + i * STRIDE, padded, float32(0.0))
-        add_product(pulls, below, STRIDE, core, of_items, 1, row, pulls, at, STRIDE, inner, outer, padded)
+            put(pulls, below + i * STRIDE, wide, float32(0.0))
+        add_product(pulls, below, STRIDE, core, of_items, 1, row, pulls, at, STRIDE, inner, outer, wide)
         for i in range(inner if k > 1 else 0):
-            keep_where_positive(pulls, below + i * STRIDE, values, below + i * STRIDE, padded)
+            keep_where_positive(pulls, below + i * STRIDE, values, below + i * STRIDE, wide)
         at = below
 
 

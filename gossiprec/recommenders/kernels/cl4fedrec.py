@@ -10,14 +10,14 @@ from numpy import float32
 
 from gossiprec.numerics.exponential import exponential
 from gossiprec.numerics.jit import kernel, outline, specialised
+from gossiprec.numerics.tiles import padded
+from gossiprec.recommenders.contrast import TINY
 from gossiprec.recommenders.kernels.contrast import (
-    TINY,
     add_noisy_views,
     add_signed_noise,
     give,
     info_nce,
     normalise,
-    padded,
     take,
     through_norm,
 )

@@ -9,20 +9,14 @@ import numpy as np
 from numpy import float32
 
 from gossiprec.numerics.exponential import exponential
-from gossiprec.numerics.jit import inline, outline
-from gossiprec.numerics.tiles import LANES, add_inner_products, add_product
+from gossiprec.numerics.jit import outline
+from gossiprec.numerics.tiles import add_inner_products, add_product, padded
+from gossiprec.recommenders.contrast import TINY
 
-TINY = 1e-12
 AT_ONCE = 64
 """Rows whose similarities to all others are worked out together."""
 LEAST_TEMPERATURE = 0.025
 """Below, ``exp((cosine - 1) / temperature)`` of unlike rows is smaller than a float32 can be."""
-
-
-@inline
-def padded(n):
-    """Return `n` rounded up to whole tiles."""
-    return (n + LANES - 1) // LANES * LANES
 
 
 @outline

@@ -7,8 +7,8 @@ from numpy import float32
 
 from gossiprec.numerics.jit import kernel
 from gossiprec.numerics.stretches import copy, dot, total
-from gossiprec.numerics.tiles import add_inner_products, add_product
-from gossiprec.recommenders.kernels.contrast import TINY, padded
+from gossiprec.numerics.tiles import add_inner_products, add_product, padded
+from gossiprec.recommenders.contrast import TINY
 
 
 @kernel
