@@ -63,7 +63,7 @@ class Scorer:
         """What returns predicted scores, as :meth:`gossiprec.compute.executors.base.Executor.scores`."""
         return self._executor.scores
 
-    def trained(self, feed: Feed, start: F32, *, updates: int, seed: int) -> F32:
+    def trained(self, feed: Feed, start: F32, *, updates: int, seed: int, as_uploaded: bool = False) -> F32:
         """Return a model trained as a node would train it.
 
         Parameters
@@ -76,15 +76,20 @@ class Scorer:
             Local updates.
         seed : int
             Of negatives and orders.
+        as_uploaded : bool
+            Where clients upload raw gradients: by plain descent, which leaves the user's row another.
 
         Returns
         -------
         ndarray of float32, shape (row_size,)
         """
-        layout = replace(self.layout, n_users=1)
-        arena = self._arena(replace(self._work, layout=layout))
+        layout, training = replace(self.layout, n_users=1), self._work.training
+        if as_uploaded and training.uploads_gradients:
+            training = replace(training, optimizer="sgd")
+        work = replace(self._work, layout=layout, training=training)
+        arena = self._arena(work)
         arena.rows[0, : layout.size] = start[: layout.size]
-        executor = self._kind(replace(self._work, layout=layout, feed=feed, arena=arena, seed=seed), "cpu")
+        executor = self._kind(replace(work, feed=feed, arena=arena, seed=seed), "cpu")
         for update in range(updates):
             program = Program.updates(np.zeros(1, np.int32), np.array([update], np.int32))
             executor.run(program, np.zeros(1, np.int64))

@@ -123,6 +123,11 @@ class Protocol(ABC):
         return False
 
     @property
+    def uploads_gradients(self) -> bool:
+        """Whether such an update is a step along the raw gradient, whatever the optimizer."""
+        return False
+
+    @property
     def view_size(self) -> int | None:
         """Peers of a view, where a wake sends to the whole of it: the log then holds views."""
         return None

@@ -122,6 +122,11 @@ class FedAvg(Protocol):
         """As the scenario says."""
         return self.options.client_model == "none"
 
+    @property
+    def uploads_gradients(self) -> bool:
+        """As the scenario says."""
+        return self.options.upload == "gradients"
+
     def merge_weights(self, n_positives: I64) -> F64:
         """Return what the rule says; the coordinator has no data."""
         return np.append(make_rule(self.options.merge).weights(n_positives), 0.0)

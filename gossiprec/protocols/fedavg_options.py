@@ -189,6 +189,11 @@ class FedAvgOptions(Options):
         description="own: a client keeps a whole model; none: its user's row and private weights only, and it answers "
         "with an update, the rows that it touched",
     )
+    upload: Literal["changes", "gradients"] = Field(
+        default="changes",
+        description="what an update holds: what training.optimizer has made of the version, or the raw gradient of one "
+        "step, times -training.learning_rate; the user's row goes by training.optimizer in any case",
+    )
     merge: Rule = Field(
         default="samples",
         description="what is made of answers: samples or mean (weight of a client: its positives, or 1), or another "
@@ -235,6 +240,11 @@ class FedAvgOptions(Options):
     def _check_updates(self) -> None:
         if self.client_model == "own":
             refuse_changes(self.merge, "merge", "clients", "set client_model to none, or ")
+            if self.upload == "gradients":
+                raise ValueError(
+                    "found upload gradients, but clients send whole models; set client_model to none, or leave upload "
+                    "out"
+                )
             return
         if self.user_table == "averaged":
             raise ValueError(

@@ -30,6 +30,13 @@ def check_sections(scenario: Scenario, problems: Problems, *, peers_meet: bool =
             ("protocol", "fanout"),
             f"found {fanout}, but a view has {view} peers; lower fanout or raise view.size",
         )
+    training = scenario.training
+    if protocol.get("upload") == "gradients" and (training.local_epochs > 1 or training.batch_size != "full"):
+        problems.add(
+            ("protocol", "upload"),
+            "found 'gradients', of one step, but a client takes several (training.local_epochs "
+            f"{training.local_epochs}, batch_size {training.batch_size}); set these to 1 and full, or leave upload out",
+        )
     aggregation = protocol.get("aggregation") or {}
     if aggregation.get("name") == "buffered" and _takes_no_time(plain["network"]):
         problems.add(

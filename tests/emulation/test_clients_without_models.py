@@ -195,6 +195,28 @@ def test_what_was_written_out_for_another_formula_is_not_taken():
 
 
 @pytest.mark.parametrize("executor", ["reference", "batched", "fused"])
+def test_raw_gradients_are_uploaded_whatever_trains_the_users_row(executor):
+    def played(upload, optimizer, rounds):
+        training = {"optimizer": optimizer, "learning_rate": 0.05, "batch_size": "full"}
+        options = {"upload": upload, "participation": 1.0}
+        return carried_out(
+            star(rounds=rounds, training=training, executor={"name": executor}, merge="sum", protocol=options)
+        )
+
+    ways = (("changes", "sgd"), ("changes", "adam"), ("gradients", "adam"))
+    plain, adam, mixed = (
+        version(played(*way, rounds=2)) for way in ways
+    )  # the second begins with what the first made
+    np.testing.assert_allclose(mixed, plain, rtol=0, atol=1e-6)
+    assert np.abs(mixed - adam).max() > 1e-2
+
+    plain, adam, mixed = (played(*way, rounds=1).executor.store for way in ways)
+    for name in ("own", "first", "second"):
+        assert (getattr(mixed, name) == getattr(adam, name)).all()
+    assert (mixed.own != plain.own).any()
+
+
+@pytest.mark.parametrize("executor", ["reference", "batched", "fused"])
 def test_a_client_keeps_the_moments_of_its_user_alone(executor):
     training = {"optimizer": "adam", "learning_rate": 0.05, "batch_size": "full", "local_epochs": 2}
     scenario = star(training=training, executor={"name": executor}, protocol={"participation": 1.0})
@@ -386,6 +408,14 @@ REFUSED = {
     "whole models": (
         {"protocol": {"client_model": "own", "merge": "sum"}},
         "made of updates, but clients send whole",
+    ),
+    "gradients, several steps": (
+        {"protocol": {"upload": "gradients"}, "training": {**SGD, "batch_size": "full", "local_epochs": 2}},
+        "protocol.upload: found 'gradients', of one step, but a client takes several .training.local_epochs 2",
+    ),
+    "gradients, whole models": (
+        {"protocol": {"upload": "gradients", "client_model": "own"}},
+        "found upload gradients, but clients send whole models; set client_model to none",
     ),
     "mixing": (
         {"protocol": {"aggregation": {"name": "synchronous", "mixing": 0.5}}},

@@ -353,9 +353,15 @@ def test_the_default_target_is_the_least_popular_of_training_and_test():
     assert prepare(more, load=lambda _: changed).attackers[0].targets.tolist() == least
 
 
-def test_a_matched_message_changes_rows_as_an_average_client_does():
+@pytest.mark.parametrize(
+    "changes",
+    [{}, {"protocol": {**STAR, "upload": "gradients"}, "training": {**SGD, "optimizer": "adam"}}],
+    ids=["models", "gradients"],
+)
+def test_a_matched_message_changes_rows_as_an_average_client_does(changes):
     """One step of plain SGD on made-up items: what it changes of each is written out."""
-    prepared = prepare(load_scenario(poisoned("models", attackers=[{**AHUM, "scale": "matched"}])))
+    entry = {"attackers": [{**AHUM, "scale": "matched"}]}
+    prepared = prepare(load_scenario(poisoned("models", **entry, **changes)))
     forging = prepared.encoding._forgeries[N]
     work = prepared.executor.work
     sent = Payload.of(work.model.initial_rows(work.layout, 1, 5)[0], work.layout, hides_user=True)

@@ -40,7 +40,12 @@ class FullBatches(ClientTrainer):
         self._term = term or AnalyticTerm(no_term, np.zeros(0))
         self._train_clients = trainer(gradient.fill, self._term.add)
         training = work.training
-        self._rates = np.array([training.learning_rate, training.beta1, training.beta2, training.epsilon])
+        self._rates = np.array(
+            [
+                training.learning_rate, training.beta1, training.beta2, training.epsilon,
+                training.uploads_gradients,
+            ]
+        )  # fmt: skip
 
     def warm_up(self) -> None:
         """Compile."""

@@ -83,6 +83,8 @@ class SmallModels(ClientTrainer):
         executor.work = work  # it and torch's transforms refer to each other: let the small models go now
         own = store.own_columns(small)
         store.own[nodes] = arena.rows[:, own]
+        if work.training.uploads_gradients and len(store.first):
+            self._take_gradient_steps(arena, nodes, drawn)
         for moments, kept in self._moments(arena):
             kept[nodes] = moments[np.ix_(arena.owned(nodes), own)]
         for row, (lesson, samples) in zip(arena.rows, drawn, strict=True):
@@ -112,6 +114,13 @@ class SmallModels(ClientTrainer):
         for of_models, kept in self._moments(arena):
             of_models[np.ix_(arena.owned(nodes), own)] = kept[nodes]
         return arena
+
+    def _take_gradient_steps(self, arena: Arena, nodes: I64, drawn: Sequence[_Drawn]) -> None:
+        """Let items and shared weights be those of plain gradient descent: Adam's first moment tells the gradient."""
+        training, merged = self.work.training, arena.layout.merged
+        slopes = arena.first[arena.owned(nodes), merged] / np.float32(1.0 - training.beta1)
+        before = self._small_models(arena.layout, nodes, drawn).rows
+        arena.rows[:, merged] = before[:, merged] - np.float32(training.learning_rate) * slopes
 
     def _moments(self, arena: Arena) -> list[tuple[F32, F32]]:
         store = self.store

@@ -58,8 +58,8 @@ def _train_clients(
     offsets, positives, member
         Of :class:`gossiprec.feeds.base.Feed`.
     negatives, passes : int; seed : uint64
-    rates : ndarray of float64, shape (4,)
-        Learning rate, beta 1, beta 2, epsilon.
+    rates : ndarray of float64, shape (5,)
+        Learning rate, beta 1, beta 2, epsilon; 1 if Adam is for the user's row alone, and the rest takes plain steps.
     shape : ndarray of int64; room : ndarray of float32
         For the gradient.
     numbers : ndarray of float64; extra : ndarray of float32, shape (n, d)
@@ -113,10 +113,14 @@ def _train_clients(
             draws_at += len(some)
             if with_adam:
                 _step_adam(cores, 0, user_width, taken[node] + 1, rates)
+            if with_adam and not rates[4]:
                 _step_adam(cores, user_width, cores.shape[1], step + 1, rates)
                 _step_adam(tiles, 0, width * n, step + 1, rates)
             else:
-                add_times(cores[VALUES], 0, cores[SLOPES], 0, cores.shape[1], float32(-rates[0]))
+                plain = user_width if with_adam else 0
+                add_times(
+                    cores[VALUES], plain, cores[SLOPES], plain, cores.shape[1] - plain, float32(-rates[0])
+                )
                 add_times(tiles[VALUES], 0, tiles[SLOPES], 0, width * n, float32(-rates[0]))
             taken[node] += 1
         copy(own[node], 0, cores[VALUES], 0, user_width)

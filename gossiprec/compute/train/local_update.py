@@ -26,6 +26,8 @@ class TrainingSettings:
         Negatives per positive.
     negatives_drawn : str
         ``each_update``: anew for each local update; ``once``: every update learns from the negatives of update 0.
+    uploads_gradients : bool
+        Of clients that answer with updates: items and shared weights take one step of plain gradient descent.
     """
 
     optimizer: Literal["adam", "sgd"] = "adam"
@@ -37,6 +39,7 @@ class TrainingSettings:
     beta1: float = 0.9
     beta2: float = 0.999
     epsilon: float = 1e-8
+    uploads_gradients: bool = False
 
     def draw_of(self, update: int) -> int:
         """Return the local update whose negatives a node learns from in its update number `update`."""

@@ -93,7 +93,7 @@ def make_cast(scenario: Scenario, split: Split, protocol: Protocol) -> Cast:
     ScenarioError
         If what the scenario names does not fit together, or its data.
     """
-    training = training_settings(scenario)
+    training = training_settings(scenario, protocol)
     model = MODELS[scenario.model.name](scenario.model.options).fitted_to(split)
     layout = model.layout(split.n_items, split.n_users if protocol.whole_user_table else 1)
     attackers = make_attackers(scenario, split, protocol, model, layout)
@@ -118,7 +118,7 @@ def make_cast(scenario: Scenario, split: Split, protocol: Protocol) -> Cast:
     )  # fmt: skip
 
 
-def training_settings(scenario: Scenario) -> TrainingSettings:
+def training_settings(scenario: Scenario, protocol: Protocol) -> TrainingSettings:
     """Return how nodes train."""
     training = scenario.training
     return TrainingSettings(
@@ -131,6 +131,7 @@ def training_settings(scenario: Scenario) -> TrainingSettings:
         beta1=training.betas[0],
         beta2=training.betas[1],
         epsilon=training.eps,
+        uploads_gradients=protocol.uploads_gradients,
     )
 
 
