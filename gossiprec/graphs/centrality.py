@@ -52,6 +52,9 @@ def betweenness(
     if n < 3:
         return np.zeros(n)
     forward = sparse.csr_array((np.ones(links.nnz), links.indices, links.indptr), shape=(n, n))
+    of_star = _of_star(forward)
+    if of_star is not None:
+        return of_star
     first = np.arange(n)
     if n > exact_up_to:
         first = np.sort(np.random.default_rng(seed).choice(n, samples, replace=False))
@@ -59,6 +62,20 @@ def betweenness(
     for low in range(0, len(first), _BLOCK):
         total += _dependencies(forward, first[low : low + _BLOCK])
     return np.asarray(total * (n / len(first)) / ((n - 1) * (n - 2)))
+
+
+def _of_star(forward: Matrix) -> F64 | None:
+    """Return the betweenness in a star, whose hub is an end of every link; None: it is no star."""
+    n = forward.shape[0]
+    into, out = np.bincount(forward.indices, minlength=n), np.diff(forward.indptr)
+    hub = int(np.argmax(into + out))
+    sources, targets = forward[:, [hub]].toarray()[:, 0] > 0, forward[[hub]].toarray()[0] > 0
+    if into[hub] + out[hub] - sources[hub] != forward.nnz:
+        return None
+    sources[hub] = targets[hub] = False
+    found = np.zeros(n)
+    found[hub] = (sources.sum() * targets.sum() - (sources & targets).sum()) / ((n - 1) * (n - 2))
+    return found
 
 
 def _dependencies(forward: Matrix, first: I64) -> F64:

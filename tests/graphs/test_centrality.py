@@ -22,6 +22,22 @@ def test_betweenness_is_that_of_networkx(n, p, seed, directed):
     assert betweenness(adjacency(graph)) == pytest.approx(in_order(nx.betweenness_centrality(graph)))
 
 
+@given(
+    n=st.integers(3, 9), ways=st.lists(st.sampled_from(["in", "out", "both", "none"]), min_size=8, max_size=8)
+)
+def test_betweenness_of_a_star_is_that_of_networkx(n, ways):
+    star = nx.DiGraph()
+    star.add_nodes_from(range(n))
+    hub = n // 2
+    for leaf, way in zip([node for node in range(n) if node != hub], ways, strict=False):
+        star.add_edges_from(
+            [(leaf, hub)] * (way in ("in", "both")) + [(hub, leaf)] * (way in ("out", "both"))
+        )
+    expected = pytest.approx(in_order(nx.betweenness_centrality(star)))
+    assert betweenness(adjacency(star)) == expected
+    assert betweenness(adjacency(star), exact_up_to=2, samples=1) == expected
+
+
 def test_betweenness_adds_up_over_blocks_of_first_nodes():
     graph = graphs.watts_strogatz(600, 4, 0.1, 1)
     assert betweenness(adjacency(graph)) == pytest.approx(in_order(nx.betweenness_centrality(graph)))

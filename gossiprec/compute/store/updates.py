@@ -87,16 +87,20 @@ class _Models:
 
 
 class _Changes(Sequence[Change]):
-    """The changes of received updates, each worked out when it is asked for."""
+    """The changes of received updates, each worked out when it is first asked for."""
 
     def __init__(self, updates: list[Update]) -> None:
         self._updates = updates
+        self._known: list[Change | None] = [None] * len(updates)
 
     def __len__(self) -> int:
         return len(self._updates)
 
     def __getitem__(self, at: Any) -> Any:
-        return self._updates[at].change
+        known = self._known[at]
+        if known is None:
+            known = self._known[at] = self._updates[at].change
+        return known
 
 
 class _ByHandle:
