@@ -24,6 +24,7 @@ from gossiprec.attacks.base import World
 from gossiprec.attacks.targets import TargetItems
 from gossiprec.feeds.base import Columns
 from gossiprec.models.base.kernels import FIT_NEGATIVES, FIT_RATE, FIT_STEPS, flat
+from gossiprec.numerics.one_thread import one_torch_thread
 from gossiprec.rng import generator, purpose_id
 
 Kind = Literal["fitted", "own_embedding", "paper"]
@@ -102,7 +103,7 @@ class FictiveUsers:
         """Fit adversary a's row to its targets with the item tables and shared weights of `row`, for any model."""
         import torch
 
-        from gossiprec.compute.executors.tensors import constants_of, one_torch_thread, tables_of, tensor_of
+        from gossiprec.compute.executors.tensors import constants_of, tables_of, tensor_of
 
         scorer, samples = self._scorer, self._samples(a, int(self.n_fits[a]))
         layout = replace(scorer.layout, n_users=1)

@@ -12,6 +12,7 @@ import numpy as np
 from gossiprec.arrays import F32, I32
 from gossiprec.compute.scorer import Scorer
 from gossiprec.feeds.base import Feed
+from gossiprec.numerics.one_thread import one_torch_thread
 
 if TYPE_CHECKING:
     import torch
@@ -74,8 +75,6 @@ def classifier(features: F32, labels: F32, *, epochs: int, draw: np.random.Gener
     """Train a classifier of updates, on one torch thread; its first weights and its batches come from `draw`."""
     import torch
 
-    from gossiprec.compute.executors.tensors import one_torch_thread
-
     weights: list[F32] = []
     for inputs, outputs in itertools.pairwise((features.shape[1], *WIDTHS, 1)):
         # torch's own law, from our draws: torch's generator belongs to the process
@@ -112,8 +111,6 @@ def network_of(weights: Sequence[F32]) -> torch.nn.Module:
 def confidence(network: torch.nn.Module, features: F32) -> F32:
     """Return the classifier's logits; an update of numbers that are none comes last."""
     import torch
-
-    from gossiprec.compute.executors.tensors import one_torch_thread
 
     with torch.no_grad(), one_torch_thread():
         logits: F32 = network(torch.from_numpy(features))[:, 0].numpy()

@@ -34,7 +34,7 @@ class Serving:
     version_of : ndarray of int64, shape (n_clients,)
         Which version each client is to be sent.
     extras : mapping of str to ndarray
-        What the clients are sent besides.
+        What the clients are sent besides, all together.
     """
 
     def __init__(self, server: Server, coordinator: int, store: Store, seed: int) -> None:
@@ -84,7 +84,7 @@ class Serving:
             self.version_of = np.zeros(self._coordinator, np.int64)
         else:
             self.version_of = np.array(downlink.version_of, np.int64)
-        self.extras = dict(downlink.extras)
+        self.extras = {**downlink.extras, **downlink.own}
         self.rounds += 1
         own: F32 = downlink.versions[0]
         return own
@@ -125,9 +125,10 @@ class Serving:
                 f"{which}: version_of must hold a number from 0 to {self.n_versions - 1} for each of "
                 f"{self._coordinator} clients"
             )
-        size = sum(extra.nbytes for extra in downlink.extras.values())
-        if size != self._server.extra_bytes:
+        if any(len(rows) != self._coordinator for rows in downlink.own.values()):
+            raise ScenarioError(f"{which}: own must have a row for each of {self._coordinator} clients")
+        if downlink.bytes_to_each != self._server.extra_bytes:
             raise ScenarioError(
-                f"{which} gave extras of {size} bytes, but its extra_bytes announced "
+                f"{which} gave extras of {downlink.bytes_to_each} bytes, but its extra_bytes announced "
                 f"{self._server.extra_bytes}; they must agree"
             )

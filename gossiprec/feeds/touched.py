@@ -28,9 +28,13 @@ class Touched:
     samples: Columns
 
     @classmethod
-    def of(cls, feed: Feed, node: int, *, update: int, negatives: int, seed: int) -> Touched:
-        """Draw the samples of a node's local update."""
+    def of(
+        cls, feed: Feed, node: int, *, update: int, negatives: int, seed: int, more: Columns | None = None
+    ) -> Touched:
+        """Draw the samples of a node's local update; `more` come after them."""
         drawn = feed.samples(node, update=update, negatives=negatives, seed=seed)
+        if more:
+            drawn = {name: np.concatenate([column, more[name]]) for name, column in drawn.items()}
         named = np.concatenate([drawn[name] for name in feed.item_columns])
         items = np.unique(named[named >= 0]).astype(np.int32)
         places = {

@@ -9,11 +9,11 @@ import numpy as np
 
 from gossiprec.aggregators.base import Change
 from gossiprec.arrays import F32
-from gossiprec.compute.executors.tensors import one_torch_thread
 from gossiprec.compute.messages import Forgery, Payload, Push
 from gossiprec.compute.scorer import Scorer
 from gossiprec.errors import ScenarioError
 from gossiprec.feeds.base import Feed
+from gossiprec.numerics.one_thread import one_torch_thread
 from gossiprec.poisoners.base import Poisoner
 from gossiprec.poisoners.formula import users_like
 

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from gossiprec.arrays import F32, F64, I64
+from gossiprec.arrays import F32, F64, I32, I64
+from gossiprec.data.split import Split
 from gossiprec.errors import ScenarioError
 from gossiprec.eventlog.checkpoints import Stateful
 from gossiprec.feeds import PointwiseFeed
@@ -17,7 +18,7 @@ from gossiprec.feeds.base import Columns
 from gossiprec.models.base import Layout, Model, Role
 from gossiprec.models.base.analytic import AnalyticGradient, written_with
 from gossiprec.options import NoOptions, Options
-from gossiprec.servers.base import Answers, Downlink, Round, Server
+from gossiprec.servers.base import Answers, Downlink, Extras, Round, Server
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -36,6 +37,9 @@ class Known:
     wakes_per_epoch : int
         Slices of a global epoch.
     seed : int
+    n_clients : int
+    contribution : object or None
+        What :meth:`Recommender.contributed` gave.
     """
 
     model: Model
@@ -43,16 +47,20 @@ class Known:
     popularity: I64
     wakes_per_epoch: int
     seed: int
+    n_clients: int
+    contribution: Any
 
 
 class Between(Stateful, ABC):
     """What the coordinator does between aggregating and pushing; what it remembers is named in :attr:`changing`."""
 
     extra_bytes: int = 0
-    """Size of what clients are sent beside the version."""
+    """Size of what a client is sent beside the version."""
+    own_extras: frozenset[str] = frozenset()
+    """Names of extras, shape (n_clients, ...), of which each client is sent its row; all of the others."""
 
     @abstractmethod
-    def step(self, version: F32, round: Round) -> tuple[F32, Mapping[str, F32]]:
+    def step(self, version: F32, round: Round) -> tuple[F32, Extras]:
         """Return the version that is pushed, and the extras beside it.
 
         Parameters
@@ -184,6 +192,29 @@ class Recommender(ABC):
             What the coordinator sent beside the version.
         """
 
+    def more_samples(self, node: int, positives: I32, extras: Extras) -> Columns:
+        """Return what a client learns from besides its own samples, of what it was sent: columns of its feed.
+
+        Parameters
+        ----------
+        node : int
+            Of extras for single clients it may look at this row.
+        positives : ndarray of int32, shape (n_positives,)
+            Its training items, ascending; none of them may be returned.
+        extras : mapping of str to ndarray
+            What was sent.
+
+        Returns
+        -------
+        mapping of str to ndarray, shape (n_samples,)
+            Different items, and labels from 0 to 1; they come after all others. Empty: none.
+        """
+        return {}
+
+    def own_part(self, node: int, extras: Extras) -> Columns:
+        """Return what of the extras is about one client, for every step beside what :meth:`draws` gives for it."""
+        return {}
+
     def analytic_term(self, gradient: AnalyticGradient) -> AnalyticTerm | None:
         """Return what :meth:`loss` adds to the model's loss, differentiated; None: autograd does it, more slowly.
 
@@ -191,6 +222,19 @@ class Recommender(ABC):
         ----------
         gradient : AnalyticGradient
             Of the model.
+        """
+        return None
+
+    def contributed(self, split: Split, seed: int) -> Any:
+        """Return what clients tell the coordinator before the first round; None: nothing.
+
+        This is on the clients' side: the coordinator sees what is returned, and nothing else of the split.
+
+        Parameters
+        ----------
+        split : Split
+            Each client's data; poisoners have none.
+        seed : int
         """
         return None
 
@@ -225,7 +269,10 @@ class Coordinator(Server):
         if self._server is not None:
             downlink = self._server.round(published, aggregated, answers, round)
         version, extras = self._between.step(downlink.versions[0], round)
-        return Downlink(version[None], None, {**downlink.extras, **extras})
+        parts: tuple[dict[str, Any], dict[str, Any]] = dict(downlink.extras), dict(downlink.own)
+        for name, extra in extras.items():
+            parts[name in self._between.own_extras][name] = extra
+        return Downlink(version[None], None, *parts)
 
     def state(self) -> dict[str, Any]:
         """Return what both remember."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -16,6 +16,9 @@ from gossiprec.eventlog.checkpoints import Stateful
 from gossiprec.models.base import Layout
 from gossiprec.options import NoOptions, Options
 from gossiprec.rng import generator
+
+Extras: TypeAlias = Mapping[str, npt.NDArray[Any]]
+"""What a coordinator sends beside versions, by name: float32 or int32."""
 
 
 @dataclass(frozen=True)
@@ -68,12 +71,21 @@ class Downlink:
     version_of : ndarray of int, shape (n_clients,), or None
         Which version each client is sent, if it is asked; None: the first.
     extras : mapping of str to ndarray
-        What every client is sent besides; :attr:`Server.extra_bytes` in all.
+        What every client is sent besides.
+    own : mapping of str to ndarray, shape (n_clients, ...)
+        What each client is sent besides: its row. With `extras` :attr:`Server.extra_bytes` to each.
     """
 
     versions: F32
     version_of: npt.NDArray[np.integer] | None = None
-    extras: Mapping[str, npt.NDArray[Any]] = field(default_factory=dict)
+    extras: Extras = field(default_factory=dict)
+    own: Extras = field(default_factory=dict)
+
+    @property
+    def bytes_to_each(self) -> int:
+        """Size of what is sent to a client beside its version."""
+        own = sum(rows.nbytes // len(rows) for rows in self.own.values())
+        return own + sum(extra.nbytes for extra in self.extras.values())
 
 
 class Server(Stateful, ABC):
@@ -84,7 +96,7 @@ class Server(Stateful, ABC):
     n_versions : int
         Versions of a :class:`Downlink`.
     extra_bytes : int
-        Of its extras: known before the run, because messages take time by their size.
+        Of what it sends a client besides: known before the run, because messages take time by their size.
     """
 
     Options: ClassVar[type[Options]] = NoOptions

@@ -11,6 +11,7 @@ import numpy as np
 
 from gossiprec.arrays import F32
 from gossiprec.emulation import Prepared, prepare
+from gossiprec.emulation.assembly.prepare import load_data
 from gossiprec.models import MODELS
 from gossiprec.recommenders import RECOMMENDERS, Between, Known, Recommender
 from gossiprec.recommenders.base import has_own_term
@@ -56,11 +57,13 @@ class _Checked:
         """Return the coordinator's part, a version for it, and what it knows."""
         model = MODELS["gmf"](MODELS["gmf"].Options())
         layout = model.layout(30)
-        known = Known(model, layout, np.arange(30, dtype=np.int64)[::-1], 2, 5)
         options = self.recommender.Options.model_validate(
             {key: value for key, value in self.asked.items() if key != "name"}
         )
         made = self.recommender(options, model, negatives=4, learning_rate=0.01)
+        split = load_data(load_scenario(scenario()))
+        contribution = made.contributed(split, 5)
+        known = Known(model, layout, np.arange(30, dtype=np.int64)[::-1], 2, 5, split.n_users, contribution)
         version = np.random.default_rng(3).normal(0, 0.3, layout.merged.stop - layout.merged.start)
         return made.between(known), version.astype(np.float32), known
 
@@ -121,7 +124,11 @@ def the_coordinator_keeps_to_what_it_announces(checked: _Checked) -> None:
         np.testing.assert_array_equal(version, before)
         assert found.shape == version.shape
         assert np.isfinite(found).all()
-        assert sum(extra.nbytes for extra in extras.values()) == between.extra_bytes
+        sizes = {name: extra.nbytes for name, extra in extras.items()}
+        for name in between.own_extras:
+            assert len(extras[name]) == known.n_clients
+            sizes[name] //= known.n_clients
+        assert sum(sizes.values()) == between.extra_bytes
         version = found
 
 

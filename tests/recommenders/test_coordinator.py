@@ -19,7 +19,13 @@ LAYOUT = MODEL.layout(N_ITEMS)
 
 def known(popularity=None, **more):
     counts = np.arange(N_ITEMS, 0, -1) if popularity is None else popularity
-    return Known(MODEL, LAYOUT, np.asarray(counts, np.int64), 3, **{"seed": 4, **more})
+    return Known(
+        MODEL,
+        LAYOUT,
+        np.asarray(counts, np.int64),
+        3,
+        **{"seed": 4, "n_clients": 8, "contribution": None, **more},
+    )
 
 
 def synthetic(of=None, **options):

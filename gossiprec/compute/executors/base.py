@@ -24,6 +24,7 @@ from gossiprec.models.base.kernels import Query
 from gossiprec.ragged import Ragged
 from gossiprec.recommenders.base import Recommender
 from gossiprec.rng import generator
+from gossiprec.servers.base import Extras
 
 MOST_STEPS = 2**24
 """Optimizer steps of one local update, at most."""
@@ -44,7 +45,7 @@ class Workload:
     """For merging by performance; None: the protocol never asks for it."""
     recommender: Recommender | None = None
     """What is added to the model's loss."""
-    extras: Mapping[str, F32] = field(default_factory=dict)
+    extras: Extras = field(default_factory=dict)
     """What the coordinator sent beside the version that is trained."""
 
     def steps(self, node: int, update: int) -> Iterator[tuple[Columns, Columns]]:
@@ -59,7 +60,8 @@ class Workload:
         if self.recommender is None:
             return {}, {}
         draw = generator(self.seed, "recommender", node, update * MOST_STEPS + step)
-        return self.recommender.draws(self.layout, samples, draw)
+        of_step, of_samples = self.recommender.draws(self.layout, samples, draw)
+        return {**of_step, **self.recommender.own_part(node, self.extras)}, of_samples
 
 
 class Executor(ABC):

@@ -30,7 +30,6 @@ from gossiprec.compute.executors.tensors import (
     alike,
     constants_of,
     length_of,
-    one_torch_thread,
     padded_width,
     pieces,
     tables_of,
@@ -45,6 +44,7 @@ from gossiprec.compute.train.noise import noise_row
 from gossiprec.errors import ResourceError
 from gossiprec.feeds.base import Columns
 from gossiprec.models.base.kernels import Query
+from gossiprec.numerics.one_thread import one_torch_thread
 
 _STACK_BYTES = {"cpu": 4 << 20, "cuda": 256 << 20}
 """Parameters stacked at once: on a CPU, with gradients and moments, about what its caches hold."""

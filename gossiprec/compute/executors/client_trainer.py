@@ -9,6 +9,7 @@ from typing import ClassVar
 
 from gossiprec.compute.executors.base import Workload
 from gossiprec.compute.store.updates import Update, UpdateStore
+from gossiprec.feeds.base import Columns
 
 
 @dataclass(frozen=True)
@@ -58,6 +59,14 @@ class ClientTrainer(ABC):
 
     def warm_up(self) -> None:  # noqa: B027 (most have nothing to warm up)
         """Do once what takes long before the first lesson."""
+
+    def more_samples(self, lesson: Lesson) -> Columns:
+        """Return what a client learns from besides its own samples; empty: nothing."""
+        work = self.work
+        if work.recommender is None:
+            return {}
+        positives = work.feed.positives[lesson.node]
+        return work.recommender.more_samples(lesson.node, positives, self.store.extras(lesson.sent))
 
     @abstractmethod
     def train(self, lessons: Sequence[Lesson]) -> Iterator[tuple[Lesson, Update]]:

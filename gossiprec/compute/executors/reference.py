@@ -9,12 +9,13 @@ from torch import Tensor
 from gossiprec.arrays import F32, I64
 from gossiprec.compute.executors import EXECUTORS
 from gossiprec.compute.executors.base import Executor, Workload
-from gossiprec.compute.executors.tensors import Tensors, constants_of, one_torch_thread, tables_of, tensor_of
+from gossiprec.compute.executors.tensors import Tensors, constants_of, tables_of, tensor_of
 from gossiprec.compute.plan.program import Program
 from gossiprec.compute.store.keys import merge_keys, update_keys
 from gossiprec.compute.train.noise import noise_row
 from gossiprec.models.base.blocks import Role
 from gossiprec.models.base.kernels import Query
+from gossiprec.numerics.one_thread import one_torch_thread
 
 
 @EXECUTORS.register("reference")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import TypeAlias
 
@@ -17,6 +17,7 @@ from gossiprec.compute.store.arena import Arena
 from gossiprec.compute.store.updates import Update, UpdateStore
 from gossiprec.feeds.touched import Touched, TouchedFeed
 from gossiprec.models.base.blocks import Layout
+from gossiprec.servers.base import Extras
 
 NARROWEST = 16
 """Rows for which the smallest models have room; each larger size is half as large again."""
@@ -65,10 +66,11 @@ class SmallModels(ClientTrainer):
             update=training.draw_of(lesson.update),
             negatives=training.negatives,
             seed=work.seed,
+            more=self.more_samples(lesson),
         )
 
     def _train(
-        self, small: Layout, drawn: Sequence[_Drawn], extras: Mapping[str, F32]
+        self, small: Layout, drawn: Sequence[_Drawn], extras: Extras
     ) -> Iterator[tuple[Lesson, Update]]:
         store, work = self.store, self.work
         nodes = np.array([lesson.node for lesson, _ in drawn], np.int64)

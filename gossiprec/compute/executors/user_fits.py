@@ -15,7 +15,6 @@ from gossiprec.compute.executors.tensors import (
     alike,
     constants_of,
     length_of,
-    one_torch_thread,
     padded_width,
     tables_of,
     tensor_of,
@@ -23,6 +22,7 @@ from gossiprec.compute.executors.tensors import (
 from gossiprec.feeds.base import Columns
 from gossiprec.models.base.blocks import Layout
 from gossiprec.models.base.model import Model
+from gossiprec.numerics.one_thread import one_torch_thread
 
 STACK_BYTES = 32 << 20
 """Models at hand at once."""

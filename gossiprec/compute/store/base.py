@@ -14,6 +14,7 @@ from gossiprec.aggregators.base import Inbox
 from gossiprec.arrays import F32, F64, I64, U32
 from gossiprec.compute.plan.planner import Planner, Sightings
 from gossiprec.models.base.blocks import Layout
+from gossiprec.servers.base import Extras
 
 Handles = npt.NDArray[np.integer]
 
@@ -100,7 +101,7 @@ class Store(ABC):
     def readable(self, current: I64, users: I64) -> Readable:
         """Return the present models of some users for scoring."""
 
-    def attach(self, handle: int, extras: Mapping[str, F32]) -> None:  # noqa: B027 (most have nobody to hand them to)
+    def attach(self, handle: int, extras: Extras) -> None:  # noqa: B027 (most have nobody to hand them to)
         """Keep what a coordinator sends beside the version under a handle."""
 
     def forget(self, planner: Planner) -> None:  # noqa: B027 (where handles are rows there is nothing to do)

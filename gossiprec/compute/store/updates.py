@@ -14,6 +14,7 @@ from gossiprec.compute.plan.planner import Planner, Sightings
 from gossiprec.compute.store.base import Handles, Readable, Store, UpdateRows
 from gossiprec.models.base import Layout, Model, Role
 from gossiprec.ragged import Ragged
+from gossiprec.servers.base import Extras
 
 SHOWN = 2**24
 """Numbers of whole models that are put together at once, for observers."""
@@ -149,7 +150,7 @@ class UpdateStore(Store):
         self.steps = np.zeros(n_nodes, np.int64)
         common = model.initial_rows(layout, 1, seed)[0, layout.merged].copy()
         self._held: dict[int, Payload] = dict.fromkeys(range(n_nodes), common)
-        self._extras: dict[int, Mapping[str, F32]] = {}
+        self._extras: dict[int, Extras] = {}
         self.rows = UpdateRows(_ByHandle(self.load), _ByHandle(self._load_bases))
 
     @property
@@ -166,11 +167,11 @@ class UpdateStore(Store):
         """Return the payload under a handle; not to be changed."""
         return self._held[handle]
 
-    def attach(self, handle: int, extras: Mapping[str, F32]) -> None:
+    def attach(self, handle: int, extras: Extras) -> None:
         """Keep what the coordinator sends beside the version under a handle."""
         self._extras[handle] = extras
 
-    def extras(self, handle: int) -> Mapping[str, F32]:
+    def extras(self, handle: int) -> Extras:
         """Return what the coordinator sent beside the version under a handle."""
         return self._extras.get(handle, {})
 
@@ -281,11 +282,17 @@ class UpdateStore(Store):
             "shared": np.array([update.shared for update in updates], np.float32).reshape(
                 len(updates), self.layout.n_shared
             ),
-            "extras": {
-                str(handle): dict(extras) for handle, extras in self._extras.items() if handle in needed
-            },
+            **self._extras_state(needed),
             **{name: getattr(self, name) for name in ("own", "first", "second", "steps")},
         }
+
+    def _extras_state(self, needed: I64) -> dict[str, Any]:
+        """Return what was sent beside versions, each once, and the handles that it belongs to."""
+        held = {handle: self._extras[handle] for handle in needed.tolist() if handle in self._extras}
+        numbers: dict[int, int] = {}
+        of = {str(handle): numbers.setdefault(id(extras), len(numbers)) for handle, extras in held.items()}
+        extras = {str(numbers[id(extras)]): dict(extras) for extras in held.values()}
+        return {"extras_of": of, "extras": extras}
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Take over what :meth:`state` gave."""
@@ -302,7 +309,7 @@ class UpdateStore(Store):
                     versions[at], items[number], rows[number], state["shared"][number]
                 )
                 number += 1
-        self._extras = {int(handle): extras for handle, extras in state["extras"].items()}
+        self._extras = {int(handle): state["extras"][str(at)] for handle, at in state["extras_of"].items()}
         for name in ("own", "first", "second", "steps"):
             getattr(self, name)[...] = state[name]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy import float32
@@ -23,11 +23,6 @@ def trainer(gradient: Any, term: Any) -> Any:
     return specialised(_train_clients, fill=gradient, add=term)
 
 
-@outline
-def no_term(client):
-    """Add nothing."""
-
-
 def fill(core, items, slopes, item_slopes, samples, positives, shape, room):
     """Stands for a model's :attr:`gossiprec.models.base.analytic.AnalyticGradient.fill`."""
     raise NotImplementedError
@@ -38,9 +33,53 @@ def add(client):
     raise NotImplementedError
 
 
+class Data(NamedTuple):
+    """What clients learn from.
+
+    Attributes
+    ----------
+    offsets, positives, member
+        Of :class:`gossiprec.feeds.base.Feed`.
+    more_offsets : ndarray of int64, shape (n_clients + 1,)
+        Where the further samples of each client of a call begin.
+    more_items : ndarray of int32, shape (more_offsets[-1],)
+        Their items, no positives, different within a client.
+    more_labels : ndarray of float32, shape (more_offsets[-1],)
+    """
+
+    offsets: Any
+    positives: Any
+    member: Any
+    more_offsets: Any
+    more_items: Any
+    more_labels: Any
+
+
+class Results(NamedTuple):
+    """Where results go.
+
+    Attributes
+    ----------
+    places : ndarray of int64, shape (n_clients + 1,)
+        Where each client's begin.
+    n_touched : ndarray of int64, shape (n_clients,)
+        Filled with how many items each touches.
+    touched : ndarray of int32, shape (places[-1],); rows : ndarray of float32, shape (places[-1], item_width)
+        Filled with the items, ascending, and their rows after training.
+    weights : ndarray of float32, shape (n_clients, n_shared)
+        Filled with the shared weights after training.
+    """
+
+    places: Any
+    n_touched: Any
+    touched: Any
+    rows: Any
+    weights: Any
+
+
 def _train_clients(
-    tables, shared, clients, taken, own, first, second, offsets, positives, member, negatives, passes, seed, rates,
-    shape, room, numbers, extra, of_step, of_samples, places, n_touched, touched, rows, weights,
+    tables, shared, clients, taken, own, first, second, data, negatives, passes, seed, rates, shape, room, numbers,
+    extra, of_step, of_samples, results,
 ):  # fmt: skip
     """Train clients.
 
@@ -55,8 +94,7 @@ def _train_clients(
         Optimizer steps of each node; changed.
     own, first, second : ndarray of float32, shape (n_nodes, user_width)
         Rows of users and Adam's moments of them; changed. The moments have no rows under plain gradient descent.
-    offsets, positives, member
-        Of :class:`gossiprec.feeds.base.Feed`.
+    data : Data
     negatives, passes : int; seed : uint64
     rates : ndarray of float64, shape (5,)
         Learning rate, beta 1, beta 2, epsilon; 1 if Adam is for the user's row alone, and the rest takes plain steps.
@@ -67,30 +105,37 @@ def _train_clients(
     of_step : ndarray of float32, shape (n_clients * passes, ...)
     of_samples : ndarray, shape (sum of n_positives * passes, ...)
         What a recommender has drawn, client after client, pass after pass.
-    places : ndarray of int64, shape (n_clients + 1,)
-        Where each client's results begin.
-    n_touched : ndarray of int64, shape (n_clients,)
-        Filled with how many items each touches.
-    touched : ndarray of int32, shape (places[-1],); rows : ndarray of float32, shape (places[-1], item_width)
-        Filled with the items, ascending, and their rows after training.
-    weights : ndarray of float32, shape (n_clients, n_shared)
-        Filled with the shared weights after training.
+    results : Results
     """
     mode = swap_float_mode(NO_DENORMALS)
     n_items, width = tables.shape
+    places, touched = results.places, results.touched
     user_width, with_adam, most = own.shape[1], len(first) > 0, _longest(places)
     counts = np.zeros(n_items, np.int32)
-    drawn = np.empty(_most_samples(clients, offsets, negatives), np.int32)
+    drawn = np.empty(_most_samples(clients, data, negatives), np.int32)
     samples, liked = np.empty(most, np.float32), np.empty(most, np.float32)
     cores = np.empty((4, user_width + len(shared)), np.float32)
     tiles = np.empty((4, width * most), np.float32)
     draws_at = 0
     for c in range(len(clients)):
         node, update = clients[c, 0], clients[c, 1]
-        some = positives[offsets[node] : offsets[node + 1]]
-        its, out = drawn[: len(some) * (1 + negatives)], touched[places[c] : places[c + 1]]
-        n = _draw(some, member[node], node, update, negatives, seed, its, counts, out, samples, liked)
-        n_touched[c] = n
+        some = data.positives[data.offsets[node] : data.offsets[node + 1]]
+        more = slice(data.more_offsets[c], data.more_offsets[c + 1])
+        its = drawn[: len(some) * (1 + negatives) + more.stop - more.start]
+        out = touched[places[c] : places[c + 1]]
+        sample_negatives(
+            some,
+            data.member[node],
+            n_items,
+            node,
+            update,
+            negatives,
+            seed,
+            its[: len(some) * (1 + negatives)],
+        )
+        its[len(some) * (1 + negatives) :] = data.more_items[more]
+        n = _count(its, data.member[node], data.more_labels[more], counts, out, samples, liked)
+        results.n_touched[c] = n
         copy(cores[VALUES], 0, own[node], 0, user_width)
         copy(cores[VALUES], user_width, shared, 0, len(shared))
         core, slopes = cores[VALUES], cores[SLOPES]
@@ -124,11 +169,11 @@ def _train_clients(
                 add_times(tiles[VALUES], 0, tiles[SLOPES], 0, width * n, float32(-rates[0]))
             taken[node] += 1
         copy(own[node], 0, cores[VALUES], 0, user_width)
-        copy(weights[c], 0, cores[VALUES], user_width, len(shared))
+        copy(results.weights[c], 0, cores[VALUES], user_width, len(shared))
         if with_adam:
             copy(first[node], 0, cores[FIRST], 0, user_width)
             copy(second[node], 0, cores[SECOND], 0, user_width)
-        _to_rows(items, rows[places[c] :])
+        _to_rows(items, results.rows[places[c] :])
     swap_float_mode(mode)
 
 
@@ -160,23 +205,23 @@ def _longest(places):
 
 
 @outline
-def _most_samples(clients, offsets, negatives):
+def _most_samples(clients, data, negatives):
     """Return the samples of the client that has the most."""
     most = 0
     for c in range(len(clients)):
-        node = clients[c, 0]
-        most = max(most, offsets[node + 1] - offsets[node])
-    return most * (1 + negatives)
+        node, more = clients[c, 0], data.more_offsets[c + 1] - data.more_offsets[c]
+        most = max(most, (data.offsets[node + 1] - data.offsets[node]) * (1 + negatives) + more)
+    return most
 
 
 @outline
-def _draw(positives, member, node, update, negatives, seed, drawn, counts, touched, samples, liked):
-    """Draw samples and count them item by item; return how many items are in them.
+def _count(drawn, member, labels, counts, touched, samples, liked):
+    """Count samples item by item; return how many items are in them.
 
     `touched` becomes the items, ascending, `samples` each one's share of the samples, `liked` that of its positive
-    ones; `drawn` becomes the items' places among these. `counts`, one for each item, is zero before and after.
+    ones; `drawn` becomes the items' places among these, the last ones being those with `labels`. `counts`, one for
+    each item, is zero before and after.
     """
-    sample_negatives(positives, member, len(counts), node, update, negatives, seed, drawn)
     for s in range(len(drawn)):
         counts[drawn[s]] += 1
     share = float32(1.0) / float32(max(len(drawn), 1))
@@ -190,6 +235,8 @@ def _draw(positives, member, node, update, negatives, seed, drawn, counts, touch
             n += 1
     for s in range(len(drawn)):
         drawn[s] = counts[drawn[s]]
+    for s in range(len(labels)):
+        liked[drawn[len(drawn) - len(labels) + s]] += labels[s] * share
     for t in range(n):
         counts[touched[t]] = 0
     return n

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -50,6 +51,8 @@ class Cast:
         The users' data; poisoners have none.
     attackers : list of Attackers
         Nodes after those of the users, before a coordinator.
+    contribution : object or None
+        What clients have told the coordinator before the first round.
     receivers : dict of int to Receiver
         How nodes with inboxes aggregate.
     waiting : int
@@ -68,6 +71,7 @@ class Cast:
     policies: list[Policy]
     attackers: list[Attackers]
     recommender: Recommender | None
+    contribution: Any
     server: Server | None
     outgoing: Outgoing
     receivers: dict[int, Receiver]
@@ -100,10 +104,13 @@ def make_cast(scenario: Scenario, split: Split, protocol: Protocol) -> Cast:
     feed = model.feed_of(with_poisoners(split, protocol.n_users - split.n_users))
     policies = make_policies(scenario, protocol, model, layout, split.n_users)
     recommender = make_recommender(scenario, protocol, model, layout)
-    server = protocol.server()
+    server, contribution = protocol.server(), None
     if recommender is not None:
         popularity = np.bincount(split.train.values, minlength=split.n_items)
-        known = Known(model, layout, popularity, protocol.wakes_per_round, scenario.seed)
+        contribution = recommender.contributed(split, scenario.seed)
+        known = Known(
+            model, layout, popularity, protocol.wakes_per_round, scenario.seed, protocol.n_users, contribution
+        )
         between = recommender.between(known)
         server = server if between is None else Coordinator(server, between)
     outgoing = make_outgoing(scenario, policies, protocol, layout, server)
@@ -113,8 +120,8 @@ def make_cast(scenario: Scenario, split: Split, protocol: Protocol) -> Cast:
     samples = np.zeros(protocol.n_nodes, np.int64)
     samples[: protocol.n_users] = feed.n_samples(training.negatives) * training.local_epochs
     return Cast(
-        scenario, split, protocol, training, model, feed, layout, policies, attackers, recommender, server, outgoing,
-        receivers, waiting, Load(outgoing.message_bytes, samples),
+        scenario, split, protocol, training, model, feed, layout, policies, attackers, recommender, contribution,
+        server, outgoing, receivers, waiting, Load(outgoing.message_bytes, samples),
     )  # fmt: skip
 
 

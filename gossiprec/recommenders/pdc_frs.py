@@ -1,0 +1,201 @@
+"""PDC-FRS: users contribute perturbed data, from which the coordinator learns a model that helps theirs.
+
+References
+----------
+The PDC-FRS paper (specification, section 4): contribution before the first round, an auxiliary model that is trained
+before each, its best items for each user with soft labels, and two contrastive losses. What the paper leaves silent
+follows the specification's recommendations, each an option here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Annotated, Any
+
+import numpy as np
+from pydantic import Field
+
+from gossiprec.arrays import F32, I32
+from gossiprec.data.split import Split
+from gossiprec.errors import ScenarioError
+from gossiprec.feeds.base import Columns
+from gossiprec.models.base import Layout
+from gossiprec.models.base.analytic import AnalyticGradient
+from gossiprec.named import Named, make_named
+from gossiprec.numerics.one_thread import one_torch_thread
+from gossiprec.options import LARGEST, Options
+from gossiprec.recommenders import RECOMMENDERS
+from gossiprec.recommenders.auxiliary import AuxiliaryModel, unit_rows
+from gossiprec.recommenders.base import AnalyticTerm, Between, Known, Recommender
+from gossiprec.recommenders.contrast import unit
+from gossiprec.recommenders.contribution import Contribution, contribute
+from gossiprec.rng import generator
+from gossiprec.servers.base import Extras, Round
+from gossiprec.similarities import SIMILARITIES
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+ANCHORS = 512
+"""Items of a step of the items' loss."""
+
+
+class PDCOptions(Options):
+    """Options of PDC-FRS."""
+
+    similarity: Annotated[str | dict[str, Any], Named(SIMILARITIES)] = Field(
+        default="titles", description="of items: by what an item is replaced; its name, or name and options"
+    )
+    epsilon: float = Field(default=5.0, description="budget of each contributed item, above 0")
+    sensitivity: float | None = Field(
+        default=None, gt=0, description="Delta of the similarity; null: its own, 1 for those from 0 to 1"
+    )
+    augmented: int = Field(
+        default=30, ge=0, le=LARGEST, description="alpha, items with soft labels for each user; 0: without"
+    )
+    user_weight: float = Field(default=0.05, ge=0, description="lambda, of the users' loss; 0: without it")
+    item_weight: float = Field(default=0.05, ge=0, description="beta, of the items' loss; 0: without it")
+    temperature: float = Field(default=0.2, gt=0, description="tau of both")
+    auxiliary_epochs: int = Field(
+        default=1, ge=1, le=10**4, description="passes of the auxiliary model before each round"
+    )
+    auxiliary_batch: int = Field(default=1024, ge=1, le=LARGEST, description="samples of its steps")
+
+
+@RECOMMENDERS.register("pdc-frs")
+class PDC(Recommender):
+    """Clients learn also from what an auxiliary model predicts for them, and stay near to its row of their user."""
+
+    Options = PDCOptions
+    options: PDCOptions
+
+    def check(self, layout: Layout, *, full_batches: bool) -> None:
+        """Refuse models without probabilities, too: soft labels are probabilities."""
+        super().check(layout, full_batches=full_batches)
+        if self.options.augmented > layout.n_items:
+            raise ScenarioError(
+                f"recommender: augmented is {self.options.augmented}, but there are {layout.n_items} items; lower it"
+            )
+
+    def contributed(self, split: Split, seed: int) -> Contribution:
+        """Return what users send before the first round."""
+        options = self.options
+        similarity = make_named(SIMILARITIES, options.similarity).fit(split, seed=seed)
+        return contribute(
+            split.train, similarity, epsilon=options.epsilon, sensitivity=options.sensitivity, seed=seed
+        )
+
+    def more_samples(self, node: int, positives: I32, extras: Extras) -> Columns:
+        """Return the items that the auxiliary model finds for the user and that it does not have."""
+        if "sent_items" not in extras:
+            return {}
+        items, labels = extras["sent_items"][node], extras["sent_labels"][node]
+        new = ~np.isin(items, positives)
+        return {"items": items[new], "labels": labels[new]}
+
+    def own_part(self, node: int, extras: Extras) -> Columns:
+        """Return the user's own row of the auxiliary model, of norm 1."""
+        return {"own_auxiliary": extras["auxiliary_users"][:, node].copy()} if self._contrasts(extras) else {}
+
+    def _contrasts(self, extras: Mapping[str, Any]) -> bool:
+        return "auxiliary_users" in extras
+
+    def loss(
+        self, p: Mapping[str, Tensor], batch: Mapping[str, Tensor], extras: Mapping[str, Tensor]
+    ) -> Tensor:
+        """Return L_rec + lambda L_uc."""
+        import torch
+
+        total = self.model.loss(p, batch)
+        if not self._contrasts(extras):
+            return total
+        user, tau = unit(p["users"][batch["user"]])[0], self.options.temperature
+        against = torch.logsumexp(user @ extras["auxiliary_users"] / tau, dim=0)
+        return total + self.options.user_weight * (against - (user * batch["own_auxiliary"]).sum() / tau)
+
+    def analytic_term(self, gradient: AnalyticGradient) -> AnalyticTerm | None:
+        """Return the users' loss's."""
+        from gossiprec.recommenders.kernels import contrast, nothing, pdc_frs
+
+        options = self.options
+        if not options.user_weight:
+            return AnalyticTerm(nothing.add, np.zeros(0))
+        if options.temperature < contrast.LEAST_TEMPERATURE:
+            return None
+        numbers = np.array([options.user_weight, options.temperature])
+        return AnalyticTerm(pdc_frs.add, numbers, extra="auxiliary_users", of_step="own_auxiliary")
+
+    def between(self, known: Known) -> Between:
+        """Return the coordinator's part."""
+        auxiliary = AuxiliaryModel(
+            self.model, known.contribution.sets, n_items=known.layout.n_items, negatives=self.negatives,
+            batch=self.options.auxiliary_batch, rate=self.learning_rate, seed=known.seed,
+        )  # fmt: skip
+        return Auxiliary(known, self.options, auxiliary, self.learning_rate)
+
+
+class Auxiliary(Between):
+    """Before each epoch the auxiliary model learns, and the version's items are drawn to its own."""
+
+    own_extras = frozenset({"sent_items", "sent_labels"})
+
+    def __init__(self, known: Known, options: PDCOptions, auxiliary: AuxiliaryModel, rate: float) -> None:
+        self._known, self._options, self._auxiliary, self._rate = known, options, auxiliary, rate
+        self._extras: dict[str, Any] = {}
+        n_users, width = auxiliary.users.shape
+        self.extra_bytes = 8 * options.augmented + (4 * n_users * width if options.user_weight else 0)
+
+    def step(self, version: F32, round: Round) -> tuple[F32, Extras]:
+        """Return the version and what the auxiliary model tells in this epoch."""
+        epoch, place = divmod(round.number, self._known.wakes_per_epoch)
+        if place == 0:
+            if self._options.item_weight and epoch > 0:
+                version = self._drawn_near(version, epoch)
+            for number in range(self._options.auxiliary_epochs):
+                self._auxiliary.train(epoch * self._options.auxiliary_epochs + number)
+            self._extras = self._told()
+        return version, self._extras
+
+    def _told(self) -> dict[str, Any]:
+        """Return what clients are sent."""
+        told: dict[str, Any] = {}
+        options, n_users = self._options, len(self._auxiliary.users)
+        if options.augmented:
+            shape = (self._known.n_clients, options.augmented)
+            told = {"sent_items": np.zeros(shape, np.int32), "sent_labels": np.zeros(shape, np.float32)}
+            told["sent_items"][:n_users], told["sent_labels"][:n_users] = self._auxiliary.best(
+                options.augmented
+            )
+        if options.user_weight:
+            directions = unit_rows(self._auxiliary.users).T
+            told["auxiliary_users"] = np.ascontiguousarray(directions, np.float32)
+        return told
+
+    def _drawn_near(self, version: F32, epoch: int) -> F32:
+        """Return a version after a pass of Adam over its items: each is to be nearest to the auxiliary one."""
+        import torch
+
+        layout, draw = self._known.layout, generator(self._known.seed, "items-near", 0, epoch)
+        width, found = layout.n_items * layout.item_width, version.copy()
+        items = torch.from_numpy(found[:width].reshape(layout.n_items, -1)).requires_grad_()
+        others = torch.from_numpy(unit_rows(self._auxiliary.items).astype(np.float32))
+        adam = torch.optim.Adam([items], lr=self._rate, foreach=False)
+        order = torch.from_numpy(draw.permutation(layout.n_items))
+        with one_torch_thread():
+            for anchors in torch.split(order, ANCHORS):
+                adam.zero_grad()
+                near = unit(items[anchors]) @ others.T / self._options.temperature
+                loss = torch.nn.functional.cross_entropy(near, anchors)
+                torch.autograd.backward(self._options.item_weight * loss)
+                adam.step()
+        found[:width] = items.detach().numpy().ravel()
+        return found
+
+    def state(self) -> dict[str, Any]:
+        """Return the auxiliary model, and what clients were told."""
+        return {"auxiliary": self._auxiliary.state(), "extras": self._extras}
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Take them over."""
+        self._auxiliary.restore(state["auxiliary"])
+        self._extras = dict(state["extras"])
