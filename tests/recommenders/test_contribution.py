@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import math
+from pathlib import Path
 
 import numpy as np
 import pytest
 from contributing import Given, alike, drawn_at_random, users_with
 
+from gossiprec.data import load_split
 from gossiprec.errors import ScenarioError
+from gossiprec.named import make_named
 from gossiprec.ragged import Ragged
 from gossiprec.recommenders import exponential_mechanism
-from gossiprec.recommenders.contribution import contribute
+from gossiprec.recommenders.contribution import _inverse, contribute
 from gossiprec.recommenders.exponential_mechanism import ExponentialMechanism
+from gossiprec.similarities import SIMILARITIES
 
 N_ITEMS = 40
 TRAIN = users_with([5, 1, 12, 30, 8], N_ITEMS)
@@ -101,6 +105,15 @@ def test_with_no_budget_all_items_are_as_likely():
     assert np.abs(counts - 1000).max() < 5 * math.sqrt(1000)  # five deviations of a count of mean 1000
 
 
+def test_draws_at_the_ends_fall_where_there_is_some_probability():
+    assert _inverse(np.array([0.0, 0.25, 0.25, 1.0, 1.0]), np.array([1e-17, 0.25, 0.2, 1.0])).tolist() == [
+        1,
+        3,
+        1,
+        3,
+    ]
+
+
 def test_what_has_no_probability_is_never_drawn():
     table = np.eye(N_ITEMS)
     table[:, 1:20] = table[:, 1:20] + 0.999 * (1 - np.eye(N_ITEMS)[:, 1:20])
@@ -155,3 +168,19 @@ def test_a_wider_sensitivity_keeps_less():
 def test_alike_items_are_kept_by_the_closed_form():
     kept = contributed(similarity=alike(N_ITEMS), epsilon=8.0).expected_keep
     assert kept == pytest.approx(math.exp(4) / (math.exp(4) + 39 * math.exp(0.8)))
+
+
+@pytest.mark.realdata
+def test_movielens_1m_is_contributed_by_its_titles_as_expected():
+    """Of independent draws with mean p the share has a deviation below sqrt(p / n); five of them."""
+    folder = Path(__file__).parents[2].parent / "shared" / "data" / "ml-1m"
+    if not folder.is_dir():
+        pytest.skip(f"{folder} is absent")
+    train = load_split("movielens-1m", {"path": folder}, "random", {"test": 0.2, "validation": 0}, 1)
+    similarity = make_named(SIMILARITIES, "titles").fit(train, seed=1)
+    found = contributed(train.train, similarity, epsilon=30.0)
+    assert len(found.drawn) == 800_193
+    assert found.kept == pytest.approx(
+        found.expected_keep, abs=5 * math.sqrt(found.expected_keep / len(found.drawn))
+    )
+    assert 0.6 < found.similarity < 1

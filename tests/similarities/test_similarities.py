@@ -12,6 +12,7 @@ from gossiprec.errors import DataError, ScenarioError
 from gossiprec.named import make_named
 from gossiprec.ragged import Ragged
 from gossiprec.similarities import SIMILARITIES
+from gossiprec.similarities.cosine import directions, halved_cosines
 from gossiprec.testing.similarities import TEXTS, tiny_split
 
 EVERY = np.arange(len(TEXTS))
@@ -168,3 +169,27 @@ def test_public_data_are_of_one_source(options):
 def test_the_part_of_public_users_is_a_part():
     with pytest.raises(ValueError, match=r"co-occurrence: public_users: found 0, "):
         make_named(SIMILARITIES, {"name": "co-occurrence", "public_users": 0})
+
+
+def test_titles_keep_the_main_dimensions_of_tf_idf():
+    """By numpy's whole decomposition of the weights as they are defined: smoothed idf, rows of length 1."""
+    split = replace(tiny_split(), item_texts=("a b", "a c", "b c d", "d e a", "e e b", "c d"))
+    counts = np.array([[text.split().count(word) for word in "abcde"] for text in split.item_texts], float)
+    weights = counts * (np.log(7 / (1 + np.count_nonzero(counts, axis=0))) + 1)
+    left, sizes, _ = np.linalg.svd(weights / np.linalg.norm(weights, axis=1, keepdims=True))
+    kept = left[:, :2] * sizes[:2]
+    kept /= np.linalg.norm(kept, axis=1, keepdims=True)
+    found = fitted({"name": "titles", "dim": 2}, split).rows(EVERY)
+    assert found == pytest.approx((1 + kept @ kept.T) / 2, abs=1e-4)
+
+
+def test_cosines_are_the_same_to_the_bit_in_any_grouping_and_both_ways_round():
+    unit = directions(np.random.default_rng(1).normal(size=(700, 64)))
+    whole = halved_cosines(unit, np.arange(700))
+    assert (whole == whole.T).all()
+    for size in (1, 3, 64, 500):
+        parts = [
+            halved_cosines(unit, np.arange(start, min(start + size, 700))) for start in range(0, 700, size)
+        ]
+        assert (np.concatenate(parts) == whole).all()
+    assert whole == pytest.approx((1 + unit @ unit.T) / 2, abs=1e-4)
