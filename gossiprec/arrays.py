@@ -14,3 +14,5 @@ I64 = npt.NDArray[np.int64]
 U8 = npt.NDArray[np.uint8]
 U32 = npt.NDArray[np.uint32]
 Bools = npt.NDArray[np.bool_]
+Texts = npt.NDArray[np.object_]
+"""Of str."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
@@ -13,6 +14,7 @@ from gossiprec.data.blocks import Layout
 from gossiprec.data.columns import MEANINGS, interactions_from, read_table
 from gossiprec.data.sources import Source, members
 from gossiprec.data.split import Interactions
+from gossiprec.data.texts import plain, read_texts
 from gossiprec.errors import DataError
 from gossiprec.options import Options as OptionSet
 
@@ -93,6 +95,10 @@ class DelimitedFile(Dataset):
         quote: Literal['"', "'", "none"] = Field(
             '"', description="around cells; none: quotes are ordinary text"
         )
+        item_texts: Path | None = Field(
+            None,
+            description="a table of items and their texts, with the same header, delimiter, encoding and quote",
+        )
 
         @field_validator("columns")
         @classmethod
@@ -107,13 +113,17 @@ class DelimitedFile(Dataset):
     options: Options
 
     def load(self, seed: int) -> Interactions:
-        """Read the whole file."""
+        """Read the whole file, and the texts of items."""
         options = self.options
         quote = None if options.quote == "none" else options.quote
         layout = Layout(options.columns, options.delimiter, options.header, options.encoding, quote)
-        return interactions_from(
+        data = interactions_from(
             read_table(source_of(options.path), layout), options.path.name.split(".")[0] or "file"
         )
+        if options.item_texts is None or data.item_names is None:
+            return data
+        texts, two = source_of(options.item_texts), replace(layout, columns=("item", "text"))
+        return replace(data, item_texts=read_texts(texts, two, data.item_names, {"text": plain}))
 
     def provenance(self) -> dict[str, str]:
         """Tell the file that is read."""

@@ -49,12 +49,14 @@ def _problems(error: ValidationError, allowed: type[Options]) -> str:
 
 
 def divided(dataset: Dataset, divide: SplitRule, seed: int) -> tuple[Interactions, Split]:
-    """Return all interactions and their checked split, with check-ins where items have coordinates.
+    """Return all interactions and their checked split, with what is known of items; check-ins where these have places.
 
-    Here, not in the rules: whichever rule divides the items, the moves between them follow from the parts.
+    Here, not in the rules: whichever rule divides the items, their texts stay, and moves between them follow from the
+    parts.
     """
     data = dataset.load(seed)
     split = checked(divide(data, dataset, seed))
+    split = replace(split, item_names=data.item_names, item_texts=data.item_texts)
     if data.coordinates is not None:
         split = replace(split, check_ins=check_ins_of(data, split))
     return data, split

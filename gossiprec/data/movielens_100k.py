@@ -20,8 +20,9 @@ from gossiprec.data.blocks import Layout
 from gossiprec.data.cells import Codes
 from gossiprec.data.columns import Table, first_cells, read_table
 from gossiprec.data.parts import Part, read_pairs, split_of
-from gossiprec.data.sources import Source, find, locate
+from gossiprec.data.sources import Source, beside, locate
 from gossiprec.data.split import Interactions, Split
+from gossiprec.data.texts import flag, plain, read_texts
 from gossiprec.errors import DataError
 from gossiprec.options import Options as OptionSet
 
@@ -29,6 +30,12 @@ CANONICAL_SHA256 = "06416e597f82b7342361e41163890c81036900f418ad91315590814211dc
 """Digest of the unpacked u.data as GroupLens publishes it."""
 
 RATINGS = Layout(("user", "item", "rating", "time"))
+GENRES = (
+    "Action", "Adventure", "Animation", "Children's", "Comedy", "Crime", "Documentary", "Drama", "Fantasy", "Film-Noir",
+    "Horror", "Musical", "Mystery", "Romance", "Sci-Fi", "Thriller", "War", "Western",
+)  # fmt: skip
+"""The last columns of u.item, in the order of u.genre; the one before them, *unknown*, says of no movie what it is."""
+MOVIES = Layout(("item", "title", "-", "-", "-", "-", *GENRES), delimiter="|", encoding="latin-1")
 
 
 @DATASETS.register("movielens-100k")
@@ -40,6 +47,7 @@ class MovieLens100k(Dataset):
     Dense ids are the original ids less one. The published split is read from ``pepper/`` beside the data
     (files ``ml-100k.{train,validation,test}.rating``, plain or .gz, ids from 0); where that is absent, from
     the original ``ua.base`` and ``ua.test``, whose test items are the same, without validation items.
+    Titles and genres are those of ``u.item`` beside the data, where it is; the one movie without a title has no text.
     """
 
     class Options(OptionSet):
@@ -69,9 +77,10 @@ class MovieLens100k(Dataset):
         return known
 
     def load(self, seed: int) -> Interactions:
-        """Read u.data."""
+        """Read u.data, and what movies there are."""
         table = read_table(self._source, RATINGS)
         users, items = _with_original_ids(self._source, table, first_id=1)
+        item_names = tuple(str(number + 1) for number in range(int(items.max()) + 1))
         return Interactions(
             name="movielens-100k",
             users=users,
@@ -81,8 +90,17 @@ class MovieLens100k(Dataset):
             ratings=table.ratings,
             times=table.times,
             user_names=tuple(str(number + 1) for number in range(int(users.max()) + 1)),
-            item_names=tuple(str(number + 1) for number in range(int(items.max()) + 1)),
+            item_names=item_names,
+            item_texts=self._texts(item_names),
         )
+
+    def _texts(self, item_names: tuple[str, ...]) -> tuple[str, ...] | None:
+        movies = beside(self.options.path, ["u.item"])
+        if movies is None:
+            return None
+        columns = {"title": plain, **{genre: flag(genre) for genre in GENRES}}
+        found = read_texts(movies, MOVIES, item_names, columns)
+        return tuple("" if text == "unknown" else text for text in found)
 
     def published_split(self, interactions: Interactions) -> Split:
         """Read the split of the community-detection work, or the original ua split."""
@@ -106,9 +124,7 @@ class MovieLens100k(Dataset):
         }
 
     def _ua(self) -> dict[str, Part] | None:
-        path = self.options.path
-        where = path if path.is_dir() or path.suffix == ".zip" else path.parent
-        base, test = find(where, ["ua.base"]), find(where, ["ua.test"])
+        base, test = (beside(self.options.path, [name]) for name in ("ua.base", "ua.test"))
         if base is None or test is None:
             return None
         return {"train": _read_split_file(base, first_id=1), "test": _read_split_file(test, first_id=1)}

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 from gossiprec.data import DATASETS
 from gossiprec.data.base import Dataset
 from gossiprec.data.blocks import Layout
 from gossiprec.data.columns import interactions_from, read_table
-from gossiprec.data.sources import locate
+from gossiprec.data.sources import beside, locate
 from gossiprec.data.split import Interactions
+from gossiprec.data.texts import listed, plain, read_texts
 from gossiprec.options import Options as OptionSet
 
 COLUMNS = ("user", "item", "rating", "time")
 ORIGINAL = Layout(COLUMNS, delimiter="::")
 COMMA_SEPARATED = Layout(COLUMNS, delimiter=",", header=True, quote='"')
+MOVIES = Layout(("item", "title", "genres"), delimiter="::", encoding="latin-1")
 
 
 @DATASETS.register("movielens-1m")
@@ -24,7 +27,7 @@ class MovieLens1M(Dataset):
     Notes
     -----
     Movies nobody rated are not items (3,706 are). Dense ids follow the order of the original ids. A time of
-    -1 is unknown.
+    -1 is unknown. Titles and genres are those of ``movies.dat`` beside the ratings, where it is.
     """
 
     class Options(OptionSet):
@@ -35,10 +38,15 @@ class MovieLens1M(Dataset):
     options: Options
 
     def load(self, seed: int) -> Interactions:
-        """Read all ratings."""
+        """Read all ratings, and what movies there are."""
         source = locate(self.options.path, ["ratings.dat", "ratings.csv"])
         is_csv = (source.member or source.path.name).removesuffix(".gz").endswith(".csv")
-        return interactions_from(read_table(source, COMMA_SEPARATED if is_csv else ORIGINAL), "movielens-1m")
+        data = interactions_from(read_table(source, COMMA_SEPARATED if is_csv else ORIGINAL), "movielens-1m")
+        movies = beside(self.options.path, ["movies.dat"])
+        if movies is None or data.item_names is None:
+            return data
+        columns = {"title": plain, "genres": listed}
+        return replace(data, item_texts=read_texts(movies, MOVIES, data.item_names, columns))
 
     def provenance(self) -> dict[str, str]:
         """Tell the file that is read."""

@@ -76,7 +76,7 @@ def read_pairs(source: Source, layout: Layout, codes: tuple[Codes, Codes]) -> Pa
     """
     readers = {"user": codes[0].reader("user"), "item": codes[1].reader("item")}
     found = read_columns(source, layout, readers)
-    return Part(source, found["user"], found["item"], lambda place: _line_of_row(source, layout, place))
+    return Part(source, found["user"], found["item"], lambda place: line_of_row(source, layout, place))
 
 
 def read_lists(source: Source, layout: Layout, codes: tuple[Codes, Codes]) -> Part:
@@ -109,7 +109,7 @@ def _lines(source: Source, layout: Layout) -> Iterator[tuple[int, list[str]]]:
                 yield line, [cell.strip() for cell in text.split(layout.mark)]
 
 
-def _line_of_row(source: Source, layout: Layout, row: int) -> int:
+def line_of_row(source: Source, layout: Layout, row: int) -> int:
     """Read a table again, as far as a row, and return the number of its line."""
     for block in blocks_of(source, layout):
         n_rows = len(block.table())

@@ -116,6 +116,17 @@ def locate(path: Path, names: Sequence[str]) -> Source:
     return source
 
 
+def beside(path: Path, names: Sequence[str]) -> Source | None:
+    """Find the first of `names` where the data are: in the folder or the archive, or next to the file.
+
+    Raises
+    ------
+    DataError
+        If `path` ends in ``.zip`` and is no zip archive.
+    """
+    return find(path if path.is_dir() or path.suffix == ".zip" else path.parent, names)
+
+
 def members(path: Path) -> list[str]:
     """Return the names of the files in a zip archive.
 

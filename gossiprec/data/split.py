@@ -27,6 +27,8 @@ class Interactions:
         Latitude and longitude of each item in degrees; with them the data are check-ins.
     user_names, item_names : tuple of str or None
         What the source calls them, by id; None: by their numbers.
+    item_texts : tuple of str or None
+        What items are, by id, in lower case: title and kinds; "" where the source has nothing. None: no texts.
     """
 
     name: str
@@ -39,6 +41,7 @@ class Interactions:
     coordinates: F64 | None = None
     user_names: tuple[str, ...] | None = None
     item_names: tuple[str, ...] | None = None
+    item_texts: tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True)
@@ -97,6 +100,8 @@ class Split:
         Sets of items, ascending; disjoint within a user.
     check_ins : CheckIns or None
         None for data without places and times.
+    item_names, item_texts : tuple of str or None
+        As of :class:`Interactions`.
     """
 
     name: str
@@ -106,3 +111,5 @@ class Split:
     validation: Ragged
     test: Ragged
     check_ins: CheckIns | None = None
+    item_names: tuple[str, ...] | None = None
+    item_texts: tuple[str, ...] | None = None

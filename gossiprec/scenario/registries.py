@@ -15,6 +15,7 @@ KINDS = {
     "splits": "gossiprec.data:SPLITS",
     "models": "gossiprec.models:MODELS",
     "recommenders": "gossiprec.recommenders:RECOMMENDERS",
+    "similarities": "gossiprec.similarities:SIMILARITIES",
     "protocols": "gossiprec.protocols:PROTOCOLS",
     "samplings": "gossiprec.overlay:SAMPLINGS",
     "topologies": "gossiprec.graphs:FAMILIES",

@@ -17,6 +17,7 @@ from gossiprec.testing.protocols import check_protocol
 from gossiprec.testing.recommenders import check_recommender
 from gossiprec.testing.samplings import check_sampling
 from gossiprec.testing.servers import check_server
+from gossiprec.testing.similarities import check_similarity
 from gossiprec.testing.splits import check_split
 from gossiprec.testing.topologies import check_topology
 from gossiprec.testing.worlds import registered
@@ -33,6 +34,7 @@ __all__ = [
     "check_recommender",
     "check_sampling",
     "check_server",
+    "check_similarity",
     "check_split",
     "check_topology",
     "registered",

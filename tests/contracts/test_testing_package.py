@@ -11,7 +11,7 @@ import pytest
 from gossiprec import testing
 from gossiprec.scenario.registries import KINDS
 
-SINGULAR = {"policies": "policy", "topologies": "topology"}
+SINGULAR = {"policies": "policy", "similarities": "similarity", "topologies": "topology"}
 PAGE = (Path(__file__).parents[2] / "docs" / "extending.md").read_text()
 WITHOUT = """
 import importlib, pkgutil, sys

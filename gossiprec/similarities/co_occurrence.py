@@ -1,0 +1,98 @@
+"""Similarity `co-occurrence`: items that the same people have, among people whose data are public."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Self
+
+import numpy as np
+from pydantic import Field, model_validator
+from scipy import sparse
+
+from gossiprec.arrays import F32, I64
+from gossiprec.data.blocks import Layout
+from gossiprec.data.cells import Codes
+from gossiprec.data.file import source_of
+from gossiprec.data.parts import read_lists
+from gossiprec.data.split import Split
+from gossiprec.errors import DataError
+from gossiprec.options import Options as OptionSet
+from gossiprec.ragged import Ragged
+from gossiprec.rng import purpose_id, uniforms
+from gossiprec.similarities import SIMILARITIES
+from gossiprec.similarities.base import Similarity
+
+PUBLIC = purpose_id("public-users")
+
+
+@SIMILARITIES.register("co-occurrence")
+class CoOccurrence(Similarity):
+    """Cosine of items as the sets of people who have them, among people whose data are public. Needs no texts.
+
+    Notes
+    -----
+    From 0 to 1; an item that nobody of them has is like itself alone. Users taken to be public (`public_users`) have
+    published all their training items: what is said of the privacy of the others does not hold for them.
+    """
+
+    class Options(OptionSet):
+        """Whose data are public: one of the two."""
+
+        path: Path | None = Field(
+            None, description="file of public data: a user and one or more items a line"
+        )
+        public_users: float | None = Field(
+            None, gt=0, le=1, description="part of the run's users, drawn by the seed, whose data are public"
+        )
+
+        @model_validator(mode="after")
+        def _one_of_two(self) -> CoOccurrence.Options:
+            if (self.path is None) == (self.public_users is None):
+                raise ValueError(
+                    f"found path {self.path} and public_users {self.public_users}; must state one of them"
+                )
+            return self
+
+    options: Options
+    sensitivity = 1.0
+
+    def fit(self, split: Split, *, seed: int) -> Self:
+        """Count who has what."""
+        path, share = self.options.path, self.options.public_users
+        public = _drawn(split, share, seed) if share is not None else _read(path, split)  # type: ignore[arg-type]
+        ones = np.ones(len(public.values))
+        self._has = sparse.csr_matrix(
+            (ones, public.values, public.offsets), shape=(len(public), split.n_items)
+        )
+        self._sizes = np.bincount(public.values, minlength=split.n_items)
+        return self
+
+    def rows(self, items: I64) -> F32:
+        """Return the cosines."""
+        common = (self._has[:, items].T @ self._has).toarray()
+        lengths = np.sqrt(self._sizes[items, None] * self._sizes)
+        found = np.divide(common, lengths, out=np.zeros_like(common), where=lengths > 0)
+        found[np.arange(len(items)), items] = 1
+        return np.asarray(found, np.float32)
+
+
+def _drawn(split: Split, share: float, seed: int) -> Ragged:
+    """Return what the public users train on: the same users whatever else the scenario says, one at least."""
+    number = max(1, round(share * split.n_users))
+    users = np.argsort(uniforms(seed, 0, np.arange(split.n_users), PUBLIC), kind="stable")[:number]
+    return Ragged.from_parts([split.train[user] for user in np.sort(users)])
+
+
+def _read(path: Path, split: Split) -> Ragged:
+    """Return what the people in a file have, of the items of the data."""
+    source, users, items = source_of(path), Codes(), Codes()
+    part = read_lists(source, Layout(("user", "items"), " "), (users, items))
+    names = map(str, range(split.n_items)) if split.item_names is None else split.item_names
+    id_of = {name: item for item, name in enumerate(names)}
+    ids = np.array([id_of.get(name, -1) for name in items.ids])[part.items]
+    if (ids < 0).all():
+        raise DataError(
+            f"{source}: found none of the items of {split.name}; allowed: a user and one or more items a line, which "
+            f"are called as in the data, such as {next(iter(id_of))}"
+        )
+    return Ragged.sets(part.users[ids >= 0], ids[ids >= 0], len(users.ids))

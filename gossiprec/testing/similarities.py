@@ -1,0 +1,96 @@
+"""What every similarity keeps to: rows that nothing else decides, and never further apart than it says."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from gossiprec.arrays import F32
+from gossiprec.data.split import Split
+from gossiprec.ragged import Ragged
+from gossiprec.similarities import Similarity
+from gossiprec.testing.claims import hold
+
+Make = Callable[[], Similarity]
+
+TEXTS = ("the red house drama", "the blue house", "", "night train crime", "red night drama", "a b c")
+N_USERS, N_ITEMS, SEED = 8, len(TEXTS), 3
+EVERY = np.arange(N_ITEMS)
+
+
+def check_similarity(similarity: type[Similarity], options: Mapping[str, Any] | None = None) -> None:
+    """Let a similarity compare a few items.
+
+    Parameters
+    ----------
+    similarity : type of Similarity
+        It need not be registered.
+    options : mapping, optional
+        As in a scenario.
+
+    Raises
+    ------
+    AssertionError
+        Lists every claim that does not hold.
+    """
+    chosen = similarity.Options.model_validate(options or {})
+    hold(
+        f"the similarity {similarity.__name__}",
+        lambda: similarity(chosen).fit(tiny_split(), seed=SEED),
+        CLAIMS,
+    )
+
+
+def tiny_split() -> Split:
+    """Return data of which the items have names and texts, one of them none."""
+    users, items = np.nonzero(np.random.default_rng(SEED).random((N_USERS, N_ITEMS)) < 0.5)
+    train = Ragged.sets(users, items, N_USERS)
+    nothing = Ragged.from_sizes(np.zeros(N_USERS, np.int64), np.empty(0, np.int32))
+    names = tuple(f"item-{item}" for item in range(N_ITEMS))
+    return Split("tiny", N_USERS, N_ITEMS, train, nothing, nothing, item_names=names, item_texts=TEXTS)
+
+
+def _whole(make: Make) -> F32:
+    return make().rows(EVERY)
+
+
+def rows_are_finite_numbers(make: Make) -> None:
+    """Return finite float32, a row for each item that is asked for and a column for each that there is."""
+    for items in (EVERY, EVERY[:0], np.array([2, 2, 1])):
+        rows = make().rows(items)
+        assert rows.shape == (len(items), N_ITEMS), f"Found shape {rows.shape} for {len(items)} items."
+        assert rows.dtype == np.float32, f"Found {rows.dtype}."
+        assert np.isfinite(rows).all(), f"Found {rows[~np.isfinite(rows)][0]}."
+
+
+def rows_depend_on_their_item_alone(make: Make) -> None:
+    """Return the same row to the bit whichever others are asked for, and whenever it is fitted anew."""
+    fitted, whole = make(), _whole(make)
+    for items in (EVERY[::-1], np.array([4]), np.array([1, 1, 3])):
+        off = np.flatnonzero((fitted.rows(items) != whole[items]).any(axis=1))
+        assert not len(off), f"Item {items[off[0]]} has another among {items.tolist()}."
+
+
+def nothing_is_nearer_than_the_item_itself(make: Make) -> None:
+    """Have no item that is more similar to another than to itself."""
+    whole = _whole(make)
+    item = int(np.argmax(whole.max(axis=1) - whole.diagonal()))
+    assert whole[item].max() <= whole[item, item], (
+        f"Found {whole[item].max():g} for item {item}, and {whole[item, item]:g} with itself."
+    )
+
+
+def its_sensitivity_holds(make: Make) -> None:
+    """Have similarities of two items to a third that differ by its sensitivity at most, if it states one."""
+    known, spread = make().sensitivity, float(np.ptp(_whole(make), axis=0).max())
+    assert known is None or 0 < spread <= known, f"They differ by {spread:g}, and the sensitivity is {known}."
+
+
+CLAIMS = (
+    rows_are_finite_numbers,
+    rows_depend_on_their_item_alone,
+    nothing_is_nearer_than_the_item_itself,
+    its_sensitivity_holds,
+)

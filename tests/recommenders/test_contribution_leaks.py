@@ -1,0 +1,103 @@
+"""What the coordinator learns from contributed sets: all of it without perturbation, and chance with nothing else."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from contributing import alike, drawn_at_random, users_with
+
+from gossiprec.errors import ScenarioError
+from gossiprec.ragged import Ragged
+from gossiprec.recommenders.contribution import contribute
+from gossiprec.recommenders.contribution_leaks import _evidence, _sampled, community_leak, membership_leak
+
+N_USERS, N_ITEMS, K = 120, 60, 10
+TRAIN = users_with([12] * N_USERS, N_ITEMS)
+POPULARITY = np.bincount(TRAIN.values, minlength=N_ITEMS)
+
+
+def contribution(epsilon, train=TRAIN, similarity=None):
+    return contribute(train, similarity or drawn_at_random(N_ITEMS), epsilon=epsilon, seed=2)
+
+
+def membership(epsilon, popularity=POPULARITY, **more):
+    return membership_leak(TRAIN, contribution(epsilon), popularity=popularity, seed=3, **more)
+
+
+def test_sets_that_are_not_perturbed_tell_everything():
+    bare = contribution(1e5)
+    assert community_leak(TRAIN, bare, n_items=N_ITEMS, k=K).accuracy == 1
+    leak = membership(1e5)
+    assert (leak.precision, leak.recall, leak.f1, leak.auc) == (1, 1, 1, 1)
+
+
+def test_sets_that_are_noise_tell_no_more_than_a_guess():
+    """Of n independent shares p the mean has a deviation of sqrt(p (1 - p) / n); five of them. Sizes are all alike."""
+    leak = community_leak(TRAIN, contribution(1e-9), n_items=N_ITEMS, k=K)
+    assert leak.random_bound == K / (N_USERS - 1)
+    assert leak.accuracy == pytest.approx(
+        leak.random_bound, abs=5 * math.sqrt(leak.random_bound / (N_USERS * K)) + 0.01
+    )
+
+    found = membership(1e-9, popularity=np.ones(N_ITEMS, np.int64))
+    share = 12 / N_ITEMS
+    assert found.precision == pytest.approx(share, abs=5 * math.sqrt(share / (N_USERS * 12)))
+    assert found.auc == pytest.approx(0.5, abs=5 * math.sqrt(0.25 / (N_USERS * 12)))
+    assert found.prior_auc == 0.5
+
+
+def test_with_noise_alone_the_posterior_is_the_prior():
+    found = membership(
+        1e-9, popularity=POPULARITY * N_ITEMS + np.arange(N_ITEMS)
+    )  # none as popular as another
+    assert found.auc == found.prior_auc > 0.5
+
+
+def test_more_budget_leaks_more():
+    found = [membership(epsilon) for epsilon in (1.0, 8.0, 14.0, 40.0)]
+    for field in ("precision", "recall", "f1", "auc"):
+        values = [getattr(leak, field) for leak in found]
+        assert values == sorted(values)
+        assert len(set(values)) == len(values)
+
+
+def test_the_simple_guess_is_counted_pair_by_pair():
+    train = users_with([3, 5, 8], 12)
+    given = contribution(6.0, train, alike(12))
+    true, guessed = (
+        {(user, item) for user in range(3) for item in sets[user].tolist()} for sets in (train, given.sets)
+    )
+    leak = membership_leak(train, given, popularity=np.bincount(train.values, minlength=12), seed=1)
+    both = len(true & guessed)
+    assert (leak.precision, leak.recall) == (both / len(guessed), both / len(true))
+    assert leak.f1 == pytest.approx(2 / (1 / leak.precision + 1 / leak.recall))
+    assert 0 < both < len(true)
+
+
+def test_the_posterior_is_that_of_bayes():
+    train, similarity = Ragged.from_parts([np.array([2], np.int32)]), drawn_at_random(5)
+    popularity = np.array([5, 1, 3, 2, 0])
+    given = contribution(4.0, train, similarity)
+    weights = np.exp(similarity.table.astype(float) * 2)
+    joint = (weights / weights.sum(axis=1, keepdims=True))[:, given.drawn[0]] * popularity
+    score = _evidence(given, popularity, np.zeros(5, np.int64), np.arange(5))
+    assert 1 - np.exp(-score) == pytest.approx(joint / joint.sum())
+
+
+def test_a_sample_is_of_items_and_of_others_of_the_same_user():
+    train = users_with([1, 59, 30], N_ITEMS)
+    for seed in range(5):
+        users, members, others = _sampled(train, N_ITEMS, 50, seed)
+        assert len(users) == 50
+        for user, member, other in zip(users, members, others, strict=True):
+            assert member in train[user]
+            assert 0 <= other < N_ITEMS
+            assert other not in train[user]
+    assert len(_sampled(train, N_ITEMS, 1000, 0)[0]) == 90
+
+
+def test_a_community_of_more_than_all_others_is_refused():
+    with pytest.raises(ScenarioError, match="community_size is 120"):
+        community_leak(TRAIN, contribution(5.0), n_items=N_ITEMS, k=N_USERS)
