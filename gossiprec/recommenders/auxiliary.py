@@ -47,7 +47,9 @@ class AuxiliaryModel(Stateful):
         self._negatives, self._batch, self._rate = negatives, batch, rate
         self._layout = model.layout(n_items, len(sets))
         self._feed = PointwiseFeed(sets, n_items)
-        self._values: F32 = model.initial_rows(self._layout, 1, seed)[0, : self._layout.size].copy()
+        draw = generator(seed, "auxiliary-model")
+        rows = [self._layout.initial_user(draw) for _ in range(len(sets))]
+        self._values: F32 = np.concatenate([*rows, self._layout.initial_common(draw)])
         self._first, self._second = (np.zeros_like(self._values) for _ in range(2))
         self._steps = 0
 
@@ -142,4 +144,4 @@ def unit_rows(rows: F32) -> F64:
     from gossiprec.recommenders.contrast import TINY
 
     wide = rows.astype(np.float64)
-    return wide / np.maximum(np.linalg.norm(wide, axis=1, keepdims=True), TINY)
+    return np.asarray(wide / np.maximum(np.linalg.norm(wide, axis=1, keepdims=True), TINY))

@@ -10,6 +10,7 @@ from gossiprec.testing import check_recommender
 from tests.contracts.broken import told
 
 FEW = {"synthetic_users": 3, "synthetic_items": 5}
+PUBLIC = {"similarity": {"name": "co-occurrence", "public_users": 0.5}}
 OPTIONS = {
     "cl4fedrec": [
         FEW,
@@ -17,6 +18,11 @@ OPTIONS = {
         {**FEW, "item_view_scale": "learning-rate"},
     ],
     "correlation": [{"alpha": 3.0}],
+    "pdc-frs": [
+        {**PUBLIC, "augmented": 6, "user_weight": 2.0, "epsilon": 20.0},
+        {**PUBLIC, "augmented": 0, "user_weight": 0.5, "item_weight": 0.0},
+        {**PUBLIC, "augmented": 4, "user_weight": 0.0, "auxiliary_batch": 7, "auxiliary_epochs": 2},
+    ],
     "simgcl": [{}, {"temperature": 0.02}],
     "rcl4fedrec": [{**FEW, "hot_items": 4, "sub_items": 10, "regulariser_steps": 2}],
 }
