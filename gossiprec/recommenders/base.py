@@ -238,6 +238,19 @@ class Recommender(ABC):
         """
         return None
 
+    def report(self, split: Split, contribution: Any, between: Between | None) -> dict[str, Any]:
+        """Return sections for the run's summary, with the truth at hand.
+
+        Parameters
+        ----------
+        split : Split
+        contribution : object or None
+            What :meth:`contributed` gave.
+        between : Between or None
+            The coordinator's part as it is at the end.
+        """
+        return {}
+
     def between(self, known: Known) -> Between | None:
         """Return what the coordinator does between slices; None: nothing."""
         return None

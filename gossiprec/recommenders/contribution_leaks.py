@@ -77,11 +77,11 @@ def community_leak(train: Ragged, contribution: Contribution, *, n_items: int, k
     arXiv:2306.08929 for the truth and the accuracy.
     """
     true, found = (jaccard_communities(sets, n_items=n_items, k=k) for sets in (train, contribution.sets))
-    hits = np.isin(_keys(true), _keys(found))
+    hits = np.isin(pair_numbers(true), pair_numbers(found))
     return CommunityLeak(float(hits.mean()), random_bound(k, len(train) - 1))
 
 
-def _keys(communities: I64) -> I64:
+def pair_numbers(communities: I64) -> I64:
     """Return one number for each pair of a user and a member of its community."""
     n_users = len(communities)
     return (np.arange(n_users)[:, None] * n_users + communities).ravel()
@@ -104,14 +104,14 @@ def membership_leak(
     """
     n_items = len(popularity)
     kept = len(np.intersect1d(_pairs(train, n_items), _pairs(contribution.sets, n_items)))
-    users, members, others = _sampled(train, n_items, n_sampled, seed)
+    users, members, others = sampled_pairs(train, n_items, n_sampled, seed)
     score = _evidence(contribution, popularity, np.tile(users, 2), np.concatenate([members, others]))
     return MembershipLeak(
         precision=kept / len(contribution.sets.values),
         recall=kept / len(train.values),
         f1=2 * kept / (len(contribution.sets.values) + len(train.values)),
-        auc=_auc(score[: len(users)], score[len(users) :]),
-        prior_auc=_auc(popularity[members], popularity[others]),
+        auc=auc(score[: len(users)], score[len(users) :]),
+        prior_auc=auc(popularity[members], popularity[others]),
     )
 
 
@@ -119,7 +119,7 @@ def _pairs(sets: Ragged, n_items: int) -> I64:
     return np.asarray(sets.owners * n_items + sets.values, np.int64)
 
 
-def _sampled(train: Ragged, n_items: int, number: int, seed: int) -> tuple[I64, I64, I64]:
+def sampled_pairs(train: Ragged, n_items: int, number: int, seed: int) -> tuple[I64, I64, I64]:
     """Return users, one of the items that each has, and one that it has not, at random."""
     draw = generator(seed, "contribution-leak")
     chosen = draw.choice(len(train.values), min(number, len(train.values)), replace=False)
@@ -158,6 +158,6 @@ def _evidence(contribution: Contribution, popularity: I64, users: I64, items: I6
     return score
 
 
-def _auc(members: F64 | I64, others: F64 | I64) -> float:
+def auc(members: F64 | I64, others: F64 | I64) -> float:
     """Return how often an item of a user ranks above the one beside it, ties counted half."""
     return float(np.mean(members > others) + np.mean(members == others) / 2)

@@ -26,6 +26,7 @@ from gossiprec.numerics.one_thread import one_torch_thread
 from gossiprec.options import LARGEST, Options
 from gossiprec.recommenders import RECOMMENDERS
 from gossiprec.recommenders.auxiliary import AuxiliaryModel, unit_rows
+from gossiprec.recommenders.auxiliary_leaks import leaks_of
 from gossiprec.recommenders.base import AnalyticTerm, Between, Known, Recommender
 from gossiprec.recommenders.contrast import unit
 from gossiprec.recommenders.contribution import Contribution, contribute
@@ -60,6 +61,13 @@ class PDCOptions(Options):
         default=1, ge=1, le=10**4, description="passes of the auxiliary model before each round"
     )
     auxiliary_batch: int = Field(default=1024, ge=1, le=LARGEST, description="samples of its steps")
+    leaks: int | None = Field(
+        default=None,
+        ge=1,
+        le=LARGEST,
+        description="size of communities for which the summary tells what contribution and auxiliary model give away; "
+        "null: it does not",
+    )
 
 
 @RECOMMENDERS.register("pdc-frs")
@@ -125,6 +133,20 @@ class PDC(Recommender):
         numbers = np.array([options.user_weight, options.temperature])
         return AnalyticTerm(pdc_frs.add, numbers, extra="auxiliary_users", of_step="own_auxiliary")
 
+    def report(self, split: Split, contribution: Contribution, between: Between | None) -> dict[str, Any]:
+        """Return what the contribution was, and if it is asked for, what it and the auxiliary model give away."""
+        assert isinstance(between, Auxiliary)
+        told: dict[str, Any] = contribution.report()
+        if self.options.leaks is not None:
+            told["leaks"] = leaks_of(
+                split.train,
+                contribution,
+                between.auxiliary.scores,
+                n_items=split.n_items,
+                k=self.options.leaks,
+            )
+        return {"contribution": told}
+
     def between(self, known: Known) -> Between:
         """Return the coordinator's part."""
         auxiliary = AuxiliaryModel(
@@ -137,11 +159,11 @@ class PDC(Recommender):
 class Auxiliary(Between):
     """Before each epoch the auxiliary model learns, and the version's items are drawn to its own."""
 
-    own_extras = frozenset({"sent_items", "sent_labels"})
-
     def __init__(self, known: Known, options: PDCOptions, auxiliary: AuxiliaryModel, rate: float) -> None:
-        self._known, self._options, self._auxiliary, self._rate = known, options, auxiliary, rate
+        self._known, self._options, self._rate = known, options, rate
+        self.auxiliary = auxiliary
         self._extras: dict[str, Any] = {}
+        self.own_extras = frozenset({"sent_items", "sent_labels"} if options.augmented else ())
         n_users, width = auxiliary.users.shape
         self.extra_bytes = 8 * options.augmented + (4 * n_users * width if options.user_weight else 0)
 
@@ -152,22 +174,22 @@ class Auxiliary(Between):
             if self._options.item_weight and epoch > 0:
                 version = self._drawn_near(version, epoch)
             for number in range(self._options.auxiliary_epochs):
-                self._auxiliary.train(epoch * self._options.auxiliary_epochs + number)
+                self.auxiliary.train(epoch * self._options.auxiliary_epochs + number)
             self._extras = self._told()
         return version, self._extras
 
     def _told(self) -> dict[str, Any]:
         """Return what clients are sent."""
         told: dict[str, Any] = {}
-        options, n_users = self._options, len(self._auxiliary.users)
+        options, n_users = self._options, len(self.auxiliary.users)
         if options.augmented:
             shape = (self._known.n_clients, options.augmented)
             told = {"sent_items": np.zeros(shape, np.int32), "sent_labels": np.zeros(shape, np.float32)}
-            told["sent_items"][:n_users], told["sent_labels"][:n_users] = self._auxiliary.best(
+            told["sent_items"][:n_users], told["sent_labels"][:n_users] = self.auxiliary.best(
                 options.augmented
             )
         if options.user_weight:
-            directions = unit_rows(self._auxiliary.users).T
+            directions = unit_rows(self.auxiliary.users).T
             told["auxiliary_users"] = np.ascontiguousarray(directions, np.float32)
         return told
 
@@ -178,7 +200,7 @@ class Auxiliary(Between):
         layout, draw = self._known.layout, generator(self._known.seed, "items-near", 0, epoch)
         width, found = layout.n_items * layout.item_width, version.copy()
         items = torch.from_numpy(found[:width].reshape(layout.n_items, -1)).requires_grad_()
-        others = torch.from_numpy(unit_rows(self._auxiliary.items).astype(np.float32))
+        others = torch.from_numpy(unit_rows(self.auxiliary.items).astype(np.float32))
         adam = torch.optim.Adam([items], lr=self._rate, foreach=False)
         order = torch.from_numpy(draw.permutation(layout.n_items))
         with one_torch_thread():
@@ -193,9 +215,9 @@ class Auxiliary(Between):
 
     def state(self) -> dict[str, Any]:
         """Return the auxiliary model, and what clients were told."""
-        return {"auxiliary": self._auxiliary.state(), "extras": self._extras}
+        return {"auxiliary": self.auxiliary.state(), "extras": self._extras}
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Take them over."""
-        self._auxiliary.restore(state["auxiliary"])
+        self.auxiliary.restore(state["auxiliary"])
         self._extras = dict(state["extras"])

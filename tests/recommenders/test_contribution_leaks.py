@@ -11,7 +11,12 @@ from contributing import alike, drawn_at_random, users_with
 from gossiprec.errors import ScenarioError
 from gossiprec.ragged import Ragged
 from gossiprec.recommenders.contribution import contribute
-from gossiprec.recommenders.contribution_leaks import _evidence, _sampled, community_leak, membership_leak
+from gossiprec.recommenders.contribution_leaks import (
+    _evidence,
+    community_leak,
+    membership_leak,
+    sampled_pairs,
+)
 
 N_USERS, N_ITEMS, K = 120, 60, 10
 TRAIN = users_with([12] * N_USERS, N_ITEMS)
@@ -89,13 +94,13 @@ def test_the_posterior_is_that_of_bayes():
 def test_a_sample_is_of_items_and_of_others_of_the_same_user():
     train = users_with([1, 59, 30], N_ITEMS)
     for seed in range(5):
-        users, members, others = _sampled(train, N_ITEMS, 50, seed)
+        users, members, others = sampled_pairs(train, N_ITEMS, 50, seed)
         assert len(users) == 50
         for user, member, other in zip(users, members, others, strict=True):
             assert member in train[user]
             assert 0 <= other < N_ITEMS
             assert other not in train[user]
-    assert len(_sampled(train, N_ITEMS, 1000, 0)[0]) == 90
+    assert len(sampled_pairs(train, N_ITEMS, 1000, 0)[0]) == 90
 
 
 def test_a_community_of_more_than_all_others_is_refused():

@@ -33,7 +33,7 @@ from gossiprec.feeds import Feed
 from gossiprec.models import MODELS, Layout, Model, Role
 from gossiprec.policies import POLICIES, Policy
 from gossiprec.protocols import Protocol
-from gossiprec.recommenders import RECOMMENDERS, Known, Recommender
+from gossiprec.recommenders import RECOMMENDERS, Between, Known, Recommender
 from gossiprec.recommenders.base import Coordinator
 from gossiprec.rng import generator
 from gossiprec.scenario import Scenario
@@ -53,6 +53,8 @@ class Cast:
         Nodes after those of the users, before a coordinator.
     contribution : object or None
         What clients have told the coordinator before the first round.
+    between : Between or None
+        What the recommender adds to the coordinator.
     receivers : dict of int to Receiver
         How nodes with inboxes aggregate.
     waiting : int
@@ -72,6 +74,7 @@ class Cast:
     attackers: list[Attackers]
     recommender: Recommender | None
     contribution: Any
+    between: Between | None
     server: Server | None
     outgoing: Outgoing
     receivers: dict[int, Receiver]
@@ -82,6 +85,12 @@ class Cast:
     def n_poisoners(self) -> int:
         """How many nodes have no user."""
         return self.protocol.n_users - self.split.n_users
+
+    def recommender_report(self) -> dict[str, Any]:
+        """Return what the recommender says of the run."""
+        if self.recommender is None:
+            return {}
+        return self.recommender.report(self.split, self.contribution, self.between)
 
     @property
     def merge_weights(self) -> F64:
@@ -104,7 +113,7 @@ def make_cast(scenario: Scenario, split: Split, protocol: Protocol) -> Cast:
     feed = model.feed_of(with_poisoners(split, protocol.n_users - split.n_users))
     policies = make_policies(scenario, protocol, model, layout, split.n_users)
     recommender = make_recommender(scenario, protocol, model, layout)
-    server, contribution = protocol.server(), None
+    server, contribution, between = protocol.server(), None, None
     if recommender is not None:
         popularity = np.bincount(split.train.values, minlength=split.n_items)
         contribution = recommender.contributed(split, scenario.seed)
@@ -121,7 +130,7 @@ def make_cast(scenario: Scenario, split: Split, protocol: Protocol) -> Cast:
     samples[: protocol.n_users] = feed.n_samples(training.negatives) * training.local_epochs
     return Cast(
         scenario, split, protocol, training, model, feed, layout, policies, attackers, recommender, contribution,
-        server, outgoing, receivers, waiting, Load(outgoing.message_bytes, samples),
+        between, server, outgoing, receivers, waiting, Load(outgoing.message_bytes, samples),
     )  # fmt: skip
 
 

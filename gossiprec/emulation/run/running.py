@@ -335,6 +335,7 @@ class Running:
                 **self._findings.summary(),
                 **self._prepared.protocol.report(),
                 **self._prepared.reducing.report(),
+                **self._prepared.recommender_report(),
                 "bytes": self._recording.traffic.bytes,
                 **self._traffic(),
                 **({"notes": self._directory.notes} if self._directory.notes else {}),
