@@ -88,6 +88,10 @@ class PDC(Recommender):
     def contributed(self, split: Split, seed: int) -> Contribution:
         """Return what users send before the first round."""
         options = self.options
+        if options.leaks is not None and options.leaks >= split.n_users:
+            raise ScenarioError(
+                f"recommender: leaks is {options.leaks}, but a user has {split.n_users - 1} others; lower it"
+            )
         similarity = make_named(SIMILARITIES, options.similarity).fit(split, seed=seed)
         return contribute(
             split.train, similarity, epsilon=options.epsilon, sensitivity=options.sensitivity, seed=seed

@@ -460,3 +460,20 @@ def test_private_weights_stay_with_their_client(training, monkeypatch):
     own = stores[0].own[users]
     expected = own[:, 4:] * (own[:, :4] @ version(runs[0]).reshape(40, 4).T)
     np.testing.assert_allclose(scores, expected, rtol=1e-4, atol=1e-6)
+
+
+def test_a_checkpoint_holds_what_was_sent_beside_versions_once():
+    stores = [prepare(load_scenario(star())).executor.store for _ in range(2)]
+    one, other = ({"told": np.full(3, k, np.float32)} for k in range(2))
+    for handle, extras in ((0, one), (1, other), (2, one), (4, other)):
+        stores[0].attach(handle, extras)
+
+    state = stores[0].state(np.arange(4))
+    stores[1].restore(state)
+
+    assert len(state["extras"]) == 2
+    for handle in range(4):
+        assert {name: part.tolist() for name, part in stores[1].extras(handle).items()} == {
+            name: part.tolist() for name, part in stores[0].extras(handle).items()
+        }
+    assert stores[1].extras(4) == {}
