@@ -39,6 +39,8 @@ THINGS = """
     from gossiprec.recommenders.simgcl import SimGCL
     from gossiprec.servers import SERVERS
     from gossiprec.servers.momentum import Momentum
+    from gossiprec.similarities import SIMILARITIES
+    from gossiprec.similarities.co_occurrence import CoOccurrence
 
     DATASETS.register("acme-data")(type("AcmeData", (Synthetic,), {"__doc__": "Data of Acme."}))
     SPLITS.register("acme-split")(type("AcmeSplit", (LeaveLastK,), {}))
@@ -51,6 +53,7 @@ THINGS = """
     SERVERS.register("acme-server")(type("AcmeServer", (Momentum,), {}))
     RECOMMENDERS.register("acme-cl")(type("AcmeCL", (SimGCL,), {}))
     MEASURES.register("acme-hit")(type("AcmeHit", (Hit,), {}))
+    SIMILARITIES.register("acme-likeness")(type("AcmeLikeness", (CoOccurrence,), {}))
 
 
     class TideOptions(CyclonOptions):
@@ -79,6 +82,7 @@ THINGS_OF = {
     "datasets": "acme-data", "splits": "acme-split", "models": "acme-model", "protocols": "acme-protocol",
     "policies": "acme-policy", "poisoners": "acme-poisoner", "attacks": "acme-attack", "samplings": "acme-tide",
     "aggregators": "acme-rule", "servers": "acme-server", "recommenders": "acme-cl", "measures": "acme-hit",
+    "similarities": "acme-likeness",
 }  # fmt: skip
 
 

@@ -100,9 +100,12 @@ def test_a_scenario_tells_the_plug_in_of_whatever_it_names(site, tmp_path):
         "policies": {"policies": [{"name": "acme-policy"}]},
         "poisoners": {"attackers": [{"name": "acme-poisoner", "number": 1}]},
         "attacks": {"observers": [{"name": "acme-attack", "who": "single"}]},
+        "similarities": {
+            "recommender": {"name": "pdc-frs", "similarity": {"name": "acme-likeness", "public_users": 0.5}}
+        },
         "measures": {"evaluate": {"metrics": ["ndcg@5", "acme-hit@5"]}},
     }
-    assert {*scenarios, "similarities"} == set(KINDS)  # no recommender here names a similarity
+    assert set(scenarios) == set(KINDS)
 
     (tmp_path / "all.json").write_text(json.dumps({kind: tiny | own for kind, own in scenarios.items()}))
     told = succeeded(python(site, "-c", TELL, tmp_path / "all.json")).splitlines()
