@@ -7,8 +7,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-import torch
-
 
 @contextmanager
 def one_torch_thread() -> Iterator[None]:
@@ -16,6 +14,8 @@ def one_torch_thread() -> Iterator[None]:
 
     Several of our threads may be in such a stretch at once: the last to leave gives back what the first has found.
     """
+    import torch
+
     with _STRETCHES.lock:
         if _STRETCHES.n == 0:
             _STRETCHES.before = torch.get_num_threads()
