@@ -19,6 +19,11 @@ One gradient step a client, summed (d = 8, 16-8-8-1, as the public code of A-ra 
 
 - ``clients_per_s``: of the whole run; ``over_passes``: over the passes of Adam above.
 
+The same with PDC-FRS (`ncf` 32-16-8), clients' work alone:
+
+- ``naive_per_s``, ``local_per_s``, ``speedup``: passes per second of a loop as above with the recommender's loss, and
+  of what the emulator trains clients with.
+
 With ``--large``: 22,000 clients with 12,000 items of 64 numbers:
 
 - ``ratio``: seconds a local pass, without rankings and the like, over those of 1,000 clients with 1,000 items of 64
@@ -45,6 +50,7 @@ from gossiprec.compute.thread_pool import ThreadPool
 from gossiprec.emulation import Prepared, prepare
 from gossiprec.emulation.assembly.memory import peak_rss_mib
 from gossiprec.scenario import Scenario, load_scenario
+from gossiprec.servers.base import Extras, Round
 
 PASSES, SLICE, NAIVE = 5, 256, 48
 ML_1M = {"users": 6040, "items": 3706, "interactions": 1_000_209}
@@ -55,8 +61,9 @@ ONE_STEP = {"optimizer": "sgd", "learning_rate": 0.001, "local_epochs": 1}
 
 
 def world(
-    data: Mapping[str, int], training: Mapping[str, Any], merge: str, slices: int, threads: int, **model: Any
-) -> Scenario:
+    data: Mapping[str, int], training: Mapping[str, Any], merge: str, slices: int, threads: int,
+    recommender: Mapping[str, Any] | None = None, **model: Any,
+) -> Scenario:  # fmt: skip
     """Return the scenario: some slices of clients, measured once at its end by lists of a hundred items."""
     return load_scenario(
         {
@@ -68,21 +75,31 @@ def world(
                 "name": "fedavg", "rounds": slices, "participation": SLICE / data["users"], "client_model": "none",
                 "merge": merge,
             },
+            "recommender": recommender,
             "evaluate": {"every": slices, "metrics": ["hr@10"]},
             "executor": {"name": "fused", "threads": threads},
         }
     )  # fmt: skip
 
 
-def naive(prepared: Prepared) -> int:
+def naive(prepared: Prepared, extras: Extras | None = None) -> int:
     """Train some clients one after the other, as one writes it down with torch."""
-    work = prepared.executor.work
+    work, extras = prepared.executor.work, extras or {}
     model, layout, training = work.model, work.layout, work.training
+    sent = {name: torch.from_numpy(extra) for name, extra in extras.items()}
     start = torch.from_numpy(model.initial_rows(layout, 1, 0)[0])
     sizes = [torch.Size(shape).numel() for shape in layout.tables.values()]
     for node in range(NAIVE):
         samples = work.feed.samples(node, update=0, negatives=training.negatives, seed=work.seed)
-        batch = {name: torch.from_numpy(column) for name, column in samples.items()}
+        more, own = {}, {}
+        if work.recommender is not None:
+            more = work.recommender.more_samples(node, work.feed.positives[node], extras)
+            own = work.recommender.own_part(node, extras)
+        batch = {
+            name: torch.from_numpy(np.concatenate([column, more.get(name, column[:0])]))
+            for name, column in samples.items()
+        }
+        batch |= {name: torch.from_numpy(part) for name, part in own.items()}
         batch |= {"items": batch["items"].long(), "user": torch.tensor([0])}
         batch["weights"] = torch.ones(len(batch["items"]))
         parts = zip(layout.tables.items(), torch.split(start[: layout.size], sizes), strict=True)
@@ -90,16 +107,19 @@ def naive(prepared: Prepared) -> int:
         adam = torch.optim.Adam(tables.values(), lr=training.learning_rate)
         for _ in range(PASSES):
             adam.zero_grad()
-            torch.autograd.backward(model.loss(layout.named(tables), batch))
+            p = layout.named(tables)
+            loss = model.loss(p, batch) if work.recommender is None else work.recommender.loss(p, batch, sent)
+            torch.autograd.backward(loss)
             adam.step()
     return NAIVE * PASSES
 
 
-def bare(prepared: Prepared, slices: int, threads: int) -> int:
+def bare(prepared: Prepared, slices: int, threads: int, extras: Extras | None = None) -> int:
     """Draw and train as many clients, from one version, and keep nothing."""
     work, crew = prepared.executor.work, ThreadPool(threads)
     n_users = len(work.feed.positives)
     store = UpdateStore(work.model, work.layout, n_nodes=n_users + 1, seed=work.seed, moments=True)
+    store.attach(0, extras or {})
     trainer = FullBatches(work, store)
     nodes = np.random.default_rng(1).permutation(n_users)[: slices * SLICE].tolist()
 
@@ -157,6 +177,30 @@ def passes(options: argparse.Namespace, folder: Path) -> float:
     return median(found["emulator"])
 
 
+def contributed(options: argparse.Namespace) -> None:
+    """Measure the clients of PDC-FRS."""
+    ncf = {"dim": 32, "hidden": [32, 16, 8]}
+    pdc = {"name": "pdc-frs", "similarity": {"name": "co-occurrence", "public_users": 0.1}, "epsilon": 20}
+    prepared = prepare(world(ML_1M, ADAM, "touched-mean", 2, options.threads, pdc, **ncf))
+    work, between = prepared.executor.work, prepared.between
+    assert between is not None
+    version = prepared.executor.store.load(np.zeros(1, np.int64))[0, work.layout.merged]
+    say("PDC-FRS: the auxiliary model")
+    extras = between.step(version, Round(work.seed, 0, ML_1M["users"], work.layout))[1]
+    bare(prepared, 1, options.threads, extras)
+    found: dict[str, list[float]] = {"naive": [], "local": []}
+    for number in range(options.rounds):
+        say(f"PDC-FRS, round {number + 1} of {options.rounds}")
+        found["naive"].append(rate(lambda: naive(prepared, extras)))
+        found["local"].append(rate(lambda: bare(prepared, options.slices, options.threads, extras)))
+    emit(
+        question="five passes of Adam, PDC-FRS",
+        naive_per_s=median(found["naive"]),
+        local_per_s=median(found["local"]),
+        speedup=median([one / other for one, other in zip(found["local"], found["naive"], strict=True)]),
+    )
+
+
 def one_step(options: argparse.Namespace, folder: Path, passes_per_s: float) -> None:
     """Measure clients of one gradient step."""
     ncf = {"dim": 8, "hidden": [16, 8, 8], "first_is_input": True}
@@ -200,6 +244,7 @@ def main() -> None:
     torch.set_num_threads(1)
     with tempfile.TemporaryDirectory() as folder:
         one_step(options, Path(folder), passes(options, Path(folder)))
+        contributed(options)
         if options.large:
             large(options, Path(folder))
 
