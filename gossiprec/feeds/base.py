@@ -61,6 +61,16 @@ class Feed(ABC):
         Negatives are uniform over the items that are not training positives of the node.
         """
 
+    def samples_of_all(self, *, update: int, negatives: int, seed: int) -> Columns:
+        """Return the samples of all nodes' local updates of this number, one node after the other, with ``user``."""
+        each = [
+            self.samples(node, update=update, negatives=negatives, seed=seed)
+            for node in range(len(self.positives))
+        ]
+        sizes = [len(next(iter(samples.values()))) for samples in each]
+        joined = {name: np.concatenate([samples[name] for samples in each]) for name in each[0]}
+        return {"user": np.repeat(np.arange(len(each), dtype=np.int32), sizes), **joined}
+
     def only(self, nodes: I64) -> Feed:
         """Return the data of some nodes, under their numbers; those of all others are empty."""
         return type(self)(only_of(self.positives, nodes), self.n_items)
@@ -100,18 +110,36 @@ def membership(positives: Ragged, n_items: int) -> U8:
 
 def draw_negatives(feed: Feed, node: int, n_positives: int, *, update: int, negatives: int, seed: int) -> I64:
     """Return items that are not training positives of the node, shape (n_positives, negatives)."""
+    only = np.array([node]), np.array([n_positives])
+    return _draw_negatives(feed, *only, update=update, negatives=negatives, seed=seed)
+
+
+def draw_negatives_of_all(feed: Feed, *, update: int, negatives: int, seed: int) -> I64:
+    """Return those of all nodes' positives, one node after the other."""
+    nodes, sizes = np.arange(len(feed.positives)), feed.positives.sizes
+    return _draw_negatives(feed, nodes, sizes, update=update, negatives=negatives, seed=seed)
+
+
+def _draw_negatives(
+    feed: Feed, nodes: I64, n_positives: I64, *, update: int, negatives: int, seed: int
+) -> I64:
+    """Return items that are not training positives of some nodes; what one draws depends on nobody beside it."""
     blocks = -(-negatives // 4)
-    drawn = np.zeros((n_positives, blocks * 4), np.int64)
+    node = np.repeat(nodes, n_positives)
+    place = np.arange(len(node)) - np.repeat(np.cumsum(n_positives) - n_positives, n_positives)
+    index, step = place[:, None] * blocks + np.arange(blocks), np.repeat(n_positives * blocks, n_positives)
+    drawn = np.zeros((len(node), blocks * 4), np.int64)
     wanted = np.zeros(drawn.shape, bool)
     wanted[:, :negatives] = True
-    attempt = 0
-    index = np.arange(n_positives * blocks)
-    while wanted.any():
-        words = philox_words(seed, index + attempt * len(index), update, node, NEGATIVES).reshape(drawn.shape)
+    attempt, rows = 0, np.arange(len(node))
+    while len(rows):
+        tried = index[rows] + attempt * step[rows, None]
+        words = philox_words(seed, tried, update, node[rows, None], NEGATIVES).reshape(len(rows), -1)
         items = ((words.astype(np.uint64) * np.uint64(feed.n_items)) >> np.uint64(32)).astype(np.int64)
-        drawn[wanted] = items[wanted]
-        taken = feed.member[node, drawn // 8] >> (drawn % 8).astype(np.uint8) & 1
-        wanted &= taken.astype(bool)
+        drawn[rows] = np.where(wanted[rows], items, drawn[rows])
+        taken = feed.member[node[rows, None], items // 8] >> (items % 8).astype(np.uint8) & 1
+        wanted[rows] &= taken.astype(bool)
+        rows = rows[wanted[rows].any(1)]
         attempt += 1
     return drawn[:, :negatives]
 

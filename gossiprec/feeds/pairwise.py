@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from gossiprec.arrays import I64
-from gossiprec.feeds.base import Columns, Feed, draw_negatives
+from gossiprec.feeds.base import Columns, Feed, draw_negatives, draw_negatives_of_all
 
 
 class PairwiseFeed(Feed):
@@ -22,3 +22,12 @@ class PairwiseFeed(Feed):
         positives = self.positives[node]
         drawn = draw_negatives(self, node, len(positives), update=update, negatives=negatives, seed=seed)
         return {"items": positives.repeat(negatives), "negatives": drawn.ravel().astype(np.int32)}
+
+    def samples_of_all(self, *, update: int, negatives: int, seed: int) -> Columns:
+        """Return those of all nodes, drawn at once."""
+        drawn = draw_negatives_of_all(self, update=update, negatives=negatives, seed=seed)
+        users, items = (
+            column.astype(np.int32).repeat(negatives)
+            for column in (self.positives.owners, self.positives.values)
+        )
+        return {"user": users, "items": items, "negatives": drawn.ravel().astype(np.int32)}

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from gossiprec.arrays import I64
-from gossiprec.feeds.base import Columns, Feed, draw_negatives
+from gossiprec.arrays import I32, I64
+from gossiprec.feeds.base import Columns, Feed, draw_negatives, draw_negatives_of_all
 
 
 class PointwiseFeed(Feed):
@@ -21,7 +21,17 @@ class PointwiseFeed(Feed):
         """Return each positive followed by its negatives, and the labels."""
         positives = self.positives[node]
         drawn = draw_negatives(self, node, len(positives), update=update, negatives=negatives, seed=seed)
-        items = np.concatenate([positives[:, None], drawn], axis=1).astype(np.int32)
-        labels = np.zeros(items.shape, np.float32)
-        labels[:, 0] = 1.0
-        return {"items": items.ravel(), "labels": labels.ravel()}
+        return _labelled(positives, drawn)
+
+    def samples_of_all(self, *, update: int, negatives: int, seed: int) -> Columns:
+        """Return those of all nodes, drawn at once."""
+        drawn = draw_negatives_of_all(self, update=update, negatives=negatives, seed=seed)
+        users = self.positives.owners.astype(np.int32).repeat(1 + negatives)
+        return {"user": users, **_labelled(self.positives.values, drawn)}
+
+
+def _labelled(positives: I32, drawn: I64) -> Columns:
+    items = np.concatenate([positives[:, None], drawn], axis=1).astype(np.int32)
+    labels = np.zeros(items.shape, np.float32)
+    labels[:, 0] = 1.0
+    return {"items": items.ravel(), "labels": labels.ravel()}

@@ -42,6 +42,8 @@ class Protocol(ABC):
     """Whether node number n_users coordinates the others."""
     peers_meet: ClassVar[bool] = True
     """Whether users' nodes receive one another's models; if not, only a coordinator has something to observe."""
+    holds_all_data: ClassVar[bool] = False
+    """Whether the coordinator holds everybody's interactions and trains alone: nobody sends anything."""
 
     def __init__(
         self,

@@ -19,10 +19,10 @@ from gossiprec.arrays import F32
 from gossiprec.feeds.base import Columns
 from gossiprec.models.base import Layout
 from gossiprec.models.base.analytic import AnalyticGradient
+from gossiprec.models.base.contrast import info_nce, noise_beside, noisy_views, signed_noise, unit
 from gossiprec.options import LARGEST, Options
 from gossiprec.recommenders import RECOMMENDERS
 from gossiprec.recommenders.base import AnalyticTerm, Between, Known, Recommender
-from gossiprec.recommenders.contrast import info_nce, noise_beside, noisy_views, signed_noise, unit
 from gossiprec.recommenders.popularity import PopularityRegulariser
 from gossiprec.recommenders.synthetic_users import SyntheticUsers
 from gossiprec.servers.base import Extras, Round

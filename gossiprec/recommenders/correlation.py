@@ -16,10 +16,10 @@ import numpy as np
 from pydantic import Field
 
 from gossiprec.models.base.analytic import AnalyticGradient
+from gossiprec.models.base.contrast import TINY, unit
 from gossiprec.options import Options
 from gossiprec.recommenders import RECOMMENDERS
 from gossiprec.recommenders.base import AnalyticTerm, Recommender
-from gossiprec.recommenders.contrast import TINY, unit
 
 if TYPE_CHECKING:
     from torch import Tensor

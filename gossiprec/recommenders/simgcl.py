@@ -18,10 +18,10 @@ from pydantic import Field
 from gossiprec.feeds.base import Columns
 from gossiprec.models.base import Layout
 from gossiprec.models.base.analytic import AnalyticGradient
+from gossiprec.models.base.contrast import info_nce, noise_beside, noisy_views
 from gossiprec.options import Options
 from gossiprec.recommenders import RECOMMENDERS
 from gossiprec.recommenders.base import AnalyticTerm, Recommender
-from gossiprec.recommenders.contrast import info_nce, noise_beside, noisy_views
 
 if TYPE_CHECKING:
     from torch import Tensor

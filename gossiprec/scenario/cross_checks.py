@@ -11,7 +11,9 @@ from gossiprec.scenario.model import Scenario
 from gossiprec.scenario.problems import KeyPath, Problems
 
 
-def check_sections(scenario: Scenario, problems: Problems, *, peers_meet: bool = True) -> None:
+def check_sections(
+    scenario: Scenario, problems: Problems, *, peers_meet: bool = True, holds_all_data: bool = False
+) -> None:
     """Note what contradicts something else in the same scenario, whatever the data.
 
     Parameters
@@ -20,6 +22,8 @@ def check_sections(scenario: Scenario, problems: Problems, *, peers_meet: bool =
     problems : Problems
     peers_meet : bool
         Whether nodes receive one another's models under the protocol.
+    holds_all_data : bool
+        Whether a coordinator trains alone: there is nothing to observe, wherever.
     """
     plain = scenario.resolved()
     protocol = plain["protocol"]
@@ -45,7 +49,7 @@ def check_sections(scenario: Scenario, problems: Problems, *, peers_meet: bool =
             "would happen at once; give network.latency a value, or set network.compute",
         )
     for index, entry in enumerate(plain["observers"]):
-        if not peers_meet and entry.get("who") in ("single", "coalition"):
+        if not (peers_meet or holds_all_data) and entry.get("who") in ("single", "coalition"):
             problems.add(
                 ("observers", index, "who"),
                 f"found {entry['who']!r}, but with a coordinator nodes meet nobody else and would find nothing; write "

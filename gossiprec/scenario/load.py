@@ -15,6 +15,7 @@ from gossiprec.options import NoOptions, Options
 from gossiprec.registry import Registry
 from gossiprec.scenario.cross_checks import check_sections
 from gossiprec.scenario.explain import explain, misread_booleans, unknown_key
+from gossiprec.scenario.held_data import check_held_data
 from gossiprec.scenario.layers import with_preset
 from gossiprec.scenario.model import (
     FIXED,
@@ -105,8 +106,13 @@ def build_scenario(
     things = registries or Registries()
     scenario = _Builder(things, problems).scenario(layer.data)
     if scenario is not None:
-        peers_meet = getattr(things.protocols[scenario.protocol.name], "peers_meet", True)
-        check_sections(scenario, problems, peers_meet=peers_meet)
+        protocol, model = things.protocols[scenario.protocol.name], things.models[scenario.model.name]
+        peers_meet, holds_all = (
+            getattr(protocol, key, default)
+            for key, default in (("peers_meet", True), ("holds_all_data", False))
+        )
+        check_sections(scenario, problems, peers_meet=peers_meet, holds_all_data=holds_all)
+        check_held_data(scenario, problems, protocol=protocol, model=model)
     return scenario, layer.source_map
 
 

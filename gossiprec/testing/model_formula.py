@@ -195,6 +195,20 @@ def padding_counts_for_nothing(case: Case) -> None:
         _assert_close(job(case.row, padded), job(case.row, case.batch))
 
 
+def samples_of_several_users_make_a_batch(case: Case) -> None:
+    """Have for samples of two users, where ``user`` says whose each is, the mean or the sum of their own losses."""
+    if case.layout.n_users == 1 or not case.model.has_sample_gradients:
+        return
+    other = (case.user + 1) % case.layout.n_users
+    both = {name: torch.cat([column, column]) for name, column in case.batch.items()}
+    users = torch.cat([case.user.expand(WIDTH), other.expand(WIDTH)])
+    p = case.p(case.row)
+    found = case.model.loss(p, {**both, "user": users})
+    own = torch.stack([case.model.loss(p, {**case.batch, "user": user}) for user in (case.user, other)])
+    close = [torch.allclose(found, mixed, rtol=1e-7, atol=1e-9) for mixed in (own.mean(), own.sum())]
+    assert any(close), f"Found {float(found):.6g}, each alone has {own.tolist()}."
+
+
 def the_loss_falls_apart_into_samples(case: Case) -> None:
     """Have the mean or the sum of the samples' own losses as loss, unless it says has_sample_gradients = False."""
     if case.model.has_sample_gradients:
@@ -242,6 +256,7 @@ CLAIMS = (
     the_gradient_is_that_of_differences,
     its_written_out_gradient_is_that_of_the_loss,
     padding_counts_for_nothing,
+    samples_of_several_users_make_a_batch,
     the_loss_falls_apart_into_samples,
     training_prefers_what_the_node_has_taken,
 )

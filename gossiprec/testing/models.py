@@ -7,15 +7,17 @@ from typing import Any
 
 from gossiprec.emulation.assembly.prepare import load_data
 from gossiprec.models import MODELS, Model
+from gossiprec.models.base.graph_model import GraphModel
 from gossiprec.scenario import load_scenario
-from gossiprec.testing import initial_rows, model_formula, model_runs
+from gossiprec.testing import central_runs, graph_models, initial_rows, model_formula, model_runs
 from gossiprec.testing.claims import hold
+from gossiprec.testing.graph_models import Through
 from gossiprec.testing.model_formula import Case
-from gossiprec.testing.worlds import known_as, scenario
+from gossiprec.testing.worlds import CENTRAL, GOSSIP, known_as, scenario
 
 
 def check_model(model_class: type[Model], options: Mapping[str, Any] | None = None) -> None:
-    """Check what a model tells of itself, and run it in every executor that can.
+    """Check what a model tells of itself, and run it in every executor that can, and where a coordinator has all data.
 
     Parameters
     ----------
@@ -33,11 +35,16 @@ def check_model(model_class: type[Model], options: Mapping[str, Any] | None = No
     """
     about = f"the model {model_class.__name__}"
     with known_as(MODELS, model_class) as name:
-        run = scenario(model={"name": name, **(options or {})})
+        protocol = CENTRAL if model_class.needs_graph else GOSSIP
+        run = scenario(model={"name": name, **(options or {})}, protocol=protocol)
         chosen = load_scenario(run)
         data = load_data(chosen)
         model = model_class(chosen.model.options).fitted_to(data)
         for n_users, where in ((1, ""), (data.n_users, ", where every node holds all users' rows,")):
             case = Case(model, data, model.layout(data.n_items, n_users))
             hold(about + where, case, (*model_formula.CLAIMS, *initial_rows.CLAIMS))
-        hold(about, run, model_runs.CLAIMS)
+        if isinstance(model, GraphModel):
+            hold(about, Through(case, model), graph_models.CLAIMS)
+        else:
+            hold(about, run, model_runs.CLAIMS)
+        hold(about, run, central_runs.CLAIMS)

@@ -27,6 +27,7 @@ CITY = {
 GOSSIP = {"name": "rand-gossip", "fanout": 2, "view": {"size": 2}, "wakes": 5}
 PERSONAL = {"name": "pers-gossip", "view": {"size": 2}, "wakes": 4}
 FEDERATED = {"name": "fedavg", "rounds": 4}
+CENTRAL = {"name": "central", "epochs": 3}
 PROTOCOLS = {"gossip": GOSSIP, "personal": PERSONAL, "federated": FEDERATED}
 
 WITHHELD = {"name": "share-less", "nodes": [0, 3, 4], "tau": 0.5}
@@ -59,8 +60,8 @@ def carried_out(run: Mapping[str, Any], **executor: Any) -> tuple[Prepared, F64]
 
 def models_of(prepared: Prepared) -> F64:
     """Return the present models of all nodes."""
-    arena = prepared.executor.work.arena
-    return arena.rows[prepared.planner.current, : arena.layout.size].astype(np.float64)
+    store = prepared.executor.store
+    return store.load(prepared.planner.current)[:, : store.layout.size].astype(np.float64)
 
 
 @contextmanager

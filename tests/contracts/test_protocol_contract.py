@@ -20,6 +20,7 @@ BUFFER = {
     "staleness": {"law": "polynomial"},
 }
 OPTIONS = {
+    "central": [{"epochs": 5}],
     "rand-gossip": [{"wakes": 5}, {"wakes": 5, "train_on": "receive", "merge": "mean"}],
     "pers-gossip": [{"wakes": 5}],
     "fedavg": [
@@ -103,6 +104,13 @@ class SaysNothing(Gossip):
         return ()
 
 
+class SaysLessThanAnnounced(Gossip):
+    messages_per_wake = 2
+
+    def on_wake(self, node, now):
+        return ((node + 1) % self.n_users,)
+
+
 class TalksToItself(Gossip):
     def on_wake(self, node, now):
         return (node,)
@@ -142,6 +150,7 @@ BROKEN = {
     AnswersUnannounced: r"Say by `replies` whether.* It says False, and nodes \[0, 1, 2, 3, 4, 5\] do",
     Weightless: r"Give each node's models a weight.* Found \[0",
     SaysNothing: "send something.* On an instant network nothing was sent",
+    SaysLessThanAnnounced: "On an instant network 30 messages were sent by 30 wakes, not 2 by each",
     TalksToItself: "Send to other nodes that there are.* Node [0-5] sends to itself",
     RepeatsItself: "to each of them once at a time. A node sends twice",
     SendsFar: "Send to other nodes that there are.* Found receiver 6 of 6 nodes",

@@ -52,7 +52,9 @@ def check(tmp_path, scenario, stops=(4,)):
 
 
 def test_every_protocol_is_tried():
-    assert set(RUNS) == set(PROTOCOLS)
+    assert {*RUNS, "central"} == set(
+        PROTOCOLS
+    )  # central: tests/emulation/test_central_runs.py, with its own models
 
 
 @pytest.mark.parametrize("network", [{}, SLOW], ids=["instant", "slow-and-lossy"])

@@ -7,8 +7,8 @@ import pytest
 import torch
 
 from gossiprec.models import MODELS
+from gossiprec.models.base.contrast import signed_noise
 from gossiprec.recommenders import RECOMMENDERS
-from gossiprec.recommenders.contrast import signed_noise
 from gossiprec.recommenders.correlation import correlation
 
 DIM, N_ITEMS, NEGATIVES, POSITIVES = 5, 23, 4, 4

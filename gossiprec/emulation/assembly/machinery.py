@@ -14,6 +14,7 @@ from gossiprec.compute.store.arena import Arena
 from gossiprec.compute.train.node_settings import Kind, NodeSettings
 from gossiprec.compute.train.performance_merge import draw_candidates
 from gossiprec.emulation.assembly.attackers import with_poisoners
+from gossiprec.emulation.assembly.central import make_central_executor, needed_by_center
 from gossiprec.emulation.assembly.clients import make_client_executor, needed_by_clients
 from gossiprec.emulation.assembly.participants import Cast
 from gossiprec.emulation.run.metering import Metered
@@ -41,6 +42,8 @@ def needs_of(cast: Cast) -> Needs:
     n_nodes = cast.protocol.n_nodes
     if cast.protocol.sends_updates:
         return Needs(needed_by_clients(cast), n_nodes + cast.waiting)
+    if cast.protocol.holds_all_data:
+        return Needs(needed_by_center(cast), 0)
     row_bytes = cast.layout.row_size * np.dtype(cast.scenario.executor.storage).itemsize
     # two spare rows for each node, fewer where rows are large
     spare = min(2 * n_nodes, max(n_nodes // 4, SPARE_BYTES // row_bytes))
@@ -70,6 +73,8 @@ def make_executor(cast: Cast, settings: NodeSettings, epochs: int) -> Executor:
     n_users, storage = len(cast.feed.positives), scenario.executor.storage
     if protocol.sends_updates:
         return make_client_executor(cast, settings, epochs)
+    if protocol.holds_all_data:
+        return make_central_executor(cast, settings)
     arena = Arena(
         cast.layout,
         n_nodes=protocol.n_nodes,

@@ -127,7 +127,11 @@ def make_cast(scenario: Scenario, split: Split, protocol: Protocol) -> Cast:
         outgoing.forge(entry.nodes)
     receivers, waiting = make_receivers(scenario, policies, protocol, split)
     samples = np.zeros(protocol.n_nodes, np.int64)
-    samples[: protocol.n_users] = feed.n_samples(training.negatives) * training.local_epochs
+    learnt = feed.n_samples(training.negatives) * training.local_epochs
+    if protocol.holds_all_data:
+        samples[-1] = learnt.sum()
+    else:
+        samples[: protocol.n_users] = learnt
     return Cast(
         scenario, split, protocol, training, model, feed, layout, policies, attackers, recommender, contribution,
         between, server, outgoing, receivers, waiting, Load(outgoing.message_bytes, samples),

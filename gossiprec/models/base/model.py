@@ -47,6 +47,9 @@ class Model(ABC):
     predicts_probabilities: bool = True
     """Whether the sigmoid of a score is the probability that the user takes the item."""
 
+    needs_graph: ClassVar[bool] = False
+    """Whether its formula wants everybody's interactions (:class:`gossiprec.models.base.graph_model.GraphModel`)."""
+
     def __init__(self, options: Any) -> None:
         self.options = options
         self.constants: Mapping[str, F32] = {}
@@ -109,7 +112,8 @@ class Model(ABC):
         ----------
         p : mapping of str to Tensor
         batch : mapping of str to Tensor
-            ``user`` (1,), the feed's columns (n,), and ``weights`` (n,): 1 for a sample and 0 for padding.
+            ``user``, (1,) or, where a coordinator trains on everybody's samples, (n,); the feed's columns (n,), and
+            ``weights`` (n,): 1 for a sample and 0 for padding.
         """
 
     def layout(self, n_items: int, n_users: int = 1) -> Layout:
@@ -181,6 +185,16 @@ class Model(ABC):
             return users, np.zeros((n_nodes, 0), np.float32)
         private = [layout.initial_private(generator(seed, "initial-private", n)) for n in range(n_nodes)]
         return users, np.stack(private)
+
+    def initial_row(self, layout: Layout, seed: int) -> F32:
+        """Return the first version of a node that holds all users' rows, each as its user begins; shape (row_size,)."""
+        row = np.zeros(layout.row_size, np.float32)
+        users, private = self.initial_own(layout, layout.n_users, seed)
+        row[layout.users], row[layout.private] = users.ravel(), private[0]
+        row[layout.items.start : layout.shared.stop] = layout.initial_common(
+            generator(seed, "initial-common", 0)
+        )
+        return row
 
     def initial_rows(self, layout: Layout, n_nodes: int, seed: int) -> F32:
         """Return every node's first version, shape (n_nodes, row_size)."""

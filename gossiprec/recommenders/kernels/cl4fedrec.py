@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 from numpy import float32
 
+from gossiprec.models.base.contrast import TINY
 from gossiprec.numerics.exponential import exponential
 from gossiprec.numerics.jit import kernel, outline, specialised
 from gossiprec.numerics.tiles import padded
-from gossiprec.recommenders.contrast import TINY
 from gossiprec.recommenders.kernels.contrast import (
     add_noisy_views,
     add_signed_noise,

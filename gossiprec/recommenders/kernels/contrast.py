@@ -1,6 +1,6 @@
 """What contrastive losses add to a gradient, compiled; rows of embeddings are columns here, as in kernels of models.
 
-The losses are those of :mod:`gossiprec.recommenders.contrast`.
+The losses are those of :mod:`gossiprec.models.base.contrast`.
 """
 
 from __future__ import annotations
@@ -8,10 +8,10 @@ from __future__ import annotations
 import numpy as np
 from numpy import float32
 
+from gossiprec.models.base.contrast import TINY
 from gossiprec.numerics.exponential import exponential
 from gossiprec.numerics.jit import outline
 from gossiprec.numerics.tiles import add_inner_products, add_product, padded
-from gossiprec.recommenders.contrast import TINY
 
 AT_ONCE = 64
 """Rows whose similarities to all others are worked out together."""

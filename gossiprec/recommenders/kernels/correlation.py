@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 from numpy import float32
 
+from gossiprec.models.base.contrast import TINY
 from gossiprec.numerics.jit import kernel
 from gossiprec.numerics.stretches import copy, dot, total
 from gossiprec.numerics.tiles import add_inner_products, add_product, padded
-from gossiprec.recommenders.contrast import TINY
 
 
 @kernel

@@ -1,0 +1,154 @@
+"""A coordinator that trains one model on everybody's interactions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from gossiprec.arrays import F32, I32, I64
+from gossiprec.compute.executors.base import Executor, Workload
+from gossiprec.compute.executors.tensors import (
+    Tensors,
+    constants_of,
+    one_torch_thread,
+    tables_of,
+    tensor_of,
+)
+from gossiprec.compute.plan.program import Program
+from gossiprec.compute.store.base import Readable
+from gossiprec.compute.thread_pool import ThreadPool
+from gossiprec.compute.train.everybody import epochs_of_all
+from gossiprec.errors import ScenarioError
+from gossiprec.feeds.base import Columns
+from gossiprec.models.base.graph import Graph
+from gossiprec.models.base.graph_model import GraphModel
+from gossiprec.models.base.kernels import Query
+from gossiprec.rng import generator
+
+
+class CentralExecutor(Executor):
+    """Trains the coordinator's model, and has it scored by another executor.
+
+    Training takes one thread: how torch divides a sum among several may show in the last bits.
+
+    Parameters
+    ----------
+    work : Workload
+        Its arena has one row, which all nodes share (:class:`gossiprec.compute.store.one_model.OneModel`).
+    scoring : Executor
+        Scores whole models.
+    """
+
+    name = "central"
+
+    def __init__(self, work: Workload, scoring: Executor) -> None:
+        super().__init__(work, scoring.device)
+        self._scoring = scoring
+        self._graph = Graph.of(work.feed.positives, work.layout.n_items)
+        self._encoded: tuple[int, F32] | None = None  # after so many steps
+
+    @property
+    def kind(self) -> type[Executor]:
+        """That which scores."""
+        return self._scoring.kind
+
+    def warm_up(self) -> None:
+        """Compile what scores."""
+        self._scoring.warm_up()
+
+    def run(self, program: Program, tasks: I64) -> None:
+        """Run the updates among `tasks`."""
+        for task in tasks[program.update[tasks] >= 0].tolist():
+            with one_torch_thread():
+                self._train(int(program.node[task]), int(program.update[task]))
+
+    def score(self, query: Query) -> F32:
+        """Return predicted scores; the run's own model is looked at through the graph."""
+        return self._scoring.score(replace(query, rows=self._seen(query.rows)))
+
+    def score_all(self, models: Readable, contexts: Mapping[str, I32], threads: ThreadPool) -> F32:
+        """Return the scores of all items, likewise."""
+        return self._scoring.score_all(replace(models, rows=self._seen(models.rows)), contexts, threads)
+
+    def _seen(self, rows: F32) -> F32:
+        """Return rows as they are scored: of a model that needs the graph, encoded, once for each version."""
+        model, arena = self.work.model, self.work.arena
+        if rows is not arena.rows or not isinstance(model, GraphModel):
+            return rows
+        steps = int(arena.steps[0])
+        if self._encoded is None or self._encoded[0] != steps:
+            seen = rows.copy()
+            tables = tables_of(arena.layout, torch.from_numpy(seen[0]))
+            with torch.no_grad(), one_torch_thread():
+                found = model.encode(self._blocks(tables), self._graph)
+                for name in ("users", "items"):
+                    tables[name].copy_(found[name])
+            self._encoded = steps, seen
+        return self._encoded[1]
+
+    def _train(self, node: int, update: int) -> None:
+        work = self.work
+        tables = {
+            name: torch.nn.Parameter(table)
+            for name, table in tables_of(work.layout, torch.from_numpy(work.arena.rows[0])).items()
+        }
+        optimizer = self._optimizer(tables)
+        for epoch, batches in epochs_of_all(work.feed, work.training, node, update, work.seed):
+            loss = _Loss(work, self._graph, node, epoch)
+            for batch in batches:
+                optimizer.zero_grad()
+                torch.autograd.backward(loss.of(self._blocks(tables), batch))
+                optimizer.step()
+                work.arena.steps[0] += 1
+        if not np.isfinite(work.arena.rows[0]).all():
+            raise ScenarioError(
+                f"the coordinator's model has numbers that are not finite after epoch {epoch + 1}; lower "
+                "training.learning_rate"
+            )
+
+    def _blocks(self, tables: Mapping[str, Tensor]) -> Tensors:
+        return self.work.layout.named(tables) | constants_of(self.work.model.constants)
+
+    def _optimizer(self, tables: Mapping[str, Tensor]) -> torch.optim.Optimizer:
+        """Return the optimizer as it was left; its moments are views of the arena's rows."""
+        training, arena = self.work.training, self.work.arena
+        parameters = list(tables.values())
+        if training.optimizer == "sgd":
+            return torch.optim.SGD(parameters, lr=training.learning_rate, foreach=False)
+        adam = torch.optim.Adam(
+            parameters,
+            lr=training.learning_rate,
+            betas=(training.beta1, training.beta2),
+            eps=training.epsilon,
+            fused=True,
+        )
+        first, second = (
+            tables_of(arena.layout, torch.from_numpy(moments[0])) for moments in (arena.first, arena.second)
+        )
+        for name, parameter in tables.items():
+            step = torch.tensor(float(arena.steps[0]))
+            adam.state[parameter] = {"step": step, "exp_avg": first[name], "exp_avg_sq": second[name]}
+        return adam
+
+
+class _Loss:
+    """The loss of each step of an epoch, and what is drawn for it by (seed, node, epoch, step)."""
+
+    def __init__(self, work: Workload, graph: Graph, node: int, epoch: int) -> None:
+        self._work, self._graph = work, graph
+        self._views: Sequence[Graph] = ()
+        if isinstance(work.model, GraphModel):
+            self._views = work.model.views(graph, generator(work.seed, "graph-views", node, epoch))
+        self._draw = generator(work.seed, "graph-steps", node, epoch)
+
+    def of(self, p: Tensors, batch: Columns) -> Tensor:
+        """Return the loss of a batch."""
+        model = self._work.model
+        if isinstance(model, GraphModel):
+            p = dict(model.encode_step(p, self._graph, self._views, self._draw))
+        samples = {name: tensor_of(column) for name, column in batch.items()}
+        return model.loss(p, {**samples, "weights": torch.ones(len(samples["user"]))})

@@ -1,0 +1,31 @@
+"""The product of a symmetric sparse matrix and rows, and its gradient: the same product."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from gossiprec.arrays import F32, I32, I64
+from gossiprec.models.base.graph_kernels import fill
+
+
+class _Product(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, rows: Tensor, starts: I64, columns: I32, values: F32) -> Tensor:
+        ctx.matrix = starts, columns, values
+        found = np.empty(tuple(rows.shape), rows.detach().numpy().dtype)
+        fill(starts, columns, values, rows.detach().contiguous().numpy(), found)
+        return torch.from_numpy(found)
+
+    @staticmethod
+    def backward(ctx: Any, *slopes: Tensor) -> tuple[Tensor, None, None, None]:
+        return product(slopes[0], *ctx.matrix), None, None, None
+
+
+def product(rows: Tensor, starts: I64, columns: I32, values: F32) -> Tensor:
+    """Return a symmetric matrix, given by rows, times `rows`, shape (n, d)."""
+    found: Tensor = _Product.apply(rows, starts, columns, values)  # type: ignore[no-untyped-call]
+    return found

@@ -1,0 +1,109 @@
+"""LightGCN: matrix factorisation of what the graph of interactions makes of the rows.
+
+References
+----------
+He et al., "LightGCN: simplifying and powering graph convolution network for recommendation", SIGIR 2020.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Self
+
+import numpy as np
+from pydantic import Field
+
+from gossiprec.data.split import Split
+from gossiprec.feeds import PairwiseFeed
+from gossiprec.models import MODELS
+from gossiprec.models.base.blocks import Block, Role, uniform
+from gossiprec.models.base.graph import Graph
+from gossiprec.models.base.graph_model import GraphModel
+from gossiprec.models.lightgcn.propagation import convolved, mean_of, stacked
+from gossiprec.options import Options
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+class LightGCNOptions(Options):
+    """Options of LightGCN."""
+
+    dim: int = Field(default=64, ge=1, le=1024, description="embedding size d")
+    layers: int = Field(default=2, ge=1, le=16, description="L: how often rows are made of their neighbours'")
+    l2: float = Field(
+        default=1e-4, ge=0, description="of half the squared norms of the rows that a sample touches"
+    )
+
+
+@MODELS.register("lightgcn")
+class LightGCN(GraphModel):
+    """Score of item j for user u: ``e_u . e_j``, e being the mean of layers 0 to L of the rows (eqs. 4, 9).
+
+    The loss is that of BPR, ``-log sigmoid`` of what a positive has over its negative (eq. 15), and `l2`, of the rows
+    of layer 0.
+
+    Notes
+    -----
+    Rows start from the Xavier-uniform law of each table, U(-b, b) with ``b = sqrt(6 / (n_rows + d))``, as in the
+    published code. SELFRec adds norms that are not squared, divided by the batch: too small to matter.
+    """
+
+    Options = LightGCNOptions
+    options: LightGCNOptions
+    feed = PairwiseFeed
+    predicts_probabilities = False
+    first_layer = 0
+    """Of those in the mean."""
+
+    _n_rows: tuple[int, int] = (0, 0)
+
+    def fitted_to(self, split: Split) -> Self:
+        """Return the model with tables of known length."""
+        fitted = type(self)(self.options)
+        fitted._n_rows = split.n_users, split.n_items
+        return fitted
+
+    def blocks(self) -> tuple[Block, ...]:
+        """Return ``users | items``."""
+        dim = self.options.dim
+        of_users, of_items = (uniform(math.sqrt(6.0 / (n + dim))) for n in self._n_rows)
+        return (Block("users", Role.USER, (dim,), of_users), Block("items", Role.ITEM, (dim,), of_items))
+
+    def score(self, p: Mapping[str, Tensor], query: Mapping[str, Tensor]) -> Tensor:
+        """Return the dot products."""
+        return (p["items"][query["items"]] * p["users"][query["user"]]).sum(-1)
+
+    def all_items(self, p: Mapping[str, Tensor]) -> Callable[[Tensor], Tensor]:
+        """Return what multiplies the item table with a user's row."""
+        return lambda user: p["items"] @ p["users"][user][0]
+
+    def encode(self, p: Mapping[str, Tensor], graph: Graph) -> Mapping[str, Tensor]:
+        """Return the means of layers."""
+        rows = stacked(p)
+        return self.read_out(p, [rows, *convolved(rows, graph, self.options.layers)], graph)
+
+    def encode_step(
+        self, p: Mapping[str, Tensor], graph: Graph, views: Sequence[Graph], draw: np.random.Generator
+    ) -> Mapping[str, Tensor]:
+        """Return these, and the rows of layer 0."""
+        return {**self.encode(p, graph), "ego_users": p["users"], "ego_items": p["items"]}
+
+    def read_out(
+        self, p: Mapping[str, Tensor], layers: Sequence[Tensor], graph: Graph
+    ) -> Mapping[str, Tensor]:
+        """Return the means of layers 0 to L, or from :attr:`first_layer` on."""
+        rows = mean_of(layers[self.first_layer :])
+        return {**p, "users": rows[: graph.n_users], "items": rows[graph.n_users :]}
+
+    def loss(self, p: Mapping[str, Tensor], batch: Mapping[str, Tensor]) -> Tensor:
+        """Return the mean over the samples."""
+        from torch.nn.functional import logsigmoid
+
+        user, items, negatives, weights = (batch[name] for name in ("user", "items", "negatives", "weights"))
+        gain = (p["users"][user] * (p["items"][items] - p["items"][negatives])).sum(-1)
+        users, table = p.get("ego_users", p["users"]), p.get("ego_items", p["items"])
+        squares = sum(rows.square().sum(-1) for rows in (users[user], table[items], table[negatives]))
+        each = -logsigmoid(gain) + self.options.l2 / 2 * squares
+        return (each * weights).sum() / weights.sum()

@@ -1,0 +1,42 @@
+"""What light graph convolution makes of the rows of users and items, on any graph."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from gossiprec.models.base.graph import Graph
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+Change = Callable[["Tensor"], "Tensor"]
+
+
+def stacked(p: Mapping[str, Tensor]) -> Tensor:
+    """Return the rows of users, then of items, shape (n_users + n_items, d)."""
+    import torch
+
+    return torch.cat([p["users"], p["items"]])
+
+
+def convolved(rows: Tensor, graph: Graph, n_layers: int, change: Change | None = None) -> list[Tensor]:
+    """Return layers 1 .. n_layers of rows of layer 0: ``E(k+1) = D^-1/2 A D^-1/2 E(k)`` (LightGCN, eq. 8)."""
+    return continued(graph.times(rows), graph, n_layers, change)
+
+
+def continued(first: Tensor, graph: Graph, n_layers: int, change: Change | None = None) -> list[Tensor]:
+    """Return layers 1 .. n_layers, of which the first is known; each is changed before the next is made of it."""
+    layers = [first if change is None else change(first)]
+    while len(layers) < n_layers:
+        layer = graph.times(layers[-1])
+        layers.append(layer if change is None else change(layer))
+    return layers
+
+
+def mean_of(layers: Sequence[Tensor]) -> Tensor:
+    """Return the mean over layers."""
+    total = layers[0]
+    for layer in layers[1:]:
+        total = total + layer
+    return total / len(layers)

@@ -1,0 +1,55 @@
+"""SGL: LightGCN that contrasts two views through graphs from which edges were dropped.
+
+References
+----------
+Wu et al., "Self-supervised graph learning for recommendation", SIGIR 2021; conventions of SELFRec: users and items are
+contrasted as one set, and the dropped edges are drawn once an epoch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+from pydantic import Field
+
+from gossiprec.models import MODELS
+from gossiprec.models.base.graph import Graph
+from gossiprec.models.lightgcn.contrast import Contrasting, ContrastOptions
+from gossiprec.models.lightgcn.propagation import convolved, mean_of, stacked
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+class SGLOptions(ContrastOptions):
+    """Options of SGL."""
+
+    drop: float = Field(default=0.1, gt=0, lt=1, description="share of the edges that a view lacks")
+
+
+@MODELS.register("sgl")
+class SGL(Contrasting):
+    """LightGCN, and the InfoNCE of two views with dropped edges."""
+
+    Options = SGLOptions
+    options: SGLOptions
+
+    def views(self, graph: Graph, draw: np.random.Generator) -> Sequence[Graph]:
+        """Return two graphs without some of the edges."""
+        return [graph.without(self.options.drop, draw) for _ in range(2)]
+
+    def encode_step(
+        self, p: Mapping[str, Tensor], graph: Graph, views: Sequence[Graph], draw: np.random.Generator
+    ) -> Mapping[str, Tensor]:
+        """Return LightGCN's rows through the whole graph, and those through each view."""
+        rows = stacked(p)
+        one, other = (mean_of([rows, *convolved(rows, view, self.options.layers)]) for view in views)
+        return {**super().encode_step(p, graph, views, draw), "one": one, "other": other}
+
+    def groups(self, users: Tensor, items: Tensor) -> Sequence[Tensor]:
+        """Return users and items as one group."""
+        import torch
+
+        return (torch.cat([users, items]),)

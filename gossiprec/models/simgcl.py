@@ -1,0 +1,51 @@
+"""SimGCL: LightGCN that contrasts two views with noise on every layer.
+
+References
+----------
+Yu et al., "Are graph augmentations necessary? Simple graph contrastive learning for recommendation", SIGIR 2022;
+conventions of SELFRec: layer 0 is in no mean. For clients that hold no graph there is the recommender of this name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+from pydantic import Field
+
+from gossiprec.models import MODELS
+from gossiprec.models.base.graph import Graph
+from gossiprec.models.lightgcn.contrast import Contrasting, ContrastOptions, noisy
+from gossiprec.models.lightgcn.propagation import continued, mean_of, stacked
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+class SimGCLOptions(ContrastOptions):
+    """Options of SimGCL."""
+
+    weight: float = Field(default=0.5, gt=0, description="lambda, of the contrastive loss")
+    noise: float = Field(default=0.1, gt=0, description="epsilon, the norm of the noise on a row of a layer")
+
+
+@MODELS.register("simgcl")
+class SimGCL(Contrasting):
+    """LightGCN without layer 0, and the InfoNCE of two noisy views."""
+
+    Options = SimGCLOptions
+    options: SimGCLOptions
+    first_layer = 1
+
+    def encode_step(
+        self, p: Mapping[str, Tensor], graph: Graph, views: Sequence[Graph], draw: np.random.Generator
+    ) -> Mapping[str, Tensor]:
+        """Return the rows without noise, and two views with it; their first layers are one product."""
+        options, rows = self.options, stacked(p)
+        first = graph.times(rows)
+        plain = self.read_out(p, [rows, *continued(first, graph, options.layers)], graph)
+        one, other = (
+            mean_of(continued(first, graph, options.layers, noisy(options.noise, draw))) for _ in range(2)
+        )
+        return {**plain, "ego_users": p["users"], "ego_items": p["items"], "one": one, "other": other}

@@ -1,0 +1,60 @@
+"""XSimGCL: LightGCN with noise on every layer that contrasts its mean with one of the layers.
+
+References
+----------
+Yu et al., "XSimGCL: towards extremely simple graph contrastive learning for recommendation", TKDE 2023; conventions of
+SELFRec: layer 0 is in no mean.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+from pydantic import Field, model_validator
+
+from gossiprec.models import MODELS
+from gossiprec.models.base.graph import Graph
+from gossiprec.models.lightgcn.contrast import Contrasting, ContrastOptions, noisy
+from gossiprec.models.lightgcn.propagation import convolved, stacked
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+class XSimGCLOptions(ContrastOptions):
+    """Options of XSimGCL."""
+
+    weight: float = Field(default=0.2, gt=0, description="lambda, of the contrastive loss")
+    temperature: float = Field(default=0.15, gt=0, description="tau")
+    noise: float = Field(default=0.2, gt=0, description="epsilon, the norm of the noise on a row of a layer")
+    contrasted_layer: int = Field(default=1, ge=1, description="l*, with which the mean is contrasted")
+
+    @model_validator(mode="after")
+    def _has_that_layer(self) -> XSimGCLOptions:
+        if self.contrasted_layer > self.layers:
+            raise ValueError(
+                f"contrasted_layer: found {self.contrasted_layer}, but there are {self.layers} layers; lower it, or "
+                "raise layers"
+            )
+        return self
+
+
+@MODELS.register("xsimgcl")
+class XSimGCL(Contrasting):
+    """LightGCN without layer 0, trained on noisy rows, and the InfoNCE of these and one of their layers."""
+
+    Options = XSimGCLOptions
+    options: XSimGCLOptions
+    first_layer = 1
+
+    def encode_step(
+        self, p: Mapping[str, Tensor], graph: Graph, views: Sequence[Graph], draw: np.random.Generator
+    ) -> Mapping[str, Tensor]:
+        """Return the noisy rows, as one view, and the layer, as the other."""
+        options, rows = self.options, stacked(p)
+        layers = [rows, *convolved(rows, graph, options.layers, noisy(options.noise, draw))]
+        found = self.read_out(p, layers, graph)
+        one, other = stacked(found), layers[options.contrasted_layer]
+        return {**found, "ego_users": p["users"], "ego_items": p["items"], "one": one, "other": other}

@@ -1,0 +1,71 @@
+"""Central training: a coordinator that holds everybody's interactions; nobody is asked and nothing is sent.
+
+What federation costs is read off beside it: the same model, the same data, the same draws of first rows and negatives.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+
+import numpy as np
+from pydantic import Field
+
+from gossiprec.arrays import F64, I64
+from gossiprec.compute.plan.tape import Behaviour, Op
+from gossiprec.options import LARGEST, Options
+from gossiprec.protocols import PROTOCOLS
+from gossiprec.protocols.base import Protocol
+from gossiprec.sim.clock import WakeClock
+
+
+class CentralOptions(Options):
+    """Options of central training."""
+
+    epochs: int = Field(
+        default=100,
+        ge=1,
+        le=LARGEST,
+        description="wakes of the coordinator: training.local_epochs passes each",
+    )
+
+
+@PROTOCOLS.register("central")
+class Central(Protocol):
+    """The coordinator trains one model of all users and items on all interactions, at each of its wakes."""
+
+    Options = CentralOptions
+    options: CentralOptions
+    has_coordinator = True
+    peers_meet = False
+    holds_all_data = True
+    whole_user_table = True
+    messages_per_wake = 0
+
+    @property
+    def roles(self) -> I64:
+        """Users, then the coordinator."""
+        return np.append(np.zeros(self.n_users, np.int64), 1)
+
+    @property
+    def behaviours(self) -> Sequence[Behaviour]:
+        """Users do nothing."""
+        return [Behaviour(on_wake=(), on_receive=()), Behaviour(on_wake=(Op.TRAIN,), on_receive=())]
+
+    @functools.cached_property
+    def clock(self) -> WakeClock:
+        """The coordinator's: one wake a unit of time."""
+        return WakeClock([self.n_users], mean=1.0, law="constant", seed=self.seed)
+
+    @property
+    def wakes(self) -> int:
+        """Epochs."""
+        return self.options.epochs
+
+    def merge_weights(self, n_positives: I64) -> F64:
+        """Return ones: nothing is merged."""
+        return np.ones(self.n_nodes)
+
+    def on_wake(self, node: int, now: float) -> Sequence[int]:
+        """Send to nobody."""
+        return ()

@@ -1,0 +1,44 @@
+"""Claims about runs in which a coordinator that holds all data trains a model."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from gossiprec.arrays import F64
+from gossiprec.emulation import Prepared
+from gossiprec.testing.worlds import CENTRAL, carried_out, models_of
+
+
+def a_coordinator_trains_it(run: Mapping[str, Any]) -> None:
+    """Be trained on everybody's samples: to finite numbers, the same to the byte in any number of threads."""
+    first, begin = _ended(run, threads=1)
+    again, _ = _ended(run, threads=2)
+    assert np.isfinite(first).all(), "The model has become numbers that are none."
+    assert (first != begin).any(), "The model has not moved."
+    assert first.tobytes() == again.tobytes(), "Bytes depend on threads."
+
+
+def executors_score_it_alike(run: Mapping[str, Any]) -> None:
+    """Be scored alike, for all users, by every executor that a coordinator's run takes."""
+    plain, batched = (
+        _scores(carried_out({**run, "protocol": CENTRAL}, name=name)[0]) for name in ("reference", "batched")
+    )
+    np.testing.assert_allclose(batched, plain, rtol=1e-4, atol=1e-5)
+
+
+CLAIMS = (a_coordinator_trains_it, executors_score_it_alike)
+
+
+def _ended(run: Mapping[str, Any], threads: int) -> tuple[F64, F64]:
+    prepared, begin = carried_out({**run, "protocol": CENTRAL}, threads=threads)
+    return models_of(prepared), begin
+
+
+def _scores(prepared: Prepared) -> F64:
+    users = np.arange(prepared.split.n_users)
+    models = prepared.executor.store.readable(prepared.planner.current, users)
+    contexts = prepared.executor.work.feed.before_next(prepared.split)
+    return prepared.executor.score_all(models, contexts, prepared.threads).astype(np.float64)

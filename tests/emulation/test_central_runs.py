@@ -1,0 +1,218 @@
+"""A coordinator that holds everybody's interactions: what it learns from, where it begins, and what it refuses."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+import torch
+
+from gossiprec.compute.train.everybody import epochs_of_all
+from gossiprec.compute.train.local_update import TrainingSettings
+from gossiprec.emulation import prepare, simulate
+from gossiprec.errors import ScenarioError
+from gossiprec.feeds import PairwiseFeed, PointwiseFeed
+from gossiprec.feeds.base import Feed
+from gossiprec.scenario import load_scenario
+from tests.emulation.ended_early import outcome
+from tests.emulation.test_resume import check
+from tests.emulation.tiny_runs import carried_out, tiny
+
+CENTRAL = {"name": "central", "epochs": 4}
+TRAINING = {"learning_rate": 0.01, "batch_size": 32, "negatives": 1}
+WHOLE = {"every": 1, "metrics": ["val_recall@5", "recall@5", "full_ndcg@5"], "mask": "train+validation"}
+MODELS = ("mf", "lightgcn", "sgl", "simgcl", "xsimgcl")
+
+
+def central(model="lightgcn", **sections):
+    named = {"name": model, "dim": 8} if isinstance(model, str) else model
+    return tiny(
+        **{
+            "model": named,
+            "protocol": CENTRAL,
+            "training": TRAINING,
+            "observers": [],
+            "executor": {"name": "auto"},
+            "evaluate": WHOLE,
+            **sections,
+        }
+    )
+
+
+def model_of(prepared):
+    return prepared.executor.work.arena.rows[0].copy()
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_a_resumed_run_writes_the_bytes_of_an_unbroken_one(model, tmp_path):
+    checkpoint = {"minutes": 1e-9, "keep": 2}
+    scenario = central(model, protocol={**CENTRAL, "epochs": 6}, checkpoint=checkpoint)
+    check(tmp_path, scenario, stops=(3, 2))
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_bytes_do_not_depend_on_threads(model, tmp_path):
+    before = torch.get_num_threads()
+    found = []
+    for threads in (1, 2):
+        torch.set_num_threads(threads)
+        try:
+            scenario = central(
+                model, dataset={**tiny()["dataset"], "users": 60, "items": 90, "interactions": 1500}
+            )
+            scenario = {**scenario, "training": {**TRAINING, "batch_size": "full"}}
+            run = simulate({**scenario, "executor": {"threads": threads}}, out=tmp_path / str(threads))
+        finally:
+            torch.set_num_threads(before)
+        found.append(
+            {**outcome(run.path), "digest": None, "model": model_of(carried_out(scenario)).tobytes()}
+        )
+    assert found[0] == found[1]
+
+
+def test_nobody_is_sent_anything(tmp_path):
+    run = simulate(central(), out=tmp_path)
+    summary = json.loads((run.path / "summary.json").read_text())
+    assert summary["messages"] == 0
+    assert summary["wakes"] == CENTRAL["epochs"]
+
+
+@pytest.mark.parametrize("feed", [PairwiseFeed, PointwiseFeed])
+@pytest.mark.parametrize("negatives", [1, 4, 5])
+def test_the_samples_of_all_are_those_of_each(feed, negatives):
+    data = prepare(load_scenario(central())).split
+    made = feed.of(data)
+    found, expected = (
+        kind.samples_of_all(made, update=2, negatives=negatives, seed=7) for kind in (feed, Feed)
+    )
+    assert list(found) == list(expected)
+    for name, column in expected.items():
+        np.testing.assert_array_equal(found[name], column)
+        assert found[name].dtype == column.dtype
+
+
+def test_an_epoch_has_every_sample_once_in_an_order_of_its_own():
+    data = prepare(load_scenario(central())).split
+    feed, settings = PairwiseFeed.of(data), TrainingSettings(batch_size=32, negatives=1, local_epochs=2)
+    samples = feed.samples_of_all(update=3, negatives=1, seed=5)
+    orders = []
+    for _, batches in epochs_of_all(feed, settings, 12, 3, 5):
+        parts = list(batches)
+        assert {len(part["user"]) for part in parts[:-1]} == {32}
+        rows = [
+            list(
+                zip(
+                    *(
+                        np.concatenate([part[name] for part in parts]).tolist()
+                        for name in ("user", "items", "negatives")
+                    ),
+                    strict=True,
+                )
+            )
+        ][0]
+        orders.append(rows)
+    whole = sorted(zip(*(column.tolist() for column in samples.values()), strict=True))
+    assert sorted(orders[0]) == sorted(orders[1]) == whole
+    assert orders[0] != orders[1]
+    for user, _, negative in orders[0]:
+        assert negative not in data.train[user]
+
+
+def test_it_begins_where_a_federation_of_the_seed_does():
+    mf = {"name": "mf", "dim": 4, "loss": "bpr"}
+    alone = prepare(load_scenario(central(mf)))
+    clients = prepare(load_scenario(tiny(model=mf, protocol={"name": "fedavg", "rounds": 2}, observers=[])))
+    row, layout = model_of(alone), alone.layout
+    rows, of_client = clients.executor.work.arena.rows, clients.layout
+    users = row[layout.users].reshape(12, 4)
+    np.testing.assert_array_equal(users, rows[:12, of_client.users])
+    np.testing.assert_array_equal(row[layout.merged][48:], rows[0, of_client.merged])
+
+
+def test_one_user_alone_is_trained_as_a_client_of_its_own():
+    """Full batches of everybody: the sum of what clients' gradients are, by SGD, is the step of the whole."""
+    mf = {"name": "mf", "dim": 4, "loss": "bpr", "init_std": 0.3}
+    sgd = {"optimizer": "sgd", "learning_rate": 0.5, "batch_size": "full", "negatives": 1}
+    prepared = carried_out(central(mf, training=sgd, protocol={"name": "central", "epochs": 1}))
+    begin = prepare(load_scenario(central(mf))).executor.work.arena.rows[0]
+    layout, feed = prepared.layout, prepared.feed
+    users, items = (torch.from_numpy(begin[part].copy()) for part in (layout.users, layout.items))
+    p = {"users": users.view(-1, 4).requires_grad_(), "items": items.view(-1, 4).requires_grad_()}
+    total = sum(len(items) for items in (feed.positives[user] for user in range(12)))
+    for user in range(12):
+        samples = feed.samples(user, update=0, negatives=1, seed=5)
+        good, bad = (torch.from_numpy(samples[name].astype(np.int64)) for name in ("items", "negatives"))
+        gain = ((p["items"][good] - p["items"][bad]) * p["users"][user]).sum(1)
+        (torch.nn.functional.softplus(-gain).sum() / total).backward()
+    expected = torch.cat([(p[name] - 0.5 * p[name].grad).detach().ravel() for name in ("users", "items")])
+    torch.testing.assert_close(
+        torch.from_numpy(model_of(prepared)[: layout.size]), expected, rtol=1e-5, atol=1e-6
+    )
+
+
+@pytest.mark.parametrize("model", [{"name": "lightgcn"}, {"name": "simgcl", "weight": 0.05}])
+def test_it_learns_what_users_take(model, tmp_path):
+    data = {**tiny()["dataset"], "users": 150, "items": 120, "interactions": 6000}
+    run = simulate(
+        central(
+            model,
+            dataset=data,
+            protocol={"name": "central", "epochs": 30},
+            evaluate={**WHOLE, "metrics": ["recall@20"], "every": 30, "beside": ["popularity", "random"]},
+        ),
+        out=tmp_path,
+    )
+    utility = json.loads((run.path / "summary.json").read_text())["utility"]
+    assert utility["recall@20"] > 1.2 * utility["recall@20[random]"]
+
+
+REFUSED = {
+    "policies": ([{"name": "share-less"}], "policies: is about messages"),
+    "observers": ([{"name": "cda", "who": "single", "community_size": 3}], "observers: is about messages"),
+    "attackers": ([{"name": "a-ra", "number": 1}], "attackers: is about messages"),
+    "recommender": ({"name": "simgcl"}, "recommender: is about messages"),
+    "network": ({"loss": 0.1}, "network: is about messages"),
+    "churn": ({"messages": "held"}, "churn: is about messages"),
+    "executor": ({"name": "fused"}, "executor.name: found 'fused', must be auto or batched or reference"),
+    "training": (
+        {"batch_size": 5000, "negatives": 1},
+        "training.batch_size: found 5000, but an epoch has only",
+    ),
+    "protocol": ({"name": "central", "epochs": 0}, "protocol.epochs: found 0"),
+    "model": ({"name": "lightgcn", "layers": 0}, "model.layers: found 0"),
+}
+
+
+@pytest.mark.parametrize("section", REFUSED)
+def test_what_makes_no_sense_is_refused_with_one_message(section):
+    value, expected = REFUSED[section]
+    with pytest.raises(ScenarioError) as caught:
+        prepare(load_scenario(central(**{"model": "lightgcn", **{section: value}})))
+    assert expected in str(caught.value)
+    assert "\n" not in str(caught.value).strip()
+
+
+def test_a_dimension_that_is_too_large_is_refused():
+    with pytest.raises(ScenarioError, match=r"model\.dim: found 5000, must be less than or equal to 1024"):
+        load_scenario(central({"name": "lightgcn", "dim": 5000}))
+
+
+@pytest.mark.parametrize("model", MODELS[1:])
+@pytest.mark.parametrize(
+    "protocol",
+    [
+        {"name": "fedavg", "rounds": 2},
+        {"name": "fedavg", "rounds": 2, "client_model": "none", "merge": "touched-mean"},
+        {"name": "rand-gossip", "wakes": 2, "view": {"size": 2}},
+    ],
+)
+def test_nodes_without_the_graph_cannot_train_what_looks_through_it(model, protocol):
+    with pytest.raises(ScenarioError, match=f"model.name: '{model}' looks through the graph") as caught:
+        load_scenario(tiny(model={"name": model}, protocol=protocol, observers=[]))
+    assert "\n" not in str(caught.value).strip()
+
+
+def test_a_run_that_diverges_says_so():
+    with pytest.raises(ScenarioError, match=r"not finite after epoch \d+; lower training\.learning_rate"):
+        carried_out(central(training={**TRAINING, "optimizer": "sgd", "learning_rate": 1e30}))
