@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from gossiprec.arrays import F32, F64, I32, I64
+from gossiprec.arrays import F32, F64, I32
 from gossiprec.eventlog.checkpoints import Stateful
 from gossiprec.feeds import PointwiseFeed
 from gossiprec.models.base import Model
@@ -57,8 +57,9 @@ class AuxiliaryModel(Stateful):
         """Take a pass over all sets, in an order and with negatives that are drawn for it."""
         import torch
 
-        users, items, labels = self._samples(epoch)
-        order = generator(self._seed, "auxiliary-order", 0, epoch).permutation(len(items))
+        drawn = self._feed.samples_of_all(update=epoch, negatives=self._negatives, seed=self._seed)
+        samples = {name: torch.from_numpy(column) for name, column in drawn.items()}
+        order = generator(self._seed, "auxiliary-order", 0, epoch).permutation(len(drawn["user"]))
         with one_torch_thread():
             values, first, second = map(self._tables, (self._values, self._first, self._second))
             tables = {name: torch.nn.Parameter(table) for name, table in values.items()}
@@ -67,25 +68,14 @@ class AuxiliaryModel(Stateful):
                 step = torch.tensor(float(self._steps))
                 adam.state[table] = {"step": step, "exp_avg": first[name], "exp_avg_sq": second[name]}
             for begin in range(0, len(order), self._batch):
-                some = order[begin : begin + self._batch]
-                batch = {
-                    "user": torch.from_numpy(users[some]), "items": torch.from_numpy(items[some]),
-                    "labels": torch.from_numpy(labels[some]), "weights": torch.ones(len(some)),
-                }  # fmt: skip
+                some = torch.from_numpy(order[begin : begin + self._batch])
+                batch = {name: column[some] for name, column in samples.items()}
+                batch = {**batch, "user": batch["user"].long(), "items": batch["items"].long()}
+                batch["weights"] = torch.ones(len(some))
                 adam.zero_grad()
                 torch.autograd.backward(self._model.loss(self._layout.named(tables), batch))
                 adam.step()
                 self._steps += 1
-
-    def _samples(self, epoch: int) -> tuple[I64, I64, F32]:
-        """Return users, items and labels of a pass."""
-        parts = [
-            self._feed.samples(user, update=epoch, negatives=self._negatives, seed=self._seed)
-            for user in range(len(self._sets))
-        ]
-        sizes = self._sets.sizes * (1 + self._negatives)
-        items, labels = (np.concatenate([part[name] for part in parts]) for name in ("items", "labels"))
-        return np.repeat(np.arange(len(sizes)), sizes), items.astype(np.int64), labels.astype(np.float32)
 
     def _tables(self, row: F32) -> dict[str, Any]:
         """Return the tensors that a row falls into, as views."""
@@ -141,7 +131,7 @@ class AuxiliaryModel(Stateful):
 
 def unit_rows(rows: F32) -> F64:
     """Return rows of Euclidean norm 1; rows of zeros stay."""
-    from gossiprec.recommenders.contrast import TINY
+    from gossiprec.models.base.contrast import TINY
 
     wide = rows.astype(np.float64)
     return np.asarray(wide / np.maximum(np.linalg.norm(wide, axis=1, keepdims=True), TINY))

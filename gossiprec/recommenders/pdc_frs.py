@@ -21,6 +21,7 @@ from gossiprec.errors import ScenarioError
 from gossiprec.feeds.base import Columns
 from gossiprec.models.base import Layout
 from gossiprec.models.base.analytic import AnalyticGradient
+from gossiprec.models.base.contrast import unit
 from gossiprec.named import Named, make_named
 from gossiprec.numerics.one_thread import one_torch_thread
 from gossiprec.options import LARGEST, Options
@@ -28,7 +29,6 @@ from gossiprec.recommenders import RECOMMENDERS
 from gossiprec.recommenders.auxiliary import AuxiliaryModel, unit_rows
 from gossiprec.recommenders.auxiliary_leaks import leaks_of
 from gossiprec.recommenders.base import AnalyticTerm, Between, Known, Recommender
-from gossiprec.recommenders.contrast import unit
 from gossiprec.recommenders.contribution import Contribution, contribute
 from gossiprec.rng import generator
 from gossiprec.servers.base import Extras, Round

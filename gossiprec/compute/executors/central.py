@@ -14,7 +14,6 @@ from gossiprec.compute.executors.base import Executor, Workload
 from gossiprec.compute.executors.tensors import (
     Tensors,
     constants_of,
-    one_torch_thread,
     tables_of,
     tensor_of,
 )
@@ -27,6 +26,7 @@ from gossiprec.feeds.base import Columns
 from gossiprec.models.base.graph import Graph
 from gossiprec.models.base.graph_model import GraphModel
 from gossiprec.models.base.kernels import Query
+from gossiprec.numerics.one_thread import one_torch_thread
 from gossiprec.rng import generator
 
 

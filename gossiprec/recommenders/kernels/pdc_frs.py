@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 from numpy import float32
 
+from gossiprec.models.base.contrast import TINY
 from gossiprec.numerics.exponential import exponential
 from gossiprec.numerics.jit import kernel
 from gossiprec.numerics.stretches import add_times, dot
-from gossiprec.recommenders.contrast import TINY
 
 
 @kernel
