@@ -25,13 +25,18 @@ def shipped(path):
     return pytest.param(path, id=path.name, marks=[pytest.mark.realdata, absent] if data else [])
 
 
+LENGTH = {"fedavg": "rounds", "central": "epochs"}
+
+
 def shortened(path):
     """Overrides that make the scenario in `path` a matter of a second."""
     scenario = load_scenario(path)
     if scenario.dataset.name in ("foursquare-nyc", "gowalla"):
         yield f"dataset={MADE_UP_CITY}"
     yield "dataset.limit_users=20"
-    yield f"protocol.{'rounds' if scenario.protocol.name == 'fedavg' else 'wakes'}=2"
+    yield f"protocol.{LENGTH.get(scenario.protocol.name, 'wakes')}=2"
+    if scenario.protocol.name == "central":
+        yield "training.batch_size=64"
     if "concurrency" in scenario.resolved()["protocol"].get("aggregation", {}):
         yield "protocol.aggregation.concurrency=12"
     if scenario.resolved()["protocol"].get("slice"):

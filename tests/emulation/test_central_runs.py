@@ -14,6 +14,7 @@ from gossiprec.emulation import prepare, simulate
 from gossiprec.errors import ScenarioError
 from gossiprec.feeds import PairwiseFeed, PointwiseFeed
 from gossiprec.feeds.base import Feed
+from gossiprec.models.base.graph import Graph
 from gossiprec.scenario import load_scenario
 from tests.emulation.ended_early import outcome
 from tests.emulation.test_resume import check
@@ -100,18 +101,8 @@ def test_an_epoch_has_every_sample_once_in_an_order_of_its_own():
     for _, batches in epochs_of_all(feed, settings, 12, 3, 5):
         parts = list(batches)
         assert {len(part["user"]) for part in parts[:-1]} == {32}
-        rows = [
-            list(
-                zip(
-                    *(
-                        np.concatenate([part[name] for part in parts]).tolist()
-                        for name in ("user", "items", "negatives")
-                    ),
-                    strict=True,
-                )
-            )
-        ][0]
-        orders.append(rows)
+        columns = [np.concatenate([part[name] for part in parts]).tolist() for name in samples]
+        orders.append(list(zip(*columns, strict=True)))
     whole = sorted(zip(*(column.tolist() for column in samples.values()), strict=True))
     assert sorted(orders[0]) == sorted(orders[1]) == whole
     assert orders[0] != orders[1]
@@ -130,8 +121,8 @@ def test_it_begins_where_a_federation_of_the_seed_does():
     np.testing.assert_array_equal(row[layout.merged][48:], rows[0, of_client.merged])
 
 
-def test_one_user_alone_is_trained_as_a_client_of_its_own():
-    """Full batches of everybody: the sum of what clients' gradients are, by SGD, is the step of the whole."""
+def test_a_full_batch_goes_along_what_clients_would_add_up():
+    """A step of SGD on everybody's samples is that of the clients' own losses, each by its number of samples."""
     mf = {"name": "mf", "dim": 4, "loss": "bpr", "init_std": 0.3}
     sgd = {"optimizer": "sgd", "learning_rate": 0.5, "batch_size": "full", "negatives": 1}
     prepared = carried_out(central(mf, training=sgd, protocol={"name": "central", "epochs": 1}))
@@ -148,6 +139,38 @@ def test_one_user_alone_is_trained_as_a_client_of_its_own():
     expected = torch.cat([(p[name] - 0.5 * p[name].grad).detach().ravel() for name in ("users", "items")])
     torch.testing.assert_close(
         torch.from_numpy(model_of(prepared)[: layout.size]), expected, rtol=1e-5, atol=1e-6
+    )
+
+
+@pytest.mark.parametrize("name", ["reference", "batched"])
+def test_each_user_is_scored_by_its_own_row_through_the_graph(name):
+    prepared = carried_out(central(executor={"name": name}))
+    executor, layout, row = prepared.executor, prepared.layout, torch.from_numpy(model_of(prepared))
+    p = {"users": row[layout.users].view(12, 8), "items": row[layout.items].view(40, 8)}
+    seen = prepared.model.encode(p, Graph.of(prepared.split.train, 40))
+    users = np.array([7, 0, 11])
+    models = executor.store.readable(prepared.planner.current, users)
+    found = executor.score_all(models, {}, prepared.threads)
+    np.testing.assert_allclose(found, (seen["users"][users] @ seen["items"].T).numpy(), rtol=1e-4, atol=1e-6)
+
+
+def test_adam_goes_on_from_epoch_to_epoch():
+    """Its moments and its count of steps are those of one optimizer that sees the batches of all epochs."""
+    mf = {"name": "mf", "dim": 4, "loss": "bpr"}
+    prepared, begin = carried_out(central(mf)), model_of(prepare(load_scenario(central(mf))))
+    model, layout, work = prepared.model, prepared.layout, prepared.executor.work
+    row = torch.from_numpy(begin[: layout.size]).requires_grad_()
+    adam = torch.optim.Adam([row], lr=0.01)
+    for update in range(CENTRAL["epochs"]):
+        for _, batches in epochs_of_all(work.feed, work.training, 12, update, 5):
+            for columns in batches:
+                batch = {name: torch.from_numpy(column.astype(np.int64)) for name, column in columns.items()}
+                p = {"users": row[layout.users].view(12, 4), "items": row[layout.items].view(40, 4)}
+                adam.zero_grad()
+                model.loss(p, {**batch, "weights": torch.ones(len(batch["user"]))}).backward()
+                adam.step()
+    torch.testing.assert_close(
+        torch.from_numpy(model_of(prepared)[: layout.size]), row.detach(), rtol=1e-4, atol=1e-5
     )
 
 
@@ -204,7 +227,7 @@ def test_a_dimension_that_is_too_large_is_refused():
     [
         {"name": "fedavg", "rounds": 2},
         {"name": "fedavg", "rounds": 2, "client_model": "none", "merge": "touched-mean"},
-        {"name": "rand-gossip", "wakes": 2, "view": {"size": 2}},
+        {"name": "rand-gossip", "wakes": 2, "view": {"size": 3}},
     ],
 )
 def test_nodes_without_the_graph_cannot_train_what_looks_through_it(model, protocol):

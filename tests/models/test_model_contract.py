@@ -135,6 +135,33 @@ class MixesSamples(Biased):
         return super().loss(p, batch) ** 2
 
 
+class TakesTheFirstUser(Biased):
+    def loss(self, p, batch):
+        return super().loss(p, {**batch, "user": batch["user"][:1]})
+
+
+class LooksAtNoEdge(MODELS["lightgcn"]):
+    def encode(self, p, graph):
+        return p
+
+
+class KnowsRowsByNumber(MODELS["lightgcn"]):
+    def encode(self, p, graph):
+        found = super().encode(p, graph)
+        return {**found, "items": found["items"] + torch.arange(graph.n_items)[:, None]}
+
+
+class SpoilsItsRows(MODELS["lightgcn"]):
+    def encode(self, p, graph):
+        p["users"].mul_(1.5)
+        return super().encode(p, graph)
+
+
+class DrawsNoiseAnew(MODELS["simgcl"]):
+    def encode_step(self, p, graph, views, draw):
+        return super().encode_step(p, graph, views, np.random.default_rng())
+
+
 class DrawsAnew(Biased):
     def blocks(self):
         return (
@@ -174,6 +201,11 @@ BROKEN = {
     StopsTheGradient: "Have a gradient of the loss that tells",
     PushesAway: "Rank what a node has taken higher",
     MixesSamples: "Have the mean or the sum of the samples' own losses",
+    TakesTheFirstUser: "Have for samples of two users",
+    LooksAtNoEdge: "Encode otherwise without some edges",
+    KnowsRowsByNumber: "Encode alike, but for rounding, if items have other numbers",
+    SpoilsItsRows: "change nothing that it is handed",
+    DrawsNoiseAnew: "that is the same to the byte for the same draws",
     DrawsAnew: "Begin at the same numbers every time",
     BeginsAlike: "Begin with a row of its own for each user",
     HasAnothersGradient: "Write out, if it does, the gradient that autograd finds",

@@ -57,8 +57,9 @@ class CentralExecutor(Executor):
         return self._scoring.kind
 
     def warm_up(self) -> None:
-        """Compile what scores."""
+        """Compile what scores, and what looks through the graph."""
         self._scoring.warm_up()
+        self._seen(self.work.arena.rows)
 
     def run(self, program: Program, tasks: I64) -> None:
         """Run the updates among `tasks`."""
