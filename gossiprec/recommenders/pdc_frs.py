@@ -47,7 +47,7 @@ class PDCOptions(Options):
     similarity: Annotated[str | dict[str, Any], Named(SIMILARITIES)] = Field(
         default="titles", description="of items: by what an item is replaced; its name, or name and options"
     )
-    epsilon: float = Field(default=5.0, description="budget of each contributed item, above 0")
+    epsilon: float = Field(default=5.0, gt=0, description="budget of each contributed item")
     sensitivity: float | None = Field(
         default=None, gt=0, description="Delta of the similarity; null: its own, 1 for those from 0 to 1"
     )
@@ -92,10 +92,13 @@ class PDC(Recommender):
             raise ScenarioError(
                 f"recommender: leaks is {options.leaks}, but a user has {split.n_users - 1} others; lower it"
             )
-        similarity = make_named(SIMILARITIES, options.similarity).fit(split, seed=seed)
-        return contribute(
-            split.train, similarity, epsilon=options.epsilon, sensitivity=options.sensitivity, seed=seed
-        )
+        try:
+            similarity = make_named(SIMILARITIES, options.similarity).fit(split, seed=seed)
+            return contribute(
+                split.train, similarity, epsilon=options.epsilon, sensitivity=options.sensitivity, seed=seed
+            )
+        except ScenarioError as error:  # names a key of this section
+            raise ScenarioError(f"recommender.{error}") from error
 
     def more_samples(self, node: int, positives: I32, extras: Extras) -> Columns:
         """Return the items that the auxiliary model finds for the user and that it does not have."""

@@ -344,12 +344,12 @@ def test_what_is_sent_is_counted(tmp_path):
 @pytest.mark.parametrize(
     ("sections", "message"),
     [
-        ({"recommender": {**PDC, "epsilon": 0}}, "epsilon: found 0.0; allowed: a finite number above 0"),
-        ({"recommender": {**PDC, "epsilon": -1}}, "epsilon: found -1.0; allowed"),
+        ({"recommender": {**PDC, "epsilon": 0}}, "recommender.epsilon: found 0, must be greater than 0"),
+        ({"recommender": {**PDC, "epsilon": -1}}, "recommender.epsilon: found -1, must be greater than 0"),
         ({"recommender": {**PDC, "augmented": 41}}, "augmented is 41, but there are 40 items; lower it"),
-        ({"recommender": {**PDC, "sensitivity": 0.5}}, "sensitivity: found 0.5; allowed: at least 1"),
+        ({"recommender": {**PDC, "sensitivity": 0.5}}, "recommender.sensitivity: found 0.5; allowed: at least 1"),
         ({"recommender": {**PDC, "similarity": "title"}}, "unknown similarity 'title'.*titles"),
-        ({"recommender": {**PDC, "similarity": "titles"}}, "text"),
+        ({"recommender": {**PDC, "similarity": "titles"}}, "recommender.similarity: titles compares texts of items"),
         ({"recommender": {**PDC, "leaks": 12}}, "leaks is 12, but a user has 11 others; lower it"),
         ({"model": {"name": "mf", "loss": "bpr"}}, "which MF is not; take gmf"),
         ({"training": {"batch_size": 8}}, "set training.batch_size to full"),
