@@ -34,13 +34,13 @@ def paper_tables(paper: Comparison, runs: Runs) -> Iterator[Block]:
                 yield Fold(f"Setting {setting}", (grid,))
 
 
-def measured(values: PerSeed, number: Printed | None = None, *small: str) -> Entry:
+def measured(values: PerSeed, number: Printed | None = None, *small: str, digits: int = DIGITS) -> Entry:
     """Return a mean over seeds with half of its 95 % interval, and a mark where there is a print to agree with."""
     if not values:
         return Entry(DASH, kind=Verdict.NOT_RUN.word)
-    text, half = f"{mean(values):.{DIGITS}f}", interval(values)[1] - mean(values)
+    text, half = f"{mean(values):.{digits}f}", interval(values)[1] - mean(values)
     if half > 0:  # NaN with one seed
-        text += f" ± {half:.{DIGITS}f}"
+        text += f" ± {half:.{digits}f}"
     below = (f"n = {len(values)}", *small)
     if number is None:
         return Entry(text, below)

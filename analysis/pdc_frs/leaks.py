@@ -23,6 +23,8 @@ COLUMNS = {
     "MIA, popularity": ("leaks", "mia_auc_popularity"),
 }
 """Title -> where the number stands below ``contribution`` in ``summary.json``."""
+DIGITS = {"budget of a user": 1}
+"""Behind the point, where it is not four."""
 _ABOUT = (
     "Recall@20 and NDCG@20 at the last epoch beside what the coordinator learns of users. *Kept*: share of "
     "training items that were contributed as they are. *Budget of a user*: epsilon times its items, the mean. "
@@ -78,5 +80,5 @@ def _row(runs: Runs, experiment: str, similarity: str, epsilon: str) -> list[Ent
         Entry(similarity),
         Entry(epsilon),
         *utility,
-        *(measured(told(runs, experiment, column)) for column in COLUMNS),
+        *(measured(told(runs, experiment, column), digits=DIGITS.get(column, 4)) for column in COLUMNS),
     ]
