@@ -9,9 +9,10 @@ from typing import Any
 import click
 
 from analysis.cda_paper.experiments import data_of, experiments
-from analysis.cda_paper.plan import Scale, chosen, count_runs, missing_data, paper_study, subjects
+from analysis.cda_paper.plan import chosen, count_runs, missing_data, paper_study, subjects
 from analysis.papers.command import asked, carry_out, names_in
 from analysis.papers.seeds import Runs
+from analysis.papers.study_file import Scale
 from gossiprec.cli.main import exit_code
 
 

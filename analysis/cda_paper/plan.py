@@ -5,16 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from functools import cache
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from analysis.cda_paper.cells import all_cells
 from analysis.cda_paper.experiments import STUDY, data_of, experiments, study, switches
 from analysis.cda_paper.figures import drawings
-from analysis.papers import command
-from gossiprec.errors import DataError
+from analysis.papers import command, data_places
+from analysis.papers.study_file import Scale
 from gossiprec.study.load import Study, load_study
 
-Scale = Literal["full", "tiny"]
 DATA = {
     "ml-100k": ("ml-100k", "ml-100k.zip"),
     "foursquare-nyc": ("foursquare-nyc", "dataset_tsmc2014.zip"),
@@ -95,33 +94,8 @@ def count_runs(seeds: int | None, scale: Scale = "full") -> int:
 
 
 def missing_data(names: Iterable[str], *, data: Path | None, scale: Scale) -> dict[str, str]:
-    """Return the experiments that cannot be run for want of data, and what is missing.
-
-    Raises
-    ------
-    DataError
-        If none of the data sets is there; the message names what is looked for.
-    """
-    if scale == "tiny":
-        return {}
-    if data is None:
-        raise DataError(
-            "--data is missing: the folder that holds the data sets; or try --scale tiny, which needs none"
-        )
-    if not any(_place(data, name) for name in DATA):
-        wanted = ", ".join(" or ".join(files) for files in DATA.values())
-        raise DataError(
-            f"--data: found none of the data sets in {data}; it must hold at least one of {wanted}"
-        )
-    return {
-        name: f"data missing: no {' or '.join(DATA[data_of(name)])} in {data}"
-        for name in names
-        if _place(data, data_of(name)) is None
-    }
-
-
-def _place(data: Path, name: str) -> Path | None:
-    return next((data / file for file in DATA[name] if (data / file).exists()), None)
+    """Return the experiments that cannot be run, as :func:`analysis.papers.data_places.missing_data`."""
+    return data_places.missing_data(names, DATA, data_of, data=data, scale=scale)
 
 
 def _here(name: str, data: Path | None, scale: Scale) -> dict[str, Any]:
@@ -132,6 +106,6 @@ def _here(name: str, data: Path | None, scale: Scale) -> dict[str, Any]:
         length = "protocol.rounds" if "fedavg" in name else "protocol.wakes"
         short = {length: 2, "evaluate.every": 1, "evaluate.also": None}
         return {**sets, "dataset": _TINY_PLACES if "prme" in name else _TINY, **short}
-    place = _place(data or Path(), data_of(name))
+    place = data_places.place_of(data or Path(), DATA[data_of(name)])
     assert place is not None, "its data are there"
     return {**sets, "dataset.path": str(place.resolve())}

@@ -11,7 +11,7 @@ from analysis.cda_paper.figures import draw_figures, drawings
 from analysis.cda_paper.findings import findings
 from analysis.cda_paper.measures import MAIN_RULE, RULES, fact
 from analysis.cda_paper.overview import legend, overview
-from analysis.cda_paper.plan import Scale, subjects
+from analysis.cda_paper.plan import subjects
 from analysis.cda_paper.switches import switch_table
 from analysis.cda_paper.tables import paper_tables
 from analysis.cda_paper.targets import NOT_REACHED, REACHED, Reached, reached
@@ -21,6 +21,7 @@ from analysis.papers.document import Block, Column, Entry, Fold, Grid, Heading, 
 from analysis.papers.page import write_pages
 from analysis.papers.report_parts import INTERVALS, claim_list, duration, made_with, missing
 from analysis.papers.seeds import Runs, mean
+from analysis.papers.study_file import Scale
 from analysis.papers.verdict import Verdict
 from gossiprec.eventlog.atomic_write import replace_file
 from gossiprec.figures.output import csv_bytes

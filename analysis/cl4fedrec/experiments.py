@@ -7,9 +7,11 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-import yaml
+from analysis.papers.comparison import Comparison, parts_by_setting
+from analysis.papers.published import Published
+from analysis.papers.study_file import StudyFile
 
-STUDY = Path(__file__).with_name("study.yaml")
+STUDY = StudyFile(Path(__file__).with_name("study.yaml"))
 
 SPLITS = {
     "file": "test is the last fifth of each user's lines of ratings.dat, as the public files of A-ra and A-hum divide "
@@ -54,14 +56,14 @@ TABLE_ROWS = {
 """The method behind each row; rows that the paper does not print are further readings of those that it does."""
 ATTACKS = {"a-hum": "A-hum", "psmu": "PSMU (a reconstruction)"}
 DEFENCES = {"original": "Original", "none": "CL4FedRec", **RULES, "regulariser": "Regularizer"}
-SYNTHETIC_USERS = {
+SYNTHETIC_USERS: dict[float, str] = {
     10: "rcl4fedrec-users-10",
     30: "rcl4fedrec-users-30",
     60: "rcl4fedrec",
     120: "rcl4fedrec-users-120",
 }
-STEPS = {1: "rcl4fedrec", 5: "rcl4fedrec-steps-5", 20: "rcl4fedrec-steps-20"}
-STEPS_ATTACKED = {1: "a-hum-regulariser", 5: "a-hum-steps-5", 20: "a-hum-steps-20"}
+STEPS: dict[float, str] = {1: "rcl4fedrec", 5: "rcl4fedrec-steps-5", 20: "rcl4fedrec-steps-20"}
+STEPS_ATTACKED: dict[float, str] = {1: "a-hum-regulariser", 5: "a-hum-steps-5", 20: "a-hum-steps-20"}
 
 
 @dataclass(frozen=True)
@@ -95,22 +97,9 @@ class Experiment:
         return Experiment(f"{split}-{loop}", method)
 
 
-@cache
-def study() -> dict[str, Any]:
-    """Return the study as it is written."""
-    told: dict[str, Any] = yaml.safe_load(STUDY.read_text(encoding="utf-8"))
-    return told
-
-
 def experiments() -> dict[str, dict[str, Any]]:
     """Return what each experiment sets, in the order in which they are run: the most wanted first."""
-    found: dict[str, dict[str, Any]] = study()["axes"]["experiment"]["values"]
-    return found
-
-
-def name_of(setting: str, method: str) -> str:
-    """Return what an experiment is called."""
-    return f"{setting}-{method}"
+    return STUDY.experiments
 
 
 def exposures(attack: str) -> dict[str, str]:
@@ -118,10 +107,20 @@ def exposures(attack: str) -> dict[str, str]:
     return {words: f"{attack}-{defence}" for defence, words in DEFENCES.items()}
 
 
-def setting_in_words(setting: str) -> str:
-    """Return what was run in a setting."""
+def _in_words(setting: str) -> str:
     split, loop = setting.split("-")
     return f"{SPLITS[split]}; {LOOPS[loop]}"
+
+
+PAPER = Comparison(
+    title="CL4FedRec",
+    settings={setting: _in_words(setting) for setting in SETTINGS},
+    rows=TABLE_ROWS,
+    main="table2",
+    reference="Original",
+    published=Published(Path(__file__).with_name("published.yaml")),
+    page="docs/cl4fedrec_study.md",
+)
 
 
 @cache
@@ -132,13 +131,7 @@ def subjects() -> dict[str, tuple[str, ...]]:
     parts["sensitivity"] = (*SYNTHETIC_USERS.values(), *STEPS.values(), *STEPS_ATTACKED.values())
     parts["uniformity"] = tuple(TABLE_ROWS["table2"].values())
     there = {name: Experiment.read(name) for name in experiments()}
-    found: dict[str, tuple[str, ...]] = {}
-    for part, methods in parts.items():
-        names = {setting: [name_of(setting, method) for method in methods] for setting in SETTINGS}
-        whole = {setting: own for setting, own in names.items() if set(own) <= there.keys()}
-        wanted = {name for own in whole.values() for name in own}
-        found[part] = tuple(name for name in there if name in wanted)
-        found |= {f"{part}-{setting}": tuple(dict.fromkeys(own)) for setting, own in whole.items()}
+    found = parts_by_setting(dict.fromkeys(SETTINGS, parts), there)
     for key in ("split", "loop", "setting"):
         for value in dict.fromkeys(getattr(own, key) for own in there.values()):
             found[value] = tuple(name for name, own in there.items() if getattr(own, key) == value)

@@ -4,17 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from functools import cache
-from pathlib import Path
 
 import numpy as np
-from matplotlib.axes import Axes
-from matplotlib.ticker import MaxNLocator
 
 from analysis.cl4fedrec import uniformity
-from analysis.cl4fedrec.curves import LAST, LEVELS, METRICS, level, over_seeds, score
-from analysis.cl4fedrec.drawing import Drawing, Line, line_of
 from analysis.cl4fedrec.experiments import (
     ATTACKS,
+    PAPER,
     SETTINGS,
     STEPS,
     STEPS_ATTACKED,
@@ -22,16 +18,14 @@ from analysis.cl4fedrec.experiments import (
     TABLE_ROWS,
     experiments,
     exposures,
-    name_of,
 )
-from analysis.cl4fedrec.published import printed, titles
-from analysis.papers.seeds import Runs, mean
+from analysis.papers.comparison import LAST, METRICS, name_of
+from analysis.papers.curve_figures import EPOCH, by_epoch, drawable, over_option, table_curves, whole_epochs
+from analysis.papers.drawing import Drawing, Line
+from analysis.papers.seeds import Runs
 from gossiprec.figures.panels import Axis
 
 N_BINS = 40
-MAIN = "table2"
-"""The table whose methods the others take up."""
-EPOCH = Axis("epoch")
 EXPOSURE = Axis("users shown it (%)", (-2.0, 102.0))
 
 
@@ -40,8 +34,8 @@ def drawings() -> dict[str, Drawing]:
     """Return the figures by name, setting by setting."""
     found: dict[str, Drawing] = {}
     for setting in SETTINGS:
-        for table, rows in TABLE_ROWS.items():
-            found[f"{table}-{setting}"] = _table_curves(setting, table, rows)
+        for table in TABLE_ROWS:
+            found[f"{table}-{setting}"] = table_curves(PAPER, setting, table)
         for attack, words in ATTACKS.items():
             found[f"exposure-{attack}-{setting}"] = _exposure(setting, attack, words)
         found[f"sensitivity-users-{setting}"] = _sensitivity(
@@ -51,55 +45,7 @@ def drawings() -> dict[str, Drawing]:
             setting, "Steps of the regulariser at the end of an epoch", "steps", STEPS, STEPS_ATTACKED
         )
         found[f"uniformity-{setting}"] = _uniformity(setting)
-    there = experiments()
-    return {name: one for name, one in found.items() if set(one.experiments) <= there.keys()}
-
-
-def _whole_epochs(axes: Axes) -> None:
-    axes.xaxis.set_major_locator(MaxNLocator(nbins=6, integer=True))
-
-
-def draw_figures(runs: Runs, folder: Path) -> dict[str, list[Path]]:
-    """Draw every figure for which there are runs; return the files of each."""
-    found = {name: drawing.draw(runs, folder / name) for name, drawing in drawings().items()}
-    return {name: paths for name, paths in found.items() if paths}
-
-
-def _by_epoch(runs: Runs, name: str, experiment: str, metric: str) -> Line:
-    return line_of(name, {float(epoch): own for epoch, own in over_seeds(runs, experiment, metric).items()})
-
-
-def _table_curves(setting: str, table: str, rows: Mapping[str, str]) -> Drawing:
-    def panels(runs: Runs) -> dict[str, list[Line]]:
-        return {column: _with_levels(runs, setting, table, column, rows) for column in METRICS}
-
-    return Drawing(
-        f"{table.replace('table', 'Table ')} by epoch ({titles()[table].lower()}), {setting}. Thin dotted: what is "
-        "printed, in the colour of its method; and the orders that nobody learns.",
-        setting,
-        tuple(rows.values()),
-        tuple(method for method in rows.values() if table == MAIN or method not in TABLE_ROWS[MAIN].values()),
-        panels,
-        EPOCH,
-        Axis("%"),
-        {"order": [*rows, *LEVELS], "dress": _whole_epochs},
-    )
-
-
-def _with_levels(runs: Runs, setting: str, table: str, column: str, rows: Mapping[str, str]) -> list[Line]:
-    lines = [_by_epoch(runs, row, name_of(setting, method), METRICS[column]) for row, method in rows.items()]
-    last = max((float(one.x[-1]) for one in lines if len(one.x)), default=1.0)
-    ends = (1.0, max(last, 1.5))
-    told = [
-        Line(one.row, ends, (100 * one.value,) * 2, kind="print")
-        for one in printed()
-        if (one.table, one.column) == (table, column)
-    ]
-    for order in LEVELS:
-        own = level(runs, setting, column, order)
-        if own:
-            told.append(Line(order, ends, (100 * mean(own),) * 2, kind="level"))
-    return lines + told
+    return drawable(found, experiments())
 
 
 def _exposure(setting: str, attack: str, words: str) -> Drawing:
@@ -108,7 +54,7 @@ def _exposure(setting: str, attack: str, words: str) -> Drawing:
     def panels(runs: Runs) -> dict[str, list[Line]]:
         return {
             f"ER@{k}": [
-                _by_epoch(runs, name, name_of(setting, own), f"er@{k}") for name, own in methods.items()
+                by_epoch(runs, name, name_of(setting, own), f"er@{k}") for name, own in methods.items()
             ]
             for k in (5, 10, 20)
         }
@@ -122,19 +68,16 @@ def _exposure(setting: str, attack: str, words: str) -> Drawing:
         panels,
         EPOCH,
         EXPOSURE,
-        {"order": list(methods), "n_columns": 3, "dress": _whole_epochs},
+        {"order": list(methods), "n_columns": 3, "dress": whole_epochs},
     )
 
 
 def _sensitivity(
-    setting: str, title: str, label: str, methods: Mapping[int, str], attacked: Mapping[int, str]
+    setting: str, title: str, label: str, methods: Mapping[float, str], attacked: Mapping[float, str]
 ) -> Drawing:
     def panels(runs: Runs) -> dict[str, list[Line]]:
-        def over(column: str, own: Mapping[int, str]) -> Line:
-            values = {
-                float(x): score(runs, name_of(setting, method), column, LAST) for x, method in own.items()
-            }
-            return line_of("rCL4FedRec", values)
+        def over(column: str, own: Mapping[float, str]) -> Line:
+            return over_option(PAPER, runs, setting, column, LAST, "rCL4FedRec", own)
 
         found = {f"{column}, last epoch": [over(column, methods)] for column in METRICS}
         if attacked:

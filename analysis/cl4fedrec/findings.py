@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
 from functools import partial
 
-from analysis.cl4fedrec.curves import LAST, curve, differences, level, score
-from analysis.cl4fedrec.experiments import ATTACKS, DEFENCES, RULES, SETTINGS, TABLE_ROWS, name_of
-from analysis.papers.claims import NOT_MEASURED, Finding, decided, in_words, together
+from analysis.cl4fedrec.experiments import ATTACKS, DEFENCES, PAPER, RULES
+from analysis.papers.claims import Finding
+from analysis.papers.comparison import LAST, name_of
+from analysis.papers.curves import curve, score
+from analysis.papers.evidence import Evidence, above_popularity, judged
 from analysis.papers.seeds import PerSeed, Runs, mean
 
-DIGITS = 4
 EXPOSED, HIDDEN = 0.5, 0.05
 """ER@5 above which an item counts as promoted to everybody, and below which as not promoted."""
 
@@ -21,42 +21,20 @@ def claims(runs: Runs) -> list[Finding]:
         f"the least popular item is shown to more than half of the users (ER@5 above {EXPOSED} at some epoch)"
     )
     hidden = f"it is shown to hardly anybody (ER@5 below {HIDDEN} at every epoch)"
-    found = [_judged("Methods recommend better than the most popular items", _above_popularity, runs)]
+    found = [above_popularity(PAPER, runs)]
     for attack, words in ATTACKS.items():
         undefended = partial(_exposure, method=f"{attack}-none", bound=EXPOSED, sign=1)
         plain = partial(_exposure, method=f"{attack}-original", bound=EXPOSED, sign=1)
-        found.append(_judged(f"{words}, against Original: {shown}", plain, runs))
-        found.append(_judged(f"{words}, against CL4FedRec undefended: {shown}", undefended, runs))
+        found.append(judged(PAPER, f"{words}, against Original: {shown}", plain, runs))
+        found.append(judged(PAPER, f"{words}, against CL4FedRec undefended: {shown}", undefended, runs))
         for defence in ("hics", "regulariser"):
             defended = partial(_exposure, method=f"{attack}-{defence}", bound=HIDDEN, sign=-1)
-            found.append(_judged(f"{words}, under {DEFENCES[defence]}: {hidden}", defended, runs))
+            found.append(judged(PAPER, f"{words}, under {DEFENCES[defence]}: {hidden}", defended, runs))
     costly = partial(_cost, rules=("krum", "median"), share=0.75, sign=-1)
     cheap = partial(_cost, rules=("trimmed-mean", "hics"), share=0.9, sign=1)
-    found.append(_judged("Krum and Median cost at least a quarter of recall", costly, runs))
-    found.append(_judged("Trimmed Mean and HiCS cost less than a tenth of recall", cheap, runs))
+    found.append(judged(PAPER, "Krum and Median cost at least a quarter of recall", costly, runs))
+    found.append(judged(PAPER, "Trimmed Mean and HiCS cost less than a tenth of recall", cheap, runs))
     return found
-
-
-Evidence = Iterator[tuple[str, PerSeed]]
-"""What was found, in words, and by how much the claim holds, by seed."""
-
-
-def _judged(claim: str, evidence: Callable[[Runs, str], Evidence], runs: Runs) -> Finding:
-    found = [(setting, *one) for setting in SETTINGS for one in evidence(runs, setting)]
-    lines = [
-        f"{setting}: {words}; {in_words(margins, DIGITS)}" for setting, words, margins in found if margins
-    ]
-    verdict = together([decided(margins) for *_, margins in found])
-    return Finding(claim, verdict, tuple(lines) or (NOT_MEASURED,))
-
-
-def _above_popularity(runs: Runs, setting: str) -> Evidence:
-    for row, method in TABLE_ROWS["table2"].items():
-        ours = score(runs, name_of(setting, method), "Recall@20", LAST)
-        popular = level(runs, setting, "Recall@20", "popularity")
-        if ours:
-            said = f"{row}, Recall@20 {mean(ours):.{DIGITS}f} at the last epoch, popularity {mean(popular):.{DIGITS}f}"
-            yield said, differences(ours, popular)
 
 
 def _exposure(runs: Runs, setting: str, *, method: str, bound: float, sign: int) -> Evidence:
@@ -78,9 +56,9 @@ def _largest(runs: Runs, experiment: str) -> PerSeed:
 
 def _cost(runs: Runs, setting: str, *, rules: tuple[str, ...], share: float, sign: int) -> Evidence:
     """Yield recall at the last epoch beside that without a rule, and how far it lies on the claimed side of a share."""
-    plain = score(runs, name_of(setting, "cl4fedrec"), "Recall@20", LAST)
+    plain = score(PAPER, runs, name_of(setting, "cl4fedrec"), "Recall@20", LAST)
     for rule in rules:
-        with_rule = score(runs, name_of(setting, f"cl4fedrec-{rule}"), "Recall@20", LAST)
+        with_rule = score(PAPER, runs, name_of(setting, f"cl4fedrec-{rule}"), "Recall@20", LAST)
         margins = {s: sign * (with_rule[s] - share * plain[s]) for s in with_rule if s in plain}
         if margins:
             ratio = mean({s: with_rule[s] / plain[s] for s in margins})

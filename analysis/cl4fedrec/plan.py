@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
-from analysis.cl4fedrec.experiments import experiments, study
+from analysis.cl4fedrec.experiments import STUDY
+from analysis.papers.study_file import Scale
 from gossiprec.errors import DataError
-from gossiprec.study.load import Study, load_study
+from gossiprec.study.load import Study
 
-Scale = Literal["full", "tiny"]
 DATA = ("ml-1m", "ml-1m.zip")
 """Under which names the data may lie in the folder of ``--data``."""
-TINY_EPOCHS = 2
 
 
 def paper_study(
@@ -35,23 +34,11 @@ def paper_study(
     seeds, epochs : int, optional
         In place of the study's own.
     """
-    told = study()
     values = {name: _here(name, scale) for name in names}
-    sets = {**told["set"], **_length(scale, epochs)}
-    if scale == "full":
-        assert data is not None, "its data are there"
-        sets["dataset.path"] = str(data.resolve())
-    base = _tiny(told["base"]) if scale == "tiny" else told["base"]
-    return load_study(
-        {
-            **told,
-            "name": told["name"] + ("-tiny" if scale == "tiny" else ""),
-            "base": base,
-            "set": sets,
-            "seeds": seeds or told["seeds"],
-            "axes": {"experiment": {"values": values}},
-        }
-    )
+    if scale == "tiny":
+        return STUDY.part(values, base=STUDY.tiny_base(), scale=scale, seeds=seeds, epochs=epochs)
+    assert data is not None, "its data are there"
+    return STUDY.part(values, sets={"dataset.path": str(data.resolve())}, seeds=seeds, epochs=epochs)
 
 
 def place_of_data(data: Path | None, scale: Scale) -> Path | None:
@@ -74,31 +61,9 @@ def place_of_data(data: Path | None, scale: Scale) -> Path | None:
     return found
 
 
-def epochs_of(scale: Scale, epochs: int | None) -> int:
-    """Return how many epochs a run has."""
-    return epochs or (TINY_EPOCHS if scale == "tiny" else int(study()["base"]["protocol"]["rounds"]))
-
-
-def count_runs(seeds: int | None) -> int:
-    """Return how many runs the whole study has."""
-    return len(experiments()) * (seeds or int(study()["seeds"]))
-
-
-def _length(scale: Scale, epochs: int | None) -> dict[str, Any]:
-    """Return what says how long runs are, where it is not what the study says."""
-    return {} if scale == "full" and epochs is None else {"protocol.rounds": epochs_of(scale, epochs)}
-
-
-def _tiny(base: dict[str, Any]) -> dict[str, Any]:
-    """Return the base on little synthetic data."""
-    split = {"name": "last", "test": 0.2, "validation": 0.1}
-    data = {"name": "synthetic", "users": 60, "items": 400, "interactions": 1500, "split": split}
-    return {**base, "dataset": data, "protocol": {**base["protocol"], "slice": 20}}
-
-
 def _here(name: str, scale: Scale) -> dict[str, Any]:
     """Return what an experiment sets; at the tiny scale two poisoners, where a thousandth of the users is none."""
-    sets = experiments()[name]
+    sets = STUDY.experiments[name]
     if scale == "full" or "attackers" not in sets:
         return sets
     few = [{**{k: v for k, v in one.items() if k != "fraction"}, "number": 2} for one in sets["attackers"]]

@@ -43,6 +43,12 @@ def asked(*, data: str, only: str, seeds: str) -> Decorator[Callable[..., Any]]:
     )
 
 
+def list_subjects(subjects: Mapping[str, Collection[str]], experiments: Collection[str]) -> None:
+    """Print what ``--only`` can name."""
+    for name, own in subjects.items():
+        click.echo(name if name in experiments else f"{name}: {len(own)} experiments")
+
+
 def names_in(only: str) -> list[str]:
     """Return the names between the commas of ``--only``."""
     return [name for part in only.split(",") if (name := part.strip())]

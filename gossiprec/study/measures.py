@@ -20,7 +20,10 @@ OF_RUNS = (
     "nodes", "items", "interactions", "wakes", "messages", "node_updates", "virtual_time", "bytes.sent", "bytes.up",
     "bytes.down", "rounds.mean_answers", "rounds.late", "rounds.given_up", "privacy.nodes",
     "privacy.delta", "privacy.epsilon_max", "privacy.epsilon_mean", "privacy.noise_multiplier_min",
-    "privacy.noise_multiplier_max",
+    "privacy.noise_multiplier_max", "contribution.epsilon_item", "contribution.epsilon_set_mean",
+    "contribution.epsilon_set_max", "contribution.kept", "contribution.similarity", "contribution.leaks.cda",
+    "contribution.leaks.cda_random", "contribution.leaks.mia_auc", "contribution.leaks.mia_auc_popularity",
+    "contribution.leaks.auxiliary_cda", "contribution.leaks.auxiliary_mia_auc",
 )  # fmt: skip
 VARYING = (
     "wall_seconds", "node_updates_per_second", "peak_rss_mib", "seconds", "attack_seconds", "needed_mib", "threads",

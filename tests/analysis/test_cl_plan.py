@@ -7,22 +7,23 @@ from pathlib import Path
 
 import pytest
 
-from analysis.cl4fedrec.curves import METRICS, VALIDATION
 from analysis.cl4fedrec.experiments import (
     ATTACKS,
     DEFENCES,
+    PAPER,
     RULES,
     SETTINGS,
+    STUDY,
     TABLE_ROWS,
     Experiment,
     experiments,
-    name_of,
     subjects,
 )
 from analysis.cl4fedrec.figures import drawings
-from analysis.cl4fedrec.plan import count_runs, paper_study, place_of_data
-from analysis.cl4fedrec.published import printed, value_of
+from analysis.cl4fedrec.plan import paper_study, place_of_data
 from analysis.papers.command import chosen, names_in
+from analysis.papers.comparison import METRICS, name_of
+from analysis.papers.curves import VALIDATION
 from gossiprec.errors import DataError, ScenarioError
 from gossiprec.study.plan import make_plan
 
@@ -80,21 +81,21 @@ def test_a_name_says_split_loop_and_method(name):
 
 def test_every_row_has_an_experiment_in_every_setting_and_every_printed_row_is_one():
     for table, rows in TABLE_ROWS.items():
-        assert {one.row for one in printed() if one.table == table} <= rows.keys()
+        assert {one.row for one in PAPER.published.printed if one.table == table} <= rows.keys()
         for setting in SETTINGS:
             assert {name_of(setting, method) for method in rows.values()} <= experiments().keys()
-    assert {one.table for one in printed()} == {"table1", *TABLE_ROWS}
+    assert {one.table for one in PAPER.published.printed} == {"table1", *TABLE_ROWS}
 
 
 def test_a_method_is_printed_alike_in_every_table():
     for column in ("Recall@20", "NDCG@20"):
         of_method = {}
         for table, rows in TABLE_ROWS.items():
-            for one in printed():
+            for one in PAPER.published.printed:
                 if (one.table, one.column) == (table, column):
                     of_method.setdefault(rows[one.row], set()).add(one.value)
         assert all(len(values) == 1 for values in of_method.values())
-    assert value_of("table2", "Original", "Recall@20") == 0.04444
+    assert PAPER.published.value_of("table2", "Original", "Recall@20") == 0.04444
 
 
 def test_every_figure_shows_experiments_that_there_are():
@@ -124,7 +125,7 @@ def test_a_shorter_study_has_so_many_epochs_and_seeds():
     plan = make_plan(study, check_data=False)
     assert [one.seed for one in plan.variants] == [1, 2]
     assert {one.scenario.resolved()["protocol"]["rounds"] for one in plan.variants} == {4}
-    assert count_runs(2) == 2 * len(experiments())
+    assert STUDY.count_runs(2) == 2 * len(experiments())
 
 
 def test_the_data_are_looked_for_under_their_names(tmp_path):

@@ -8,13 +8,14 @@ import numpy as np
 import pytest
 
 from analysis.cl4fedrec import uniformity
-from analysis.cl4fedrec.curves import AT_PRINT, BEST, LAST, VALIDATION, chosen_epochs, over_seeds, score
-from analysis.cl4fedrec.curves import level as level_of
-from analysis.cl4fedrec.experiments import experiments, name_of
+from analysis.cl4fedrec.experiments import PAPER, experiments
 from analysis.cl4fedrec.findings import claims
-from analysis.cl4fedrec.orders import orders, tally
-from analysis.cl4fedrec.report import write_report
+from analysis.cl4fedrec.report import REPORT
 from analysis.papers.claims import HELD, NOT_HELD, NOT_MEASURED, UNDECIDED
+from analysis.papers.comparison import BEST, LAST, name_of
+from analysis.papers.curves import VALIDATION, chosen_epochs, over_seeds, score
+from analysis.papers.curves import level as level_of
+from analysis.papers.orders import orders, tally
 from tests.analysis.cl_runs import RECALL, level, runs_of
 
 SETTING = "file-sum1"
@@ -25,7 +26,7 @@ def report(folder, runs, **more):
     """Write a report and return what its pages say."""
     folder.mkdir()
     reasons = {name: "not run yet" for name in experiments() if name not in runs}
-    write_report(folder, runs, reasons, planned=3 * len(experiments()), epochs=2, **more)
+    REPORT.write(folder, runs, reasons, planned=3 * len(experiments()), epochs=2, **more)
     return (folder / "report.md").read_text(), (folder / "findings.md").read_text()
 
 
@@ -49,11 +50,11 @@ def test_looks_choose_epochs_seed_by_seed(tmp_path):
         ],
     }
     runs = runs_of(tmp_path, told)
-    assert chosen_epochs(runs, PLAIN, LAST) == {1: 3, 2: 3, 3: 1}
-    assert chosen_epochs(runs, PLAIN, AT_PRINT) == {1: 2, 2: 3}
-    assert chosen_epochs(runs, PLAIN, BEST) == {1: 2}
-    assert score(runs, PLAIN, "Recall@20", LAST) == {1: 0.2, 2: 0.6, 3: 0.7}
-    assert score(runs, PLAIN, "Recall@20", AT_PRINT) == {1: 0.3, 2: 0.6}
+    assert chosen_epochs(PAPER, runs, PLAIN, LAST) == {1: 3, 2: 3, 3: 1}
+    assert chosen_epochs(PAPER, runs, PLAIN, PAPER.at_print) == {1: 2, 2: 3}
+    assert chosen_epochs(PAPER, runs, PLAIN, BEST) == {1: 2}
+    assert score(PAPER, runs, PLAIN, "Recall@20", LAST) == {1: 0.2, 2: 0.6, 3: 0.7}
+    assert score(PAPER, runs, PLAIN, "Recall@20", PAPER.at_print) == {1: 0.3, 2: 0.6}
     assert over_seeds(runs, PLAIN, RECALL) == {1: {1: 0.1, 2: 0.4, 3: 0.7}}
 
 
@@ -67,9 +68,9 @@ def test_an_order_is_held_or_not_by_its_paired_differences(tmp_path):
     runs = runs_of(tmp_path, told)
     # Recall: SimGCL over Original held, Original over UNION not held, CL4FedRec over SimGCL one seed;
     # NDCG: Original over SimGCL and SimGCL over UNION not held, CL4FedRec over Original one seed
-    found = tally(runs, SETTING, LAST)
+    found = tally(PAPER, runs, SETTING, LAST)
     assert (found[HELD], found[NOT_HELD], found[UNDECIDED]) == (1, 3, 2)
-    assert found[NOT_MEASURED] == len(orders()) - 6
+    assert found[NOT_MEASURED] == len(orders(PAPER)) - 6
     page = report(tmp_path / "out", runs)[1]
     assert "- held: Table 2, Recall@20: SimGCL over Original\n" in page
     assert "- not held: Table 2, Recall@20: Original over UNION;" in page
@@ -79,12 +80,12 @@ def test_an_order_is_held_or_not_by_its_paired_differences(tmp_path):
 
 
 def test_each_printed_order_is_there_once_and_in_the_printed_direction():
-    words = [one.words for one in orders()]
+    words = [one.words for one in orders(PAPER)]
     assert "Table 2, NDCG@20: Original over SimGCL" in words
     assert "Table 4, Recall@20: rCL4FedRec over -user contrastive learning" in words
     assert "Table 3, Recall@20: CL4FedRec+Regularizer over CL4FedRec" not in words  # of Table 2 already
     assert len(set(words)) == len(words)
-    assert all(one.by > 0 for one in orders())
+    assert all(one.by > 0 for one in orders(PAPER))
 
 
 def test_tables_stand_beside_the_print_with_marks(tmp_path):

@@ -3,29 +3,21 @@
 from __future__ import annotations
 
 import csv
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from analysis.cl4fedrec.experiments import experiments
 from gossiprec import open_run
+from tests.analysis.commands import REPORTS, in_a_process
 
-ROOT = Path(__file__).resolve().parents[2]
 NAMES = ("file-sum1-rcl4fedrec", "file-adam5-original", "file-adam5-psmu-hics")
 TINY = ("--scale", "tiny", "--seeds", "1", "--only", ",".join(NAMES))
-REPORTS = ("report.md", "report.html", "findings.md", "findings.html")
 
 
 def study(out, *options):
-    """Run the study in a process of its own, as a shell would."""
-    return subprocess.run(
-        [sys.executable, "-m", "analysis.cl4fedrec", "--out", str(out), *options],
-        cwd=ROOT, env={**os.environ, "PYTHONPATH": str(ROOT)},
-        capture_output=True, text=True, timeout=240, check=False,
-    )  # fmt: skip
+    """Run the study as a shell would."""
+    return in_a_process("analysis.cl4fedrec", out, *options)
 
 
 @pytest.fixture(scope="module")

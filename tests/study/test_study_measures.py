@@ -22,6 +22,7 @@ SUMMARY = {
     "messages": 12,
     "utility": {"hr@5": 0.5, "ndcg@5": None},
     "privacy": {"epsilon_max": 2.0},
+    "contribution": {"kept": 0.25, "leaks": {"cda": 0.5}},
     "attacks": [
         {"observer": o, "relevance": r, "momentum": b, "community_size": k, "max_aac": 0.1 * place, "last_aac": None,
          "upper_bound": 0.8, "random_bound": 0.2}
@@ -61,6 +62,12 @@ def test_numbers_of_the_run_are_found():
     assert values(Measure("messages")) == [12]
     assert values(Measure("privacy.epsilon_max")) == [2.0]
     assert values(Measure("privacy.delta")) == []
+
+
+def test_what_contributed_data_leak_is_found_where_it_was_asked_for(tmp_path):
+    plan = planned(tmp_path, measures=["contribution.kept", "contribution.leaks.cda"])
+    assert [values(measure) for measure in plan.measures] == [[0.25], [0.5]]
+    assert values(Measure("contribution.leaks.auxiliary_cda")) == []
 
 
 def test_metrics_of_other_orders_are_measures_of_their_own():

@@ -1,4 +1,4 @@
-"""Lines of means over seeds, and figures that are made of runs."""
+"""Lines of means over seeds, figures that are made of runs, and those of every paper's tables."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 from matplotlib.axes import Axes
 
-from analysis.cl4fedrec.experiments import name_of
+from analysis.papers.comparison import name_of
 from analysis.papers.seeds import PerSeed, Runs, interval, mean
 from gossiprec.figures import style
 from gossiprec.figures.output import Cell, write_figure

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from analysis.cl4fedrec.curves import LAST, LEVELS, LOOKS, METRICS, chosen_epochs, level, score
-from analysis.cl4fedrec.experiments import SETTINGS, TABLE_ROWS, name_of
-from analysis.cl4fedrec.published import Printed, notes, printed, titles
+from analysis.papers.comparison import LAST, LEVELS, METRICS, Comparison, name_of, table_in_words
+from analysis.papers.curves import chosen_epochs, level, score
 from analysis.papers.document import Block, Column, Entry, Fold, Grid, Heading, Text
+from analysis.papers.published import Printed
 from analysis.papers.seeds import PerSeed, Runs, interval, mean
 from analysis.papers.verdict import Verdict, agreement
 
@@ -15,18 +15,18 @@ DASH = "–"
 DIGITS = 4
 
 
-def paper_tables(runs: Runs) -> Iterator[Block]:
+def paper_tables(paper: Comparison, runs: Runs) -> Iterator[Block]:
     """Yield every table: a heading, the first setting of which there is a run, and the further ones in folds."""
-    for table, title in titles().items():
-        yield Heading(3, f"{table.replace('table', 'Table ')}: {title}", table)
-        if table in notes():
-            yield Text(f"The print: {notes()[table]}.")
-        if table not in TABLE_ROWS:
-            yield _statistics(table, runs)
+    for table, title in paper.published.titles.items():
+        yield Heading(3, f"{table_in_words(table)}: {title}", table)
+        if table in paper.published.notes:
+            yield Text(f"The print: {paper.published.notes[table]}.")
+        if table not in paper.rows:
+            yield _statistics(paper, table, runs)
             continue
-        found = [setting for setting in SETTINGS if _has_runs(table, setting, runs)]
-        for place, setting in enumerate(found or SETTINGS[:1]):
-            grid = _grid(table, setting, runs)
+        found = [setting for setting in paper.settings if _has_runs(paper, table, setting, runs)]
+        for place, setting in enumerate(found or list(paper.settings)[:1]):
+            grid = _grid(paper, table, setting, runs)
             if place == 0:
                 yield Text(f"Setting `{setting}`:")
                 yield grid
@@ -34,13 +34,13 @@ def paper_tables(runs: Runs) -> Iterator[Block]:
                 yield Fold(f"Setting {setting}", (grid,))
 
 
-def measured(values: PerSeed, number: Printed | None = None, *small: str) -> Entry:
+def measured(values: PerSeed, number: Printed | None = None, *small: str, digits: int = DIGITS) -> Entry:
     """Return a mean over seeds with half of its 95 % interval, and a mark where there is a print to agree with."""
     if not values:
         return Entry(DASH, kind=Verdict.NOT_RUN.word)
-    text, half = f"{mean(values):.{DIGITS}f}", interval(values)[1] - mean(values)
+    text, half = f"{mean(values):.{digits}f}", interval(values)[1] - mean(values)
     if half > 0:  # NaN with one seed
-        text += f" ± {half:.{DIGITS}f}"
+        text += f" ± {half:.{digits}f}"
     below = (f"n = {len(values)}", *small)
     if number is None:
         return Entry(text, below)
@@ -54,14 +54,18 @@ def epochs_in_words(epochs: Sequence[int]) -> str:
     return f"epoch {low}" if low == high else f"epochs {low} to {high}"
 
 
-def _has_runs(table: str, setting: str, runs: Runs) -> bool:
-    return any(name_of(setting, method) in runs for method in TABLE_ROWS[table].values())
+def _has_runs(paper: Comparison, table: str, setting: str, runs: Runs) -> bool:
+    return any(name_of(setting, method) in runs for method in paper.rows[table].values())
 
 
-def _grid(table: str, setting: str, runs: Runs) -> Grid:
-    numbers = {(one.row, one.column): one for one in printed() if one.table == table}
-    names = [name_of(setting, method) for method in TABLE_ROWS[table].values()]
-    looks = [look for look in LOOKS if look == LAST or any(chosen_epochs(runs, name, look) for name in names)]
+def _grid(paper: Comparison, table: str, setting: str, runs: Runs) -> Grid:
+    numbers = paper.printed_in(setting, table)
+    names = [name_of(setting, method) for method in paper.rows[table].values()]
+    looks = [
+        look
+        for look in paper.looks
+        if look == LAST or any(chosen_epochs(paper, runs, name, look) for name in names)
+    ]
     rows = [
         [
             Entry(order),
@@ -69,12 +73,12 @@ def _grid(table: str, setting: str, runs: Runs) -> Grid:
         ]
         for order in LEVELS
     ]
-    for (row, _), name in zip(TABLE_ROWS[table].items(), names, strict=True):
+    for (row, _), name in zip(paper.rows[table].items(), names, strict=True):
         fields = [Entry(row)]
         for column in METRICS:
             number = numbers.get((row, column))
             fields.append(Entry(f"{number.value:.5f}" if number else DASH, kind="printed"))
-            fields += [_field(runs, name, column, look, number) for look in looks]
+            fields += [_field(paper, runs, name, column, look, number) for look in looks]
         rows.append(fields)
     columns = [Column("method"), *(Column(column, ("print", *looks)) for column in METRICS)]
     return Grid(f"{table}, {setting}", columns, rows)
@@ -89,17 +93,19 @@ def _level(runs: Runs, setting: str, column: str, order: str, looks: Sequence[st
     ]
 
 
-def _field(runs: Runs, name: str, column: str, look: str, number: Printed | None) -> Entry:
-    values = score(runs, name, column, look)
-    epochs = [epoch for seed, epoch in chosen_epochs(runs, name, look).items() if seed in values]
+def _field(paper: Comparison, runs: Runs, name: str, column: str, look: str, number: Printed | None) -> Entry:
+    values = score(paper, runs, name, column, look)
+    epochs = [epoch for seed, epoch in chosen_epochs(paper, runs, name, look).items() if seed in values]
     return measured(values, number, *([epochs_in_words(epochs)] if epochs else []))
 
 
-def _statistics(table: str, runs: Runs) -> Grid:
+def _statistics(paper: Comparison, table: str, runs: Runs) -> Grid:
     """Return the size of the data beside the print."""
-    numbers = [one for one in printed() if one.table == table]
+    numbers = paper.published.of_table(table).values()
     keys = {"users": "nodes"}
-    run = next((run for own in runs.values() for run in own.values()), None)
+    run = next(
+        (run for name in runs if paper.setting_of(name) in paper.judged for run in runs[name].values()), None
+    )
     rows = []
     for number in numbers:
         key = keys.get(number.column, number.column)

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from analysis.cl4fedrec.curves import LOOKS, METRICS, chosen_epochs, score
-from analysis.cl4fedrec.experiments import SETTINGS, TABLE_ROWS, name_of
-from analysis.cl4fedrec.published import printed
+from analysis.papers.comparison import METRICS, Comparison, name_of
+from analysis.papers.curves import chosen_epochs, score
 from analysis.papers.seeds import Runs
 from gossiprec.figures.output import Cell
 
@@ -24,23 +23,23 @@ CSV_HEADER = (
 )
 
 
-def csv_rows(runs: Runs) -> Iterator[list[Cell]]:
+def csv_rows(paper: Comparison, runs: Runs) -> Iterator[list[Cell]]:
     """Yield a row for each table, setting, look and seed; rows that are not printed have no published number."""
-    told = {(one.table, one.row, one.column): one.value for one in printed()}
-    for table, rows in TABLE_ROWS.items():
+    for table, rows in paper.rows.items():
         for row, method in rows.items():
             for column in METRICS:
-                for setting in SETTINGS:
+                for setting in paper.settings:
+                    number = paper.printed_in(setting, table).get((row, column))
                     experiment = name_of(setting, method)
                     about: list[Cell] = [
                         table,
                         row,
                         column,
-                        told.get((table, row, column)),
+                        number.value if number else None,
                         setting,
                         experiment,
                     ]
-                    for look in LOOKS:
-                        epochs = chosen_epochs(runs, experiment, look)
-                        for seed, value in score(runs, experiment, column, look).items():
+                    for look in paper.looks:
+                        epochs = chosen_epochs(paper, runs, experiment, look)
+                        for seed, value in score(paper, runs, experiment, column, look).items():
                             yield [*about, look, seed, epochs[seed], value]

@@ -5,12 +5,10 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cache
 
-from analysis.cl4fedrec.curves import LOOKS, METRICS, differences, score
-from analysis.cl4fedrec.experiments import SETTINGS, TABLE_ROWS, name_of
-from analysis.cl4fedrec.published import printed
 from analysis.papers.claims import HELD, MARKS, NOT_HELD, NOT_MEASURED, UNDECIDED, decided
+from analysis.papers.comparison import METRICS, Comparison, name_of, table_in_words
+from analysis.papers.curves import differences, score
 from analysis.papers.document import Block, Column, Entry, Grid, Heading, Text
 from analysis.papers.seeds import PerSeed, Runs, mean
 from analysis.papers.verdict import Verdict
@@ -19,74 +17,87 @@ DIGITS = 4
 _ABOUT = (
     "Rows that the paper prints side by side, two by two in the printed order of each metric: is the first ahead of "
     "the second? ✓: the 95 % interval of the paired difference over seeds lies above 0; ✗: below; ○: neither, or one "
-    "seed, whose difference is shown all the same. docs/cl4fedrec_study.md explains the looks."
+    "seed, whose difference is shown all the same. {page} explains the looks."
 )
 
 
 @dataclass(frozen=True)
 class Order:
-    """Two rows of a table, the first of which is printed ahead of the second."""
+    """Two rows of a table, the first of which is printed ahead of the second.
+
+    Attributes
+    ----------
+    table, column : str
+    first, second : str
+    methods : (str, str)
+        Those of both rows.
+    by : float
+        The printed difference.
+    """
 
     table: str
     column: str
     first: str
     second: str
+    methods: tuple[str, str]
     by: float
 
-    def margins(self, runs: Runs, setting: str, look: str) -> PerSeed:
+    def margins(self, paper: Comparison, runs: Runs, setting: str, look: str) -> PerSeed:
         """Return by how much the first is ahead in a setting and look, by seed."""
         one, other = (
-            score(runs, name_of(setting, TABLE_ROWS[self.table][row]), self.column, look)
-            for row in (self.first, self.second)
+            score(paper, runs, name_of(setting, method), self.column, look) for method in self.methods
         )
         return differences(one, other)
 
     @property
     def words(self) -> str:
         """What is printed."""
-        return f"{self.table.replace('table', 'Table ')}, {self.column}: {self.first} over {self.second}"
+        return f"{table_in_words(self.table)}, {self.column}: {self.first} over {self.second}"
 
 
-@cache
-def orders() -> tuple[Order, ...]:
-    """Return the printed orders: neighbours in each column of each table, each pair of methods once."""
+def orders(paper: Comparison) -> tuple[Order, ...]:
+    """Return the printed orders: neighbours in each column of each table, each pair of different methods once."""
     found: dict[tuple[str, str, str], Order] = {}
-    for table, rows in TABLE_ROWS.items():
+    for table, rows in paper.rows.items():
         for column in METRICS:
-            own = [one for one in printed() if (one.table, one.column) == (table, column)]
+            own = [one for one in paper.published.printed if (one.table, one.column) == (table, column)]
             ranked = sorted(own, key=lambda one: -one.value)
             for one, other in itertools.pairwise(ranked):
-                order = Order(table, column, one.row, other.row, one.value - other.value)
-                found.setdefault((column, rows[one.row], rows[other.row]), order)
+                methods = rows[one.row], rows[other.row]
+                order = Order(table, column, one.row, other.row, methods, one.value - other.value)
+                if methods[0] != methods[1]:
+                    found.setdefault((column, *methods), order)
     return tuple(found.values())
 
 
-def order_tables(runs: Runs) -> Iterator[Block]:
+def order_tables(paper: Comparison, runs: Runs) -> Iterator[Block]:
     """Yield, for each setting of which there are runs, what became of each printed order in each look."""
     yield Heading(2, "Printed orders", "orders")
-    yield Text(_ABOUT)
-    yield from _over_settings(runs)
-    for setting in SETTINGS:
-        rows, looks = [], looks_of(runs, setting)
-        for order in orders():
-            margins = {look: order.margins(runs, setting, look) for look in looks}
+    yield Text(_ABOUT.format(page=paper.page))
+    yield from _over_settings(paper, runs)
+    for setting in paper.judged:
+        rows, looks = [], looks_of(paper, runs, setting)
+        for order in orders(paper):
+            margins = {look: order.margins(paper, runs, setting, look) for look in looks}
             if any(margins.values()):
                 fields = [_margin(own) for own in margins.values()]
                 rows.append([Entry(order.words), Entry(f"{order.by:+.5f}", kind="printed"), *fields])
         if rows:
             titles = ("printed order", "printed difference", *looks)
             yield Heading(3, f"Setting {setting}", f"orders-{setting}")
-            yield Text(tally_in_words(runs, setting))
+            yield Text(tally_in_words(paper, runs, setting))
             yield Grid(f"Printed orders, {setting}", [Column(title) for title in titles], rows)
 
 
-def _over_settings(runs: Runs) -> Iterator[Block]:
+def _over_settings(paper: Comparison, runs: Runs) -> Iterator[Block]:
     """Yield, for each look, the orders that every setting that was run agrees on."""
-    for look in LOOKS:
-        settings = [setting for setting in SETTINGS if look in looks_of(runs, setting)]
+    for look in paper.looks:
+        settings = [setting for setting in paper.judged if look in looks_of(paper, runs, setting)]
         found: dict[str, list[str]] = {HELD: [], NOT_HELD: []}
-        for order in orders():
-            verdicts = {decided(order.margins(runs, setting, look)) for setting in settings} - {NOT_MEASURED}
+        for order in orders(paper):
+            verdicts = {decided(order.margins(paper, runs, setting, look)) for setting in settings} - {
+                NOT_MEASURED
+            }
             if len(verdicts) == 1 and (verdict := verdicts.pop()) in found:
                 found[verdict].append(order.words)
         if settings:
@@ -95,23 +106,25 @@ def _over_settings(runs: Runs) -> Iterator[Block]:
             yield Text(f"**{look[0].upper()}{look[1:]}**, alike in all of {where}:\n\n" + "\n".join(lines))
 
 
-def looks_of(runs: Runs, setting: str) -> list[str]:
+def looks_of(paper: Comparison, runs: Runs, setting: str) -> list[str]:
     """Return the looks in which anything was measured in a setting."""
-    return [look for look in LOOKS if tally(runs, setting, look)[NOT_MEASURED] < len(orders())]
+    return [
+        look for look in paper.looks if tally(paper, runs, setting, look)[NOT_MEASURED] < len(orders(paper))
+    ]
 
 
-def tally(runs: Runs, setting: str, look: str) -> dict[str, int]:
+def tally(paper: Comparison, runs: Runs, setting: str, look: str) -> dict[str, int]:
     """Return how many printed orders have each verdict."""
-    found = [decided(order.margins(runs, setting, look)) for order in orders()]
+    found = [decided(order.margins(paper, runs, setting, look)) for order in orders(paper)]
     return {verdict: found.count(verdict) for verdict in (HELD, NOT_HELD, UNDECIDED, NOT_MEASURED)}
 
 
-def tally_in_words(runs: Runs, setting: str) -> str:
+def tally_in_words(paper: Comparison, runs: Runs, setting: str) -> str:
     """Return the same for all looks as a list."""
     lines = []
-    for look in looks_of(runs, setting):
+    for look in looks_of(paper, runs, setting):
         said = ", ".join(
-            f"{count} {verdict}" for verdict, count in tally(runs, setting, look).items() if count
+            f"{count} {verdict}" for verdict, count in tally(paper, runs, setting, look).items() if count
         )
         lines.append(f"- *{look}*: {said}")
     return "\n".join(lines)

@@ -2,30 +2,18 @@
 
 The printed numbers may lie on the rising part of runs that have not converged, where rows side by side differ in speed
 alone. Methods are therefore compared in three *looks*: at the last epoch, which is the same for all; at the epoch where
-Original first comes to its printed Recall@20, also the same for all; and each at its own best epoch by the items kept
-for validation.
+a reference first comes to its printed Recall@20, also the same for all; and each at its own best epoch by the items
+kept for validation.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
-import numpy as np
-
-from analysis.cl4fedrec.experiments import Experiment, name_of
-from analysis.cl4fedrec.published import value_of
+from analysis.papers.comparison import LAST, METRICS, Comparison, is_of, name_of
 from analysis.papers.seeds import PerSeed, Runs
-from gossiprec.arrays import F64
 from gossiprec.eventlog import Run
 
-METRICS = {"Recall@20": "recall@20", "NDCG@20": "full_ndcg@20"}
-"""The paper's columns, as runs call them."""
 VALIDATION = "val_recall@20"
 """What chooses a run's best epoch, where it was measured."""
-LAST, AT_PRINT, BEST = "last epoch", "where Original passes its print", "best validation epoch"
-LOOKS = (LAST, AT_PRINT, BEST)
-LEVELS = ("popularity", "random")
-"""Orders that nobody learns, measured beside every run."""
 
 
 def curve(run: Run, metric: str) -> dict[int, float]:
@@ -44,11 +32,10 @@ def over_seeds(runs: Runs, experiment: str, metric: str) -> dict[int, PerSeed]:
     return {epoch: {seed: one[epoch] for seed, one in curves.items()} for epoch in sorted(common)}
 
 
-def chosen_epochs(runs: Runs, experiment: str, look: str) -> dict[int, int]:
+def chosen_epochs(paper: Comparison, runs: Runs, experiment: str, look: str) -> dict[int, int]:
     """Return the epoch of a look for each seed for which there is one."""
-    if look == AT_PRINT:
-        setting = Experiment.read(experiment).setting
-        passed = _passing(runs.get(name_of(setting, "original"), {}))
+    if look == paper.at_print:
+        passed = _passing(paper, runs, paper.setting_of(experiment))
         return {seed: passed[seed] for seed in runs.get(experiment, {}) if seed in passed}
     found = {}
     for seed, run in runs.get(experiment, {}).items():
@@ -58,21 +45,24 @@ def chosen_epochs(runs: Runs, experiment: str, look: str) -> dict[int, int]:
     return found
 
 
-def _passing(originals: Mapping[int, Run]) -> dict[int, int]:
-    """Return the first epoch, by seed, at which Original has come to its printed recall."""
-    wanted = value_of("table2", "Original", "Recall@20")
+def _passing(paper: Comparison, runs: Runs, setting: str) -> dict[int, int]:
+    """Return the first epoch, by seed, at which the reference has come to its printed recall."""
+    wanted = paper.printed_in(setting, paper.main).get((paper.reference, "Recall@20"))
+    if wanted is None:
+        return {}
+    reference = name_of(setting, paper.rows[paper.main][paper.reference])
     found = {}
-    for seed, run in originals.items():
+    for seed, run in runs.get(reference, {}).items():
         by_epoch = curve(run, METRICS["Recall@20"])
-        reached = [epoch for epoch, value in by_epoch.items() if value >= wanted]
+        reached = [epoch for epoch, value in by_epoch.items() if value >= wanted.value]
         if reached:
             found[seed] = min(reached)
     return found
 
 
-def score(runs: Runs, experiment: str, column: str, look: str) -> PerSeed:
+def score(paper: Comparison, runs: Runs, experiment: str, column: str, look: str) -> PerSeed:
     """Return a number of a table (a fraction) in a look, by seed."""
-    epochs = chosen_epochs(runs, experiment, look)
+    epochs = chosen_epochs(paper, runs, experiment, look)
     found = {}
     for seed, epoch in epochs.items():
         by_epoch = curve(runs[experiment][seed], METRICS.get(column, column))
@@ -85,7 +75,7 @@ def level(runs: Runs, setting: str, column: str, order: str) -> PerSeed:
     """Return the number of an order that nobody learns, by seed: the same in every run of a setting."""
     found: PerSeed = {}
     for experiment, own in runs.items():
-        if Experiment.read(experiment).setting == setting:
+        if is_of(experiment, setting):
             for seed, run in own.items():
                 by_epoch = curve(run, f"{METRICS[column]}[{order}]")
                 if by_epoch:
@@ -96,9 +86,3 @@ def level(runs: Runs, setting: str, column: str, order: str) -> PerSeed:
 def differences(first: PerSeed, second: PerSeed) -> PerSeed:
     """Return first - second for the seeds that both have."""
     return {seed: value - second[seed] for seed, value in first.items() if seed in second}
-
-
-def points(by_epoch: Mapping[int, PerSeed]) -> tuple[F64, F64]:
-    """Return epochs and means over seeds."""
-    means = [float(np.mean(list(own.values()))) for own in by_epoch.values()]
-    return np.array(list(by_epoch), np.float64), np.array(means)

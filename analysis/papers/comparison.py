@@ -1,0 +1,115 @@
+"""What a study of a paper compares: the rows of its tables by method, in named settings, beside the print."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+
+from analysis.papers.published import Printed, Published
+
+METRICS = {"Recall@20": "recall@20", "NDCG@20": "full_ndcg@20"}
+"""The papers' columns, as runs call them."""
+LEVELS = ("popularity", "random")
+"""Orders that nobody learns, measured beside every run."""
+LAST, BEST = "last epoch", "best validation epoch"
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """A paper's tables and how they are redrawn. An experiment is called by its setting and its method.
+
+    Attributes
+    ----------
+    title : str
+        What the paper is called.
+    settings : mapping of str to str
+        In what the tables are compared, in this order, each in words.
+    rows : mapping
+        Table -> row -> method; rows that are not printed are further readings of those that are.
+    main : str
+        The table that names the methods; the others take them up.
+    reference : str
+        The row of it whose printed recall says where, on the way up, the print may have been taken.
+    published : Published
+    unprinted : tuple of str
+        Settings on data of which no print is at hand.
+    page : str
+        The page that explains the study.
+    """
+
+    title: str
+    settings: Mapping[str, str]
+    rows: Mapping[str, Mapping[str, str]]
+    main: str
+    reference: str
+    published: Published
+    page: str
+    unprinted: tuple[str, ...] = ()
+
+    @property
+    def at_print(self) -> str:
+        """The look at the epoch where the reference comes to its printed recall."""
+        return f"where {self.reference} passes its print"
+
+    @property
+    def looks(self) -> tuple[str, ...]:
+        """In which epochs methods are compared (:mod:`analysis.papers.curves`)."""
+        return LAST, self.at_print, BEST
+
+    @property
+    def reference_print(self) -> float:
+        """The printed recall of the reference."""
+        return self.published.value_of(self.main, self.reference, "Recall@20")
+
+    @property
+    def judged(self) -> tuple[str, ...]:
+        """The settings that have a print to be compared with."""
+        return tuple(setting for setting in self.settings if setting not in self.unprinted)
+
+    def printed_in(self, setting: str, table: str) -> dict[tuple[str, str], Printed]:
+        """Return what is printed of the data of a setting, by row and column of a table."""
+        return {} if setting in self.unprinted else self.published.of_table(table)
+
+    def setting_of(self, experiment: str) -> str:
+        """Return the setting of an experiment."""
+        return next(setting for setting in self.settings if is_of(experiment, setting))
+
+
+def name_of(setting: str, method: str) -> str:
+    """Return what an experiment is called."""
+    return f"{setting}-{method}"
+
+
+def table_in_words(table: str) -> str:
+    """Return what a table is called in a text: ``Table 2`` for ``table2``."""
+    return table.replace("table", "Table ") if table.startswith("table") else table.capitalize()
+
+
+def is_of(experiment: str, setting: str) -> bool:
+    """Say whether an experiment is of a setting."""
+    return experiment.startswith(f"{setting}-")
+
+
+def parts_by_setting(
+    parts: Mapping[str, Mapping[str, Iterable[str]]], experiments: Collection[str]
+) -> dict[str, tuple[str, ...]]:
+    """Return the experiments of tables and figures, in all settings and in each in which all are there.
+
+    Parameters
+    ----------
+    parts : mapping
+        Setting -> table or figure -> its methods.
+    experiments : collection of str
+        All that there are, in order.
+    """
+    found: dict[str, tuple[str, ...]] = {}
+    for part in dict.fromkeys(part for own in parts.values() for part in own):
+        whole: dict[str, tuple[str, ...]] = {}
+        for setting, own in parts.items():
+            names = dict.fromkeys(name_of(setting, method) for method in own[part])
+            if names.keys() <= set(experiments):
+                whole[f"{part}-{setting}"] = tuple(names)
+        wanted = {name for own in whole.values() for name in own}
+        found[part] = tuple(name for name in experiments if name in wanted)
+        found |= whole
+    return found

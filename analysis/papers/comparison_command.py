@@ -1,0 +1,97 @@
+"""The command of a comparison: its options, what they choose, and the report of what is there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import click
+
+from analysis.papers.command import asked, carry_out, chosen, list_subjects, names_in
+from analysis.papers.seeds import Runs
+from analysis.papers.study_file import Scale, StudyFile
+from gossiprec.study.load import Study
+
+
+@dataclass(frozen=True)
+class Command:
+    """What is a paper's own in the command of its study.
+
+    Attributes
+    ----------
+    file : StudyFile
+    subjects : mapping
+        What ``--only`` can name, each with its experiments.
+    about : str
+        What the command does.
+    data, only : str
+        Help of these options.
+    place : callable
+        Folder of ``--data`` and scale -> where the data are, and the experiments that cannot be run, each with why.
+    study_of : callable
+        Names, and ``data``, ``scale``, ``seeds`` and ``epochs`` -> their study.
+    report : str
+        The module that has the study's ``REPORT``; imported late, for it draws.
+    """
+
+    file: StudyFile
+    subjects: Mapping[str, Collection[str]]
+    about: str
+    data: str
+    only: str
+    place: Callable[[Path | None, Scale], tuple[Path | None, Mapping[str, str]]]
+    study_of: Callable[..., Study]
+    report: str
+
+    def made(self) -> click.Command:
+        """Return it as a command of click."""
+        command = click.command(help=self.about, context_settings={"help_option_names": ["-h", "--help"]})
+        options = asked(data=self.data, only=self.only, seeds="Seeds of every experiment.  [default: 3]")
+        epochs = click.option(
+            "--epochs",
+            type=click.IntRange(1),
+            metavar="N",
+            help="Of every run: fewer for a shorter study.  [default: 20]",
+        )
+
+        def run(context: click.Context, /, **told: Any) -> None:
+            self._run(context, **told)
+
+        return command(options(epochs(run)))
+
+    def _run(
+        self,
+        context: click.Context,
+        /,
+        data: Path | None,
+        only: str,
+        seeds: int | None,
+        epochs: int | None,
+        scale: Scale,
+        *,
+        is_list: bool,
+        **how: Any,
+    ) -> None:
+        experiments = list(self.file.experiments)
+        if is_list:
+            list_subjects(self.subjects, experiments)
+            return
+        names = chosen(names_in(only), self.subjects, experiments)
+        place, lacking = self.place(data, scale)
+        length, planned = self.file.epochs_of(scale, epochs), self.file.count_runs(seeds)
+
+        def report(folder: Path, runs: Runs, reasons: dict[str, str]) -> list[Path]:
+            own = import_module(self.report).REPORT
+            written: list[Path] = own.write(
+                folder, runs, reasons, planned=planned, epochs=length, scale=scale
+            )
+            return written
+
+        def study_of(some: Collection[str]) -> Study:
+            return self.study_of(some, data=place, scale=scale, seeds=seeds, epochs=epochs)
+
+        if carry_out(names, study_of, lacking, report, experiments=experiments, **how).failed:
+            context.exit(1)

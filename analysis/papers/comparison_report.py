@@ -1,0 +1,164 @@
+"""The report of a comparison: where it stands, tables, figures and findings, whatever part of the runs is there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from analysis.papers.claims import Finding
+from analysis.papers.comparison import BEST, LAST, Comparison
+from analysis.papers.csv_rows import CSV_HEADER, csv_rows
+from analysis.papers.curve_figures import draw_figures
+from analysis.papers.document import Block, Fold, Heading, Picture, Text
+from analysis.papers.drawing import Drawing
+from analysis.papers.orders import order_tables
+from analysis.papers.overview import overview, times
+from analysis.papers.page import write_pages
+from analysis.papers.report_parts import INTERVALS, claim_list, made_with, missing
+from analysis.papers.seeds import Runs
+from analysis.papers.study_file import Scale
+from analysis.papers.tables import paper_tables
+from analysis.papers.verdict import Verdict
+from gossiprec.eventlog.atomic_write import replace_file
+from gossiprec.figures.output import csv_bytes
+
+
+@dataclass(frozen=True)
+class Report:
+    """What the report of a paper's study is made of.
+
+    Attributes
+    ----------
+    paper : Comparison
+    beside : str
+        Beside what the report puts the runs, as a whole sentence.
+    about : str
+        Why there are several settings, up to their list; and what is to be said below it.
+    below : str
+    drawings : mapping of str to Drawing
+    sections : callable
+        Runs -> what is told between figures and times.
+    claims : callable
+        Runs -> what became of what the paper says.
+    experiments : collection of str
+        All of the study.
+    kind : str
+        What runs are told apart by in the table of times.
+    kind_of : callable
+        Experiment -> its kind.
+    """
+
+    paper: Comparison
+    beside: str
+    about: str
+    below: str
+    drawings: Mapping[str, Drawing]
+    sections: Callable[[Runs], Iterable[Block]]
+    claims: Callable[[Runs], list[Finding]]
+    experiments: Collection[str]
+    kind: str
+    kind_of: Callable[[str], str]
+
+    def write(
+        self,
+        folder: Path,
+        runs: Runs,
+        reasons: Mapping[str, str],
+        *,
+        planned: int,
+        epochs: int,
+        scale: Scale = "full",
+    ) -> list[Path]:
+        """Write report, findings, pictures and ``cells.csv``, each file in one step; return the paths of the texts.
+
+        Parameters
+        ----------
+        folder : Path
+        runs : mapping
+            All finished runs of the whole study, not only those that were asked for now.
+        reasons : mapping of str to str
+            Experiment to why it has no finished run.
+        planned, epochs : int
+            How many runs the whole study has, and how long each is.
+        scale : {'full', 'tiny'}
+        """
+        paper = self.paper
+        pictures = draw_figures(self.drawings, runs, folder / "figures")
+        opening, looks = self._opening(planned, epochs, runs, scale), looks_in_words(paper)
+        report: list[Block] = [
+            opening,
+            *overview(paper, runs),
+            _legend(looks),
+            Heading(2, "Tables", "tables"),
+            *paper_tables(paper, runs),
+            *self._figures(pictures),
+            *self.sections(runs),
+            *times(runs, planned, self.experiments, self.kind, self.kind_of),
+            *missing(reasons),
+        ]
+        findings: list[Block] = [
+            opening,
+            Text(looks),
+            Text(INTERVALS),
+            *order_tables(paper, runs),
+            *claim_list(self.claims(runs)),
+        ]
+        written = write_pages(
+            folder,
+            {
+                "report": (f"The {paper.title} study", report),
+                "findings": (f"Findings of the {paper.title} study", findings),
+            },
+        )
+        replace_file(folder / "cells.csv", csv_bytes(CSV_HEADER, csv_rows(paper, runs)))
+        return written
+
+    def _opening(self, planned: int, epochs: int, runs: Runs, scale: Scale) -> Text:
+        made = [run for seeds in runs.values() for run in seeds.values()]
+        there = f"{len(made)} of {planned} runs, of {epochs} epochs each, are finished"
+        if scale == "tiny":
+            return Text(
+                "**Scale tiny: small synthetic data and short runs, to try the study; no number here says anything "
+                f"about the paper.** {there}."
+            )
+        versions = made_with(made)
+        by = f", made by gossiprec {', '.join(versions)}" if versions else ""
+        settings = "\n".join(f"- `{setting}`: {words}." for setting, words in self.paper.settings.items())
+        return Text(f"{self.beside} {there}{by}. {self.about}\n\n{settings}\n\n{self.below}")
+
+    def _figures(self, pictures: Mapping[str, Sequence[Path]]) -> Iterator[Block]:
+        """Yield the figures of each setting, those of the first setting in sight and the others in folds."""
+        yield Heading(2, "Figures", "figures")
+        undrawn = [name for name in self.drawings if name not in pictures]
+        open_ = True
+        for setting in self.paper.settings:
+            shown = [
+                Picture(f"figures/{name}.svg", drawing.caption, f"figures/{name}.csv")
+                for name, drawing in self.drawings.items()
+                if name in pictures and drawing.setting == setting
+            ]
+            if shown and open_:
+                yield from shown
+                open_ = False
+            elif shown:
+                yield Fold(f"Setting {setting}: {len(shown)} figures", shown)
+        if undrawn:
+            yield Fold(f"Not drawn, for want of runs: {len(undrawn)}", (Text(", ".join(undrawn)),))
+
+
+def looks_in_words(paper: Comparison) -> str:
+    """Return what the looks are."""
+    reference = paper.reference
+    return (
+        f"*{LAST}*: the same for all. *{paper.at_print}*: the first epoch at which {reference} comes to its printed "
+        "Recall@20, the same for all methods of a seed; it compares them where the print may have been taken. "
+        f"*{BEST}*: of each run its own, by Recall@20 on the items kept for validation."
+    )
+
+
+def _legend(looks: str) -> Text:
+    marks = "; ".join(
+        f"{one.mark} *{one.word}*: {one.meaning}" for one in Verdict if one is not Verdict.UNJUDGED
+    )
+    return Text(f"{looks}\n\n{marks}; the band is ± 15 % of the print. {INTERVALS}")

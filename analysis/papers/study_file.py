@@ -1,0 +1,94 @@
+"""The study file of a paper: its experiments, and the study of some of them, shorter or at the tiny scale."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Literal
+
+import yaml
+
+from gossiprec.study.load import Study, load_study
+
+Scale = Literal["full", "tiny"]
+TINY_EPOCHS = 2
+
+
+@dataclass(frozen=True)
+class StudyFile:
+    """A study of federated runs with one axis, ``experiment``."""
+
+    path: Path
+
+    @cached_property
+    def told(self) -> dict[str, Any]:
+        """The study as it is written."""
+        found: dict[str, Any] = yaml.safe_load(self.path.read_text(encoding="utf-8"))
+        return found
+
+    @property
+    def experiments(self) -> dict[str, dict[str, Any]]:
+        """What each experiment sets, in the order in which they are run: the most wanted first."""
+        found: dict[str, dict[str, Any]] = self.told["axes"]["experiment"]["values"]
+        return found
+
+    def part(
+        self,
+        values: Mapping[str, Mapping[str, Any]],
+        *,
+        base: Mapping[str, Any] | None = None,
+        sets: Mapping[str, Any] | None = None,
+        scale: Scale = "full",
+        seeds: int | None = None,
+        epochs: int | None = None,
+    ) -> Study:
+        """Return the study of some experiments.
+
+        Parameters
+        ----------
+        values : mapping
+            What each sets on this machine.
+        base, sets : mapping, optional
+            The scenario in place of the study's own, and what is set in all of them besides.
+        scale : {'full', 'tiny'}
+        seeds, epochs : int, optional
+            In place of the study's own.
+        """
+        told = self.told
+        return load_study(
+            {
+                **told,
+                "name": told["name"] + ("-tiny" if scale == "tiny" else ""),
+                "base": told["base"] if base is None else base,
+                "set": {**told["set"], **(sets or {}), **self._length(scale, epochs)},
+                "seeds": seeds or told["seeds"],
+                "axes": {"experiment": {"values": values}},
+            }
+        )
+
+    def epochs_of(self, scale: Scale, epochs: int | None) -> int:
+        """Return how many epochs a run has."""
+        return epochs or (TINY_EPOCHS if scale == "tiny" else int(self.told["base"]["protocol"]["rounds"]))
+
+    def count_runs(self, seeds: int | None) -> int:
+        """Return how many runs the whole study has."""
+        return len(self.experiments) * (seeds or int(self.told["seeds"]))
+
+    def _length(self, scale: Scale, epochs: int | None) -> dict[str, Any]:
+        """Return what says how long runs are, where it is not what the study says."""
+        if scale == "full" and epochs is None:
+            return {}
+        return {"protocol.rounds": self.epochs_of(scale, epochs)}
+
+    def tiny_base(self, n_users: int = 60) -> dict[str, Any]:
+        """Return the scenario on little synthetic data."""
+        base = self.told["base"]
+        return {**base, "dataset": tiny_data(n_users), "protocol": {**base["protocol"], "slice": 20}}
+
+
+def tiny_data(n_users: int) -> dict[str, Any]:
+    """Return synthetic data for a try."""
+    split = {"name": "last", "test": 0.2, "validation": 0.1}
+    return {"name": "synthetic", "users": n_users, "items": 400, "interactions": 1500, "split": split}

@@ -1,0 +1,29 @@
+"""``python -m analysis.pdc_frs --data PATH --out study/``: run or resume the study and write its report."""
+
+from __future__ import annotations
+
+import sys
+
+from analysis.papers.comparison_command import Command
+from analysis.papers.data_places import missing_data
+from analysis.pdc_frs.experiments import STUDY, experiments, subjects
+from analysis.pdc_frs.plan import DATA, data_of, paper_study
+from gossiprec.cli.main import exit_code
+
+COMMAND = Command(
+    file=STUDY,
+    subjects=subjects(),
+    about="Run or resume the experiments of the PDC-FRS paper on MovieLens-1M and Amazon Office, and write a report "
+    "beside what the paper prints, with what contributed data leak. Choose with --only, --seeds and --epochs.",
+    data="Holds ml-1m, and amazon/Office_Products.txt.",
+    only="Such as table1-file,epsilon-file or an experiment; see --list.",
+    place=lambda data, scale: (
+        data,
+        missing_data(experiments(), DATA, data_of, data=data, scale=scale),
+    ),
+    study_of=paper_study,
+    report="analysis.pdc_frs.report",
+)
+
+if __name__ == "__main__":
+    sys.exit(exit_code(sys.argv[1:], COMMAND.made(), name="python -m analysis.pdc_frs"))

@@ -1,0 +1,99 @@
+"""The experiments of ``study.yaml`` by setting and method; which row or point of the paper each is."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from analysis.papers.comparison import Comparison, is_of, parts_by_setting
+from analysis.papers.published import Published
+from analysis.papers.study_file import StudyFile
+
+STUDY = StudyFile(Path(__file__).with_name("study.yaml"))
+
+SETTINGS = {
+    "file": "MovieLens-1M; test is the last fifth of each user's lines of ratings.dat, where FedNCF comes near to its "
+    "print (docs/cl4fedrec_study.md)",
+    "random": "MovieLens-1M; test is a random fifth of each user's items, as the paper's text says",
+    "office": "Amazon Office; a random fifth of each user's items; similarity is co-occurrence, for the file has no "
+    "titles; no print of it is at hand",
+}
+TABLE_ROWS = {
+    "table1": {
+        "FCF": "mf",
+        "FedMF": "mf",
+        "FCF and FedMF, gradients summed": "mf-summed",
+        "FedNCF": "fedncf",
+        "FedNCF+Aug": "fedncf-aug",
+        "FedNCF+CL": "fedncf-cl",
+        "PDC-FRS": "pdc-frs",
+        "PDC-FRS, lambda = beta = 0.5": "paper-default",
+    },
+}
+"""The method behind each row; rows that the paper does not print are further readings of those that it does.
+
+FedMF is FCF under encryption, and has its numbers (docs/recommenders.md): one method is both rows.
+"""
+EPSILON: dict[str, dict[float, str]] = {
+    "titles": {1: "epsilon-1", 5: "pdc-frs", 10: "epsilon-10", 20: "epsilon-20", 30: "epsilon-30"},
+    "co-occurrence": {
+        1: "co-occurrence-1",
+        5: "co-occurrence",
+        10: "co-occurrence-10",
+        20: "co-occurrence-20",
+        30: "co-occurrence-30",
+    },
+}
+"""Similarity -> budget of an item -> method, of MovieLens-1M."""
+WEIGHTS: dict[str, dict[float, str]] = {
+    "alpha": {0: "fedncf-cl", 10: "alpha-10", 30: "pdc-frs", 50: "alpha-50", 100: "alpha-100"},
+    "lambda": {
+        0: "lambda-0",
+        0.01: "lambda-0.01",
+        0.05: "pdc-frs",
+        0.1: "lambda-0.1",
+        0.5: "lambda-0.5",
+    },
+    "beta": {0: "beta-0", 0.01: "beta-0.01", 0.05: "pdc-frs", 0.1: "beta-0.1", 0.5: "beta-0.5"},
+}
+"""The paper's letter of an option -> its value -> method."""
+PAPER = Comparison(
+    title="PDC-FRS",
+    settings=SETTINGS,
+    rows=TABLE_ROWS,
+    main="table1",
+    reference="FedNCF",
+    published=Published(Path(__file__).with_name("published.yaml")),
+    page="docs/pdc_frs_study.md",
+    unprinted=("office",),
+)
+
+
+def experiments() -> dict[str, dict[str, Any]]:
+    """Return what each experiment sets, in the order in which they are run: the most wanted first."""
+    return STUDY.experiments
+
+
+def over_epsilon(setting: str) -> dict[str, dict[float, str]]:
+    """Return the methods of a setting by similarity and budget of an item."""
+    if setting == "office":
+        return {"co-occurrence": {**EPSILON["co-occurrence"], 5: "pdc-frs"}}
+    return EPSILON
+
+
+@cache
+def subjects() -> dict[str, tuple[str, ...]]:
+    """Return what ``--only`` can name, each with its experiments: tables, figures, settings; both with ``-``."""
+    parts = {
+        setting: {
+            **{table: tuple(rows.values()) for table, rows in TABLE_ROWS.items()},
+            "epsilon": tuple(method for own in over_epsilon(setting).values() for method in own.values()),
+            **{letter: tuple(own.values()) for letter, own in WEIGHTS.items()},
+        }
+        for setting in SETTINGS
+    }
+    there = experiments()
+    found = parts_by_setting(parts, there)
+    found |= {setting: tuple(name for name in there if is_of(name, setting)) for setting in SETTINGS}
+    return {**found, **{name: (name,) for name in there}}

@@ -1,0 +1,111 @@
+"""The figures of the study: curves by epoch with the print marked, utility over options, and leakage over epsilon."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+
+from analysis.papers.comparison import BEST, LAST, METRICS, name_of
+from analysis.papers.curve_figures import drawable, levels, over_option, table_curves
+from analysis.papers.curves import score
+from analysis.papers.drawing import Drawing, Line, line_of
+from analysis.papers.seeds import Runs, mean
+from analysis.pdc_frs.experiments import PAPER, SETTINGS, TABLE_ROWS, WEIGHTS, experiments, over_epsilon
+from analysis.pdc_frs.leaks import told
+from gossiprec.figures.panels import Axis
+
+WORDS = {"epsilon": "budget of a contributed item", "alpha": "items with soft labels", "lambda": "weight of the users' "
+    "contrastive loss", "beta": "weight of the items' contrastive loss"}  # fmt: skip
+LEAKS = {
+    "kept": ("kept", ""),
+    "CDA, contributed sets": ("CDA, contributed", "CDA, guessing"),
+    "CDA, auxiliary model": ("CDA, auxiliary", "CDA, guessing"),
+    "MIA (AUC), contributed sets": ("MIA, contributed", "MIA, popularity"),
+    "MIA (AUC), auxiliary model": ("MIA, auxiliary", "MIA, popularity"),
+}
+"""Panel -> what it shows, and what is known without the contribution."""
+
+
+@cache
+def drawings() -> dict[str, Drawing]:
+    """Return the figures by name, setting by setting."""
+    found: dict[str, Drawing] = {}
+    for setting in SETTINGS:
+        for table in TABLE_ROWS:
+            found[f"{table}-{setting}"] = table_curves(PAPER, setting, table)
+        found[f"epsilon-{setting}"] = _sweep(setting, "epsilon", over_epsilon(setting))
+        found[f"leaks-{setting}"] = _leaks(setting)
+        for letter, methods in WEIGHTS.items():
+            found[f"{letter}-{setting}"] = _sweep(setting, letter, {"PDC-FRS": methods})
+    return drawable(found, experiments())
+
+
+def _sweep(setting: str, letter: str, lines: Mapping[str, Mapping[float, str]]) -> Drawing:
+    """Return utility over the values of an option, at the last epoch and at the best."""
+    methods = tuple(method for own in lines.values() for method in own.values())
+    ends = (min(min(own) for own in lines.values()), max(max(own) for own in lines.values()))
+
+    def panels(runs: Runs) -> dict[str, list[Line]]:
+        return {
+            f"{column}, {look}": [
+                *(over_option(PAPER, runs, setting, column, look, name, own) for name, own in lines.items()),
+                *_fedncf(runs, setting, column, look, ends),
+                *levels(runs, setting, column, ends),
+            ]
+            for look in (LAST, BEST)
+            for column in METRICS
+        }
+
+    return Drawing(
+        f"PDC-FRS over {letter}, the {WORDS[letter]}, {setting}; beside it FedNCF, and the orders that nobody learns.",
+        setting,
+        methods,
+        tuple(method for method in methods if method not in TABLE_ROWS["table1"].values()),
+        panels,
+        Axis(letter, (0.0, None)),
+        Axis("%"),
+    )
+
+
+def _fedncf(runs: Runs, setting: str, column: str, look: str, ends: tuple[float, float]) -> list[Line]:
+    own = score(PAPER, runs, name_of(setting, "fedncf"), column, look)
+    return [Line("FedNCF", ends, (100 * mean(own),) * 2, kind="level")] if own else []
+
+
+def _leaks(setting: str) -> Drawing:
+    """Return what is given away over epsilon, by similarity."""
+    lines = over_epsilon(setting)
+    methods = tuple(method for own in lines.values() for method in own.values())
+
+    def over(runs: Runs, name: str, own: Mapping[float, str], column: str) -> Line:
+        return line_of(name, {x: told(runs, name_of(setting, method), column) for x, method in own.items()})
+
+    def panels(runs: Runs) -> dict[str, list[Line]]:
+        found = {}
+        for title, (column, without) in LEAKS.items():
+            found[title] = [over(runs, name, own, column) for name, own in lines.items()]
+            if without:
+                found[title].append(_known_without(runs, setting, without))
+        return found
+
+    return Drawing(
+        f"What contributed data and the auxiliary model give away over epsilon, {setting}: communities (CDA) and who "
+        "has what (MIA); beside it what is known without them: guessing, or popularity.",
+        setting,
+        methods,
+        methods,
+        panels,
+        Axis("epsilon", (0.0, None)),
+        Axis("%", (0.0, 102.0)),
+        {"n_columns": 3},
+    )
+
+
+def _known_without(runs: Runs, setting: str, column: str) -> Line:
+    """Return a number that is the same for all budgets as a line, from the first run of each seed that tells it."""
+    own: dict[int, float] = {}
+    for methods in over_epsilon(setting).values():
+        for method in methods.values():
+            own = {**told(runs, name_of(setting, method), column), **own}
+    name = column.partition(", ")[2]
+    return Line(name, (1, 30), (100 * mean(own),) * 2, kind="level") if own else Line(name, (), ())

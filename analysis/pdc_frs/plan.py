@@ -1,0 +1,58 @@
+"""The study in whole or in part, with the data where they are, shorter, or at its tiny scale."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from analysis.papers.comparison import is_of
+from analysis.papers.data_places import place_of
+from analysis.papers.study_file import Scale, tiny_data
+from analysis.pdc_frs.experiments import STUDY
+from gossiprec.study.load import Study
+
+DATA = {"movielens-1m": ("ml-1m", "ml-1m.zip"), "office": ("amazon/Office_Products.txt",)}
+"""Under which names each data set may lie in the folder of ``--data``."""
+
+
+def data_of(name: str) -> str:
+    """Return the data set of an experiment."""
+    return "office" if is_of(name, "office") else "movielens-1m"
+
+
+def paper_study(names: Iterable[str], *, data: Path | None, scale: Scale = "full", **length: Any) -> Study:
+    """Return the study of some experiments.
+
+    Parameters
+    ----------
+    names : iterable of str
+        Those whose data are there.
+    data : Path, optional
+        The folder of the data sets; not needed at the tiny scale.
+    scale : {'full', 'tiny'}
+    **length
+        ``seeds`` and ``epochs``, as of :meth:`analysis.papers.study_file.StudyFile.part`.
+    """
+    values = {name: _here(name, data, scale) for name in names}
+    return STUDY.part(values, base=_tiny() if scale == "tiny" else None, scale=scale, **length)
+
+
+def _tiny() -> dict[str, Any]:
+    """Return the scenario on synthetic data: these have no titles, so half of the users are public."""
+    base = STUDY.tiny_base()
+    public = {"name": "co-occurrence", "public_users": 0.5}
+    return {**base, "recommender": {**base["recommender"], "similarity": public, "leaks": 10}}
+
+
+def _here(name: str, data: Path | None, scale: Scale) -> dict[str, Any]:
+    """Return what an experiment sets on this machine."""
+    sets, whose = STUDY.experiments[name], data_of(name)
+    if scale == "tiny":
+        return {**sets, "dataset": tiny_data(50)} if whose == "office" else sets
+    place = place_of(data or Path(), DATA[whose])
+    assert place is not None, "its data are there"
+    path = str(place.resolve())
+    if whose == "office":
+        return {**sets, "dataset": {**sets["dataset"], "train": path, "test": path}}
+    return {**sets, "dataset.path": path}
