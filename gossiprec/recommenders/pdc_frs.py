@@ -78,7 +78,7 @@ class PDC(Recommender):
     options: PDCOptions
 
     def check(self, layout: Layout, *, full_batches: bool) -> None:
-        """Refuse models without probabilities, too: soft labels are probabilities."""
+        """Refuse more predicted items than there are, too."""
         super().check(layout, full_batches=full_batches)
         if self.options.augmented > layout.n_items:
             raise ScenarioError(
