@@ -42,6 +42,11 @@ def _spent(privacy: Mapping[str, Any]) -> str:
     low, high = privacy["noise_multiplier_min"], privacy["noise_multiplier_max"]
     noise = f"noise multiplier {low:.3g}" + ("" if low == high else f" to {high:.3g}")
     epsilon = "inf" if privacy["epsilon_max"] is None else f"{privacy['epsilon_max']:.3g} at most"
+    each = privacy.get("epsilon_per_coordinate")
+    if each is not None:
+        epsilon = f"{each:.3g} for each number sent, {epsilon} for all of a node's"
+    if privacy.get("items_in_the_open"):
+        noise += "; which items they are of is in the open"
     return f"epsilon {epsilon} (delta {privacy['delta']:g}) on {privacy['nodes']:,} nodes, {noise}"
 
 

@@ -92,9 +92,10 @@ def carried_out(make: Callable[[], Running], directory: RunDirectory, *, after: 
 
 
 def _accountable(prepared: Prepared) -> list[Policy]:
-    """Return the policies whose privacy is accounted for.
+    """Return the policies whose privacy is accounted for by what nodes have trained and pushed.
 
-    Where clients send updates, what rewrites them leaves the numbers of touched items in the open: nothing is claimed.
+    Where clients send updates, what rewrites them leaves in the open which items were touched: nothing is claimed of
+    messages, only of the numbers in them.
     """
     if not prepared.protocol.sends_updates:
         return prepared.policies
@@ -147,7 +148,10 @@ class Running:
         self._utility_now: dict[str, float] = {}
         self._validated = Validated(evaluate.validated_by) if evaluate.validated_by else None
         self._activity = ByActivity(split, evaluate.activity_groups) if evaluate.activity_groups else None
-        self._ledger = Ledger(_accountable(prepared), prepared.protocol.n_nodes)
+        self._ledger = Ledger(
+            _accountable(prepared), prepared.protocol.n_nodes, by_coordinates=prepared.policies,
+            items_in_the_open=prepared.protocol.sends_updates,
+        )  # fmt: skip
         self._recording = Recording(directory.log, prepared)
         self._tape_runner = prepared.tape_runner(self._timed)
 
@@ -259,9 +263,9 @@ class Running:
             rows = self._record.score(rankings, time=at, round=round_)
             findings = self._findings.note(self._reported(at), time=at, round=round_)
         with self._timed("log"):
-            self._recording.spend(
-                *self._ledger.changes(prepared.planner.updates, prepared.planner.pushes), time=at
-            )
+            updates, pushes = prepared.planner.updates, prepared.planner.pushes
+            spent = self._ledger.changes(updates, pushes, self._recording.coordinates(pushes))
+            self._recording.spend(*spent, time=at)
             self._recording.mark("round", time=at, round=round_)
             self._recording.mark("evaluate", time=at, round=round_)
             self._directory.metrics.append(
