@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from gossiprec.aggregators import Inbox
 from gossiprec.arrays import F32
 from gossiprec.emulation import Prepared, prepare
 from gossiprec.emulation.assembly.prepare import load_data
@@ -16,7 +17,7 @@ from gossiprec.models import MODELS
 from gossiprec.recommenders import RECOMMENDERS, Between, Known, Recommender
 from gossiprec.recommenders.base import has_own_term
 from gossiprec.scenario import load_scenario
-from gossiprec.servers.base import Round
+from gossiprec.servers.base import Answers, Round
 from gossiprec.testing.claims import hold
 from gossiprec.testing.worlds import known_as, scenario
 
@@ -120,14 +121,14 @@ def the_coordinator_keeps_to_what_it_announces(checked: _Checked) -> None:
     for number in range(5 if between is not None else 0):
         assert between is not None
         before = version.copy()
-        found, extras = between.step(version, _round(number, known))
+        found, extras = between.step(version, _nobody(version), _round(number, known))
         np.testing.assert_array_equal(version, before)
         assert found.shape == version.shape
         assert np.isfinite(found).all()
         sizes = {name: extra.nbytes for name, extra in extras.items()}
-        for name in between.own_extras:
-            assert len(extras[name]) == known.n_clients
-            sizes[name] //= known.n_clients
+        assert all(len(extras[name]) == known.n_clients for name in between.own_extras)
+        for name in between.own_extras | between.one_of:
+            sizes[name] //= len(extras[name])
         assert sum(sizes.values()) == between.extra_bytes
         version = found
 
@@ -139,13 +140,13 @@ def what_the_coordinator_remembers_is_in_its_state(checked: _Checked) -> None:
     if whole is None or first is None or second is None:
         return
     for number in range(3):
-        expected, _ = whole.step(version, _round(number, known))
-        first.step(version, _round(number, known))
+        expected, _ = whole.step(version, _nobody(version), _round(number, known))
+        first.step(version, _nobody(version), _round(number, known))
         version = expected
     second.restore(first.state())
     for number in range(3, 6):
         (expected, due), (found, extras) = (
-            part.step(version, _round(number, known)) for part in (whole, second)
+            part.step(version, _nobody(version), _round(number, known)) for part in (whole, second)
         )
         np.testing.assert_array_equal(found, expected)
         assert {name: extra.tobytes() for name, extra in extras.items()} == {
@@ -168,6 +169,12 @@ def _version(run: Prepared, *, first: bool = False) -> F32:
     if first:
         return model.initial_rows(store.layout, 1, run.scenario.seed)[0, store.layout.merged]
     return store.load(run.planner.current[-1:])[0, store.layout.merged]
+
+
+def _nobody(version: F32) -> Answers:
+    """Return a round's answers, of which there are none."""
+    none = np.zeros(0, np.int64)
+    return Answers(none, Inbox(np.zeros((0, len(version)), np.float32), none, np.zeros(0), changes=[]))
 
 
 def _round(number: int, known: Known) -> Round:

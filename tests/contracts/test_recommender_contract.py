@@ -58,7 +58,7 @@ class Levels(Between):
     def __init__(self):
         self._rounds = 0
 
-    def step(self, version, round):
+    def step(self, version, answers, round):
         self._rounds += 1
         return version, {"level": np.full(1, self._rounds, np.float32)}
 
@@ -94,7 +94,7 @@ class Scribbles(Shrinks):
     def between(self, known):
         levels = Levels()
 
-        def step(version, round):
+        def step(version, answers, round):
             version += 1
             return version, {"level": np.ones(1, np.float32)}
 

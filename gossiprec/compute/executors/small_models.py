@@ -66,7 +66,7 @@ class SmallModels(ClientTrainer):
             update=training.draw_of(lesson.update),
             negatives=training.negatives,
             seed=work.seed,
-            more=self.more_samples(lesson),
+            changed=lambda drawn: self.changed(lesson, drawn),
         )
 
     def _train(

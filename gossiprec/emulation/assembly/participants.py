@@ -122,7 +122,7 @@ def make_cast(scenario: Scenario, split: Split, protocol: Protocol) -> Cast:
         )
         between = recommender.between(known)
         server = server if between is None else Coordinator(server, between)
-    outgoing = make_outgoing(scenario, policies, protocol, layout, server)
+    outgoing = make_outgoing(scenario, policies, protocol, layout, server, recommender)
     for entry in attackers:
         outgoing.forge(entry.nodes)
     receivers, waiting = make_receivers(scenario, policies, protocol, split)
@@ -219,7 +219,12 @@ def chosen_nodes(chosen: Nodes, n_users: int, seed: int, purpose: str) -> I64:
 
 
 def make_outgoing(
-    scenario: Scenario, policies: list[Policy], protocol: Protocol, layout: Layout, server: Server | None
+    scenario: Scenario,
+    policies: list[Policy],
+    protocol: Protocol,
+    layout: Layout,
+    server: Server | None,
+    recommender: Recommender | None,
 ) -> Outgoing:
     """Return what becomes of every node's messages; the coordinator's hold its server's extras, too."""
     outgoing = Outgoing(layout, protocol.n_nodes)
@@ -232,7 +237,7 @@ def make_outgoing(
         extras.extra_bytes = server.extra_bytes
         outgoing.add("protocol.server", extras, np.array([protocol.n_users]))
     if protocol.sends_updates:
-        keep_own_parts(scenario, protocol, outgoing, layout, server)
+        keep_own_parts(scenario, protocol, outgoing, layout, server, recommender)
     return outgoing
 
 
