@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
@@ -86,6 +87,14 @@ class ClientTrainer(ABC):
         if not more:
             return changed
         return {name: np.concatenate([column, more[name]]) for name, column in changed.items()}
+
+    def by_what_was_sent(self, lessons: Sequence[Lesson]) -> list[list[Lesson]]:
+        """Return the lessons of each version and of what was sent beside it, both being the same objects."""
+        alike: dict[tuple[int, int], list[Lesson]] = defaultdict(list)
+        for lesson in lessons:
+            version, extras = self.store.version(lesson.target), self.store.extras(lesson.sent)
+            alike[id(version), id(extras)].append(lesson)
+        return list(alike.values())
 
     @abstractmethod
     def train(self, lessons: Sequence[Lesson]) -> Iterator[tuple[Lesson, Update]]:

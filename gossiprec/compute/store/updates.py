@@ -17,6 +17,7 @@ from gossiprec.ragged import Ragged
 from gossiprec.recommenders.base import Personal
 from gossiprec.servers.base import Extras
 
+NOTHING: Extras = {}
 SHOWN = 2**24
 """Numbers of whole models that are put together at once, for observers."""
 
@@ -198,7 +199,7 @@ class UpdateStore(Store):
 
     def extras(self, handle: int) -> Extras:
         """Return what the coordinator sent beside the version under a handle."""
-        return self._extras.get(handle, {})
+        return self._extras.get(handle, NOTHING)
 
     def keep(self, handle: int, payload: Payload) -> None:
         """Keep a payload under a handle."""
