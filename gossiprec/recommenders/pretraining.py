@@ -86,9 +86,16 @@ def pretrained(
     ------
     ScenarioError
         If they have numbers that are not finite.
+    ValueError
+        If there are not as many rows as users and items of the graph.
     """
     import torch
 
+    if (len(users), len(items)) != (graph.n_users, graph.n_items):
+        raise ValueError(
+            f"found rows of {len(users)} users and {len(items)} items; allowed: {graph.n_users} and {graph.n_items}, "
+            "as in the graph"
+        )
     rows = torch.from_numpy(np.concatenate([users, items])).requires_grad_()
     adam = torch.optim.Adam([rows], lr=options.learning_rate, foreach=False)
     with one_torch_thread():

@@ -11,6 +11,7 @@ from threadpoolctl import threadpool_info, threadpool_limits
 
 from gossiprec.errors import ScenarioError
 from gossiprec.recommenders.clusters import by_size, k_means
+from gossiprec.rng import generator
 
 SIZES = [40, 25, 60, 10, 33]
 
@@ -40,6 +41,26 @@ def test_clusters_of_equal_size_are_in_the_order_of_their_first_members():
     assert by_size(np.array([7, 2, 2, 7, 5, 9, 9, 9])).tolist() == [1, 2, 2, 1, 3, 0, 0, 0]
     rows = np.array([[9], [0], [9], [0], [5], [5]], np.float32)
     assert k_means(rows, 3, 1).tolist() == [0, 1, 0, 1, 2, 2]
+
+
+def squares(rows, clusters):
+    """Return the sum of squared distances to the means of clusters."""
+    return sum(
+        ((rows[clusters == k] - rows[clusters == k].mean(axis=0)) ** 2).sum() for k in np.unique(clusters)
+    )
+
+
+def test_of_several_starts_the_best_is_kept():
+    from sklearn.cluster import KMeans
+
+    rows = np.random.default_rng(1).normal(size=(200, 4))  # no clusters to find: starts end apart
+    ratios = []
+    for seed in range(10):
+        first = int(generator(seed, "clusters").integers(2**32))
+        once = KMeans(6, n_init=1, random_state=first).fit(rows).labels_
+        ratios.append(squares(rows, k_means(rows.astype(np.float32), 6, seed)) / squares(rows, once))
+    assert max(ratios) < 1 + 1e-6
+    assert min(ratios) < 0.99
 
 
 def test_threads_and_repetition_change_nothing():

@@ -107,6 +107,7 @@ def test_it_is_the_literal_loop(views, layers, sampled):
         "sampled": sampled,
         "learning_rate": 0.01,
         "noise": 0.2,
+        "temperature": 0.3,
         "pseudo_edges": 0.3,
         "epochs": 3,
     }
@@ -205,6 +206,16 @@ def test_in_mixed_views_users_keep_their_rows_if_they_have_no_edge_or_are_never_
 def test_rows_that_are_not_finite_are_refused():
     with pytest.raises(ScenarioError, match=r"^recommender: pre-training gives numbers that are not finite"):
         trained(temperature=1e-45)
+
+
+@pytest.mark.parametrize(
+    "sizes", [(N_USERS - 1, N_ITEMS), (N_USERS + 1, N_ITEMS - 1), (N_USERS, N_ITEMS + 1)]
+)
+def test_rows_of_others_than_those_in_the_graph_are_refused(sizes):
+    with pytest.raises(
+        ValueError, match=rf"^found rows of {sizes[0]} users and {sizes[1]} items; allowed: 7 and 9"
+    ):
+        trained(rows=tables(*sizes))
 
 
 def test_views_of_noise_need_every_interaction():
