@@ -26,7 +26,11 @@ OPTIONS = {
     ],
     "perfedrec-pp": [
         {"clusters": {"number": 3, "first": 1, "every": 2}, "pretraining": {"sampled": 5}},
-        {"clusters": {"number": 2, "first": 2}, "pretraining": {"views": "mix", "epochs": 2}, "table_noise": 0.01},
+        {
+            "clusters": {"number": 2, "first": 2},
+            "pretraining": {"views": "mix", "epochs": 2},
+            "table_noise": 0.01,
+        },
     ],
     "pdc-frs": [
         {**PUBLIC, "augmented": 6, "user_weight": 2.0, "epsilon": 20.0},
