@@ -172,8 +172,10 @@ class _Updates(_Sent):
 
     def keep(self, program: Program, task: int, payload: Payload) -> None:
         assert payload.touched is not None, "updates say whose rows they hold"
+        source = self._store.held(int(program.source[task]))
+        told = source.user if isinstance(source, Update) else None
         version = self._store.version(int(program.source[task]))
-        update = Update(version, payload.touched, payload.items, payload.shared)
+        update = Update(version, payload.touched, payload.items, payload.shared, told)
         self._store.keep(int(program.target[task]), update)
         # a client that trains before each push has as many of the one as of the other
         self._sizes[int(program.node[task]), int(program.push[task])] = update.size_bytes

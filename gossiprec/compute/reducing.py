@@ -122,7 +122,8 @@ class Reducing:
         found = _checked(receiver, row[0, merged].copy(), inbox)
         if receiver.serving is not None:
             clients = program.merge_sender[collected].astype(np.int64)
-            found = receiver.serving.serve(row[0], found, Answers(clients, inbox))
+            users = store.told_users(program.merge_row[collected])
+            found = receiver.serving.serve(row[0], found, Answers(clients, inbox, users))
         row[0, merged] = found
         store.store(target, row, merge_keys(program, only, self._seed) if store.is_half else None)
         if receiver.serving is not None:

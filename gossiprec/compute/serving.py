@@ -52,6 +52,11 @@ class Serving:
         """Versions of a round."""
         return self._server.n_versions
 
+    @property
+    def groups(self) -> I64 | None:
+        """Which group of alike clients the server has put each into."""
+        return self._server.groups
+
     def write_to(self, rows: I64) -> None:
         """Say in which rows the versions of the next round belong, the coordinator's own first."""
         self._rows = rows
@@ -84,7 +89,7 @@ class Serving:
             self.version_of = np.zeros(self._coordinator, np.int64)
         else:
             self.version_of = np.array(downlink.version_of, np.int64)
-        self.extras = {**downlink.extras, **downlink.own}
+        self.extras = {**downlink.extras, **downlink.own, **downlink.one_of}
         self.rounds += 1
         own: F32 = downlink.versions[0]
         return own

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -29,12 +29,17 @@ class Touched:
 
     @classmethod
     def of(
-        cls, feed: Feed, node: int, *, update: int, negatives: int, seed: int, more: Columns | None = None
+        cls,
+        feed: Feed,
+        node: int,
+        *,
+        update: int,
+        negatives: int,
+        seed: int,
+        changed: Callable[[Columns], Columns],
     ) -> Touched:
-        """Draw the samples of a node's local update; `more` come after them."""
-        drawn = feed.samples(node, update=update, negatives=negatives, seed=seed)
-        if more:
-            drawn = {name: np.concatenate([column, more[name]]) for name, column in drawn.items()}
+        """Draw the samples of a node's local update; what is `changed` of them is learnt from."""
+        drawn = changed(feed.samples(node, update=update, negatives=negatives, seed=seed))
         named = np.concatenate([drawn[name] for name in feed.item_columns])
         items = np.unique(named[named >= 0]).astype(np.int32)
         places = {

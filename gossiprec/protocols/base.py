@@ -101,12 +101,20 @@ class Protocol(ABC):
         return None
 
     @property
+    def most_messages(self) -> int | None:
+        """Messages that a wake leads to at most, where whom they go to is not known before the run."""
+        return self.messages_per_wake
+
+    @property
     def chooses_by_value(self) -> bool:
-        """Whether peers are chosen by how well their models do: the protocol must then be told (:meth:`learn`)."""
+        """Whether peers are chosen by what models tell: the protocol must then be told (:meth:`learn`)."""
         return False
 
     def learn(self, receiver: I64, sender: I64, found: F32) -> None:
-        """Be told what appraised versions were worth to their receivers, in order of delivery."""
+        """Be told what appraised versions were worth to their receivers, in order of delivery.
+
+        With a coordinator: which group (`sender`) its server has put some clients (`receiver`) into.
+        """
         raise NotImplementedError(f"{type(self).__name__} appraises versions but learns nothing from it")
 
     @property

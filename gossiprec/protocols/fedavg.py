@@ -16,7 +16,7 @@ import numpy as np
 
 from gossiprec.aggregators import InboxRule
 from gossiprec.aggregators.rule import make_rule
-from gossiprec.arrays import F64, I64
+from gossiprec.arrays import F32, F64, I64
 from gossiprec.compute.plan.tape import Behaviour, Op
 from gossiprec.errors import ScenarioError
 from gossiprec.named import name_of
@@ -24,6 +24,7 @@ from gossiprec.protocols import PROTOCOLS
 from gossiprec.protocols.base import Protocol
 from gossiprec.protocols.client_tasks import ClientTasks
 from gossiprec.protocols.fedavg_options import Buffered, FedAvgOptions
+from gossiprec.protocols.proportional import in_proportion
 from gossiprec.protocols.round_policy import Buffer, Clocked, Deadline, RoundPolicy
 from gossiprec.rng import generator, purpose_id, uniforms
 from gossiprec.servers import Server
@@ -55,6 +56,8 @@ class FedAvg(Protocol):
         self._n_wakes = 0
         self._jobs = ClientTasks()
         self._pace = self._new_pace()
+        self._groups: I64 = np.full(self.n_users, -1)
+        self._asked_in = np.full(self.n_users, -1, np.int64)  # the last round in which each was
         self._brought: int | None = None  # message that the client has received which is about to answer
         self._weight = 1.0
 
@@ -113,6 +116,20 @@ class FedAvg(Protocol):
         return self.options.slice or max(1, round(self.options.participation * self.n_users))
 
     @property
+    def most_messages(self) -> int:
+        """What is sent, and answered."""
+        return 2 * self._n_asked
+
+    @property
+    def chooses_by_value(self) -> bool:
+        """Groups are found by what clients have told."""
+        return self.options.choose == "proportional"
+
+    def learn(self, receiver: I64, sender: I64, found: F32) -> None:
+        """Be told which group (`sender`) some clients (`receiver`) are in; nobody: nothing has changed."""
+        self._groups[receiver] = sender
+
+    @property
     def whole_user_table(self) -> bool:
         """As the scenario says."""
         return self.options.user_table == "averaged"
@@ -168,7 +185,8 @@ class FedAvg(Protocol):
                 slice_ = slice_[self.availability.online_at(now)[slice_]]
             in_turn: list[int] = slice_.tolist()
             return in_turn
-        if self.options.ask == "all" and not isinstance(self._pace, Buffer):
+        plain = self.options.choose == "uniform" and not self.options.pause
+        if plain and self.options.ask == "all" and not isinstance(self._pace, Buffer):
             if count == self.n_users:
                 return range(self.n_users)
             draw = generator(self.seed, "participation", number)
@@ -178,10 +196,20 @@ class FedAvg(Protocol):
         free[list(busy)] = False
         if self.options.ask == "online":
             free &= self.availability.online_at(now)[: self.n_users]
-        candidates = np.flatnonzero(free)
+        candidates = self._rested(np.flatnonzero(free), number, count)
         lots = uniforms(self.seed, number, candidates, ASKED)
-        chosen: list[int] = np.sort(candidates[np.argsort(lots, kind="stable")[:count]]).tolist()
-        return chosen
+        chosen = in_proportion(candidates, lots, self._groups, count)
+        self._asked_in[chosen] = number
+        ids: list[int] = chosen.tolist()
+        return ids
+
+    def _rested(self, candidates: I64, number: int, count: int) -> I64:
+        """Return those that have paused for long enough, with as many of the others as are needed, longest first."""
+        last = self._asked_in[candidates]
+        rested = (last < 0) | (number - last > self.options.pause)
+        waiting = candidates[~rested][np.argsort(last[~rested], kind="stable")]
+        lacking = max(0, count - int(rested.sum()))
+        return np.sort(np.concatenate([candidates[rested], waiting[:lacking]]))
 
     def on_receive(self, node: int, message: int, now: float) -> Sequence[int]:
         """Clients answer the coordinator, which notes who has answered what."""
@@ -217,7 +245,10 @@ class FedAvg(Protocol):
 
     def predicted_fraction_heard(self, rounds: float) -> float | None:
         """Return the share of the clients asked at least once, where all answer in time and chance alone decides."""
-        if self.options.round or self.options.ask == "online" or isinstance(self._pace, Buffer):
+        chance_alone = (
+            self.options.choose == "uniform" and not self.options.pause and self.options.ask == "all"
+        )
+        if self.options.round or not chance_alone or isinstance(self._pace, Buffer):
             return None
         if self.options.slice is not None:
             return min(1.0, rounds)

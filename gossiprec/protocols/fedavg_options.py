@@ -206,6 +206,17 @@ class FedAvgOptions(Options):
     ask: Literal["all", "online"] = Field(
         default="all", description="whom a round may ask: all clients, or only those online when it begins"
     )
+    choose: Literal["uniform", "proportional"] = Field(
+        default="uniform",
+        description="how a part of the clients is chosen: uniform; proportional: to each group of alike clients that "
+        "the recommender finds its share, uniform before it has found any",
+    )
+    pause: int = Field(
+        default=0,
+        ge=0,
+        le=LARGEST,
+        description="a client that was asked is not asked again in so many rounds, unless too few others are left",
+    )
     round: RoundOptions | None = Field(
         default=None, description="when a round ends; null: after one unit of time"
     )
@@ -222,6 +233,11 @@ class FedAvgOptions(Options):
             raise ValueError(
                 "found server and aggregation.mixing, but what the old version keeps is for the server to say; leave "
                 "mixing out"
+            )
+        if self.slice is not None and (self.choose != "uniform" or self.pause):
+            found = "pause" if self.pause else "choose proportional"
+            raise ValueError(
+                f"found slice and {found}, but slices ask all clients in turn; leave one of them out"
             )
         self._check_updates()
         if isinstance(self.aggregation, Buffered):

@@ -58,17 +58,55 @@ class Between(Stateful, ABC):
     """Size of what a client is sent beside the version."""
     own_extras: frozenset[str] = frozenset()
     """Names of extras, shape (n_clients, ...), of which each client is sent its row; all of the others."""
+    one_of: frozenset[str] = frozenset()
+    """Names of extras of which each client is sent one row, whichever its own say."""
+
+    @property
+    def groups(self) -> I64 | None:
+        """Which group of alike clients each is in, -1: not known; shape (n_clients,). None: none are made."""
+        return None
+
+    def start(self, version: F32, users: F32) -> tuple[F32, F32]:
+        """Return with which version, and with which rows of their users, everybody begins.
+
+        Parameters
+        ----------
+        version : ndarray of float32, shape (n_columns,)
+        users : ndarray of float32, shape (n_clients, user_width)
+            As the model draws them.
+        """
+        return version, users
 
     @abstractmethod
-    def step(self, version: F32, round: Round) -> tuple[F32, Extras]:
+    def step(self, version: F32, answers: Answers, round: Round) -> tuple[F32, Extras]:
         """Return the version that is pushed, and the extras beside it.
 
         Parameters
         ----------
         version : ndarray of float32, shape (n_columns,)
             As aggregated, ``[items | shared]``. Not to be changed.
+        answers : Answers
+            What it was aggregated from.
         round : Round
         """
+
+
+class Personal(NamedTuple):
+    """What clients recommend by, where that is not the version that they were sent.
+
+    Attributes
+    ----------
+    versions : ndarray of float32, shape (n, n_columns)
+        For a client that has not trained the present version.
+    of : ndarray of int64, shape (n_clients,)
+        Which of them each takes.
+    local : float
+        How much of its own change a client adds that has.
+    """
+
+    versions: F32
+    of: I64
+    local: float
 
 
 class ClientStep(NamedTuple):
@@ -211,6 +249,45 @@ class Recommender(ABC):
         """
         return {}
 
+    def changed_samples(
+        self, drawn: Columns, *, positives: I32, n_items: int, draw: np.random.Generator
+    ) -> Columns:
+        """Return what a client learns from in place of the samples of its feed: the same columns.
+
+        Parameters
+        ----------
+        drawn : Columns
+            Not to be changed.
+        positives : ndarray of int32, shape (n_positives,)
+            Its training items, ascending.
+        n_items : int
+        draw : numpy.random.Generator
+            Of this local update.
+        """
+        return drawn
+
+    @property
+    def tells_users(self) -> bool:
+        """Whether clients send of their user's row what :meth:`told_row` says: the coordinator then sees it."""
+        return False
+
+    def told_row(self, row: F32, draw: np.random.Generator) -> F32:
+        """Return what a client tells of its user's row, which is not to be changed; shape (user_width,)."""
+        return row
+
+    def personal(self, clients: I64, version: F32, extras: Extras) -> Personal | None:
+        """Return what some clients recommend by; None: the version that the coordinator published last.
+
+        Parameters
+        ----------
+        clients : ndarray of int64, shape (n_clients,)
+        version : ndarray of float32, shape (n_columns,)
+            That version.
+        extras : mapping of str to ndarray
+            What was sent beside it.
+        """
+        return None
+
     def own_part(self, node: int, extras: Extras) -> Columns:
         """Return what of the extras is about one client, for every step beside what :meth:`draws` gives for it."""
         return {}
@@ -256,6 +333,11 @@ class Recommender(ABC):
         return None
 
 
+def has_own(recommender: Recommender, method: str) -> bool:
+    """Whether a recommender has a method of its own where others have the default."""
+    return getattr(type(recommender), method) is not getattr(Recommender, method)
+
+
 def has_own_term(recommender: Recommender) -> bool:
     """Whether a recommender's term is that of its loss, and not inherited by a subclass with another loss."""
     return written_with(recommender, "analytic_term", "loss", "draws")
@@ -276,16 +358,24 @@ class Coordinator(Server):
         self.n_versions = 1
         self.extra_bytes = between.extra_bytes + (0 if server is None else server.extra_bytes)
 
+    @property
+    def groups(self) -> I64 | None:
+        """Those of the recommender."""
+        return self._between.groups
+
     def round(self, published: F32, aggregated: F32, answers: Answers, round: Round) -> Downlink:
         """Let the server do its part, and then the recommender."""
-        downlink = Downlink(aggregated[None])
+        downlink, between = Downlink(aggregated[None]), self._between
         if self._server is not None:
             downlink = self._server.round(published, aggregated, answers, round)
-        version, extras = self._between.step(downlink.versions[0], round)
-        parts: tuple[dict[str, Any], dict[str, Any]] = dict(downlink.extras), dict(downlink.own)
-        for name, extra in extras.items():
-            parts[name in self._between.own_extras][name] = extra
-        return Downlink(version[None], None, *parts)
+        version, extras = between.step(downlink.versions[0], answers, round)
+        single = between.own_extras | between.one_of
+        return Downlink(
+            version[None],
+            extras={**downlink.extras, **{name: extras[name] for name in extras if name not in single}},
+            own={**downlink.own, **{name: extras[name] for name in between.own_extras}},
+            one_of={**downlink.one_of, **{name: extras[name] for name in between.one_of}},
+        )
 
     def state(self) -> dict[str, Any]:
         """Return what both remember."""

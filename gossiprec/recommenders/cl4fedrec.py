@@ -25,7 +25,7 @@ from gossiprec.recommenders import RECOMMENDERS
 from gossiprec.recommenders.base import AnalyticTerm, Between, Known, Recommender
 from gossiprec.recommenders.popularity import PopularityRegulariser
 from gossiprec.recommenders.synthetic_users import SyntheticUsers
-from gossiprec.servers.base import Extras, Round
+from gossiprec.servers.base import Answers, Extras, Round
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -179,7 +179,7 @@ class Epochs(Between):
         self._known, self._synthetic, self._regulariser = known, synthetic, regulariser
         self.extra_bytes = synthetic.users.nbytes
 
-    def step(self, version: F32, round: Round) -> tuple[F32, Extras]:
+    def step(self, version: F32, answers: Answers, round: Round) -> tuple[F32, Extras]:
         """Return the version and the synthetic users of the epoch."""
         epoch, place = divmod(round.number, self._known.wakes_per_epoch)
         if place == 0:

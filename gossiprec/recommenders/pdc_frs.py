@@ -31,7 +31,7 @@ from gossiprec.recommenders.auxiliary_leaks import leaks_of
 from gossiprec.recommenders.base import AnalyticTerm, Between, Known, Recommender
 from gossiprec.recommenders.contribution import Contribution, contribute
 from gossiprec.rng import generator
-from gossiprec.servers.base import Extras, Round
+from gossiprec.servers.base import Answers, Extras, Round
 from gossiprec.similarities import SIMILARITIES
 
 if TYPE_CHECKING:
@@ -174,7 +174,7 @@ class Auxiliary(Between):
         n_users, width = auxiliary.users.shape
         self.extra_bytes = 8 * options.augmented + (4 * n_users * width if options.user_weight else 0)
 
-    def step(self, version: F32, round: Round) -> tuple[F32, Extras]:
+    def step(self, version: F32, answers: Answers, round: Round) -> tuple[F32, Extras]:
         """Return the version and what the auxiliary model tells in this epoch."""
         epoch, place = divmod(round.number, self._known.wakes_per_epoch)
         if place == 0:

@@ -23,10 +23,15 @@ def check_held_data(scenario: Scenario, problems: Problems, *, protocol: Any, mo
     if getattr(protocol, "holds_all_data", False):
         _check_center(scenario, problems)
     elif getattr(model, "needs_graph", False):
+        at_clients = getattr(model, "at_clients", False)
+        if at_clients and getattr(scenario.protocol.options, "client_model", "own") == "none":
+            return
+        or_clients = ", or to {name: fedavg, client_model: none, ...}" if at_clients else ""
         problems.add(
             ("model", "name"),
             f"{scenario.model.name!r} looks through the graph of everybody's interactions, which no node of "
-            f"{scenario.protocol.name} holds; set protocol to {{name: central}}, or take another model, such as mf",
+            f"{scenario.protocol.name} holds; set protocol to {{name: central}}{or_clients}, or take another model, "
+            "such as mf",
         )
 
 

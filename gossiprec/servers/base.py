@@ -31,10 +31,13 @@ class Answers:
         Who sent each, in order of arrival.
     inbox : Inbox
         Their models.
+    users : ndarray of float32, shape (n_answers, user_width), or None
+        What each has told of its user's row, NaN where it told nothing; None: nobody tells.
     """
 
     clients: I64
     inbox: Inbox
+    users: F32 | None = None
 
 
 @dataclass(frozen=True)
@@ -73,19 +76,22 @@ class Downlink:
     extras : mapping of str to ndarray
         What every client is sent besides.
     own : mapping of str to ndarray, shape (n_clients, ...)
-        What each client is sent besides: its row. With `extras` :attr:`Server.extra_bytes` to each.
+        What each client is sent besides: its row.
+    one_of : mapping of str to ndarray, shape (n, ...)
+        Of which each client is sent one row, whichever `own` names; with the others :attr:`Server.extra_bytes` to each.
     """
 
     versions: F32
     version_of: npt.NDArray[np.integer] | None = None
     extras: Extras = field(default_factory=dict)
     own: Extras = field(default_factory=dict)
+    one_of: Extras = field(default_factory=dict)
 
     @property
     def bytes_to_each(self) -> int:
         """Size of what is sent to a client beside its version."""
-        own = sum(rows.nbytes // len(rows) for rows in self.own.values())
-        return own + sum(extra.nbytes for extra in self.extras.values())
+        single = sum(rows.nbytes // len(rows) for rows in (*self.own.values(), *self.one_of.values()))
+        return single + sum(extra.nbytes for extra in self.extras.values())
 
 
 class Server(Stateful, ABC):
@@ -102,6 +108,11 @@ class Server(Stateful, ABC):
     Options: ClassVar[type[Options]] = NoOptions
     n_versions: int = 1
     extra_bytes: int = 0
+
+    @property
+    def groups(self) -> I64 | None:
+        """Which group of alike clients each is in, -1: not known; shape (n_clients,). None: none are made."""
+        return None
 
     def __init__(self, options: Any) -> None:
         self.options = options

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from gossiprec.aggregators import Inbox
 from gossiprec.arrays import F32
 from gossiprec.emulation import Prepared, prepare
 from gossiprec.emulation.assembly.prepare import load_data
@@ -16,7 +17,7 @@ from gossiprec.models import MODELS
 from gossiprec.recommenders import RECOMMENDERS, Between, Known, Recommender
 from gossiprec.recommenders.base import has_own_term
 from gossiprec.scenario import load_scenario
-from gossiprec.servers.base import Round
+from gossiprec.servers.base import Answers, Round
 from gossiprec.testing.claims import hold
 from gossiprec.testing.worlds import known_as, scenario
 
@@ -34,20 +35,22 @@ class _Checked:
 
     recommender: type[Recommender]
     asked: dict[str, Any]
+    model: dict[str, Any]
 
     @functools.cached_property
     def executors(self) -> tuple[str, ...]:
         """The reference, and those that are to agree with it."""
         work = self.run(protocol={**SLICES, "rounds": 1}).executor.work
         gradient, recommender = work.model.analytic_gradient(), work.recommender
-        assert gradient is not None
         assert recommender is not None
-        written_out = has_own_term(recommender) and recommender.analytic_term(gradient)
+        written_out = (
+            gradient is not None and has_own_term(recommender) and recommender.analytic_term(gradient)
+        )
         return ("reference", "batched", *(("fused",) if written_out else ()))
 
     def run(self, **sections: Any) -> Prepared:
         """Return a tiny run at its end."""
-        world = {"model": MODEL, "training": TRAINING, "protocol": SLICES, "recommender": self.asked}
+        world = {"model": self.model, "training": TRAINING, "protocol": SLICES, "recommender": self.asked}
         prepared = prepare(load_scenario(scenario(**{**world, **sections})))
         for _ in prepared.schedule.play(prepared.tape_runner().carry_out):
             pass
@@ -68,7 +71,11 @@ class _Checked:
         return made.between(known), version.astype(np.float32), known
 
 
-def check_recommender(recommender: type[Recommender], options: Mapping[str, Any] | None = None) -> None:
+def check_recommender(
+    recommender: type[Recommender],
+    options: Mapping[str, Any] | None = None,
+    model: Mapping[str, Any] | None = None,
+) -> None:
     """Let clients of tiny runs train with a recommender, and its coordinator play some rounds.
 
     Parameters
@@ -77,6 +84,8 @@ def check_recommender(recommender: type[Recommender], options: Mapping[str, Any]
         It need not be registered.
     options : mapping, optional
         As in a scenario. There are eight users and 30 items.
+    model : mapping, optional
+        As in a scenario; a small ``ncf`` if it is left out.
 
     Raises
     ------
@@ -84,7 +93,7 @@ def check_recommender(recommender: type[Recommender], options: Mapping[str, Any]
         Lists every claim that does not hold.
     """
     with known_as(RECOMMENDERS, recommender) as name:
-        checked = _Checked(recommender, {"name": name, **(options or {})})
+        checked = _Checked(recommender, {"name": name, **(options or {})}, dict(model or MODEL))
         hold(f"the recommender {recommender.__name__}", checked, CLAIMS)
 
 
@@ -120,14 +129,14 @@ def the_coordinator_keeps_to_what_it_announces(checked: _Checked) -> None:
     for number in range(5 if between is not None else 0):
         assert between is not None
         before = version.copy()
-        found, extras = between.step(version, _round(number, known))
+        found, extras = between.step(version, _nobody(version), _round(number, known))
         np.testing.assert_array_equal(version, before)
         assert found.shape == version.shape
         assert np.isfinite(found).all()
         sizes = {name: extra.nbytes for name, extra in extras.items()}
-        for name in between.own_extras:
-            assert len(extras[name]) == known.n_clients
-            sizes[name] //= known.n_clients
+        assert all(len(extras[name]) == known.n_clients for name in between.own_extras)
+        for name in between.own_extras | between.one_of:
+            sizes[name] //= len(extras[name])
         assert sum(sizes.values()) == between.extra_bytes
         version = found
 
@@ -139,13 +148,13 @@ def what_the_coordinator_remembers_is_in_its_state(checked: _Checked) -> None:
     if whole is None or first is None or second is None:
         return
     for number in range(3):
-        expected, _ = whole.step(version, _round(number, known))
-        first.step(version, _round(number, known))
+        expected, _ = whole.step(version, _nobody(version), _round(number, known))
+        first.step(version, _nobody(version), _round(number, known))
         version = expected
     second.restore(first.state())
     for number in range(3, 6):
         (expected, due), (found, extras) = (
-            part.step(version, _round(number, known)) for part in (whole, second)
+            part.step(version, _nobody(version), _round(number, known)) for part in (whole, second)
         )
         np.testing.assert_array_equal(found, expected)
         assert {name: extra.tobytes() for name, extra in extras.items()} == {
@@ -154,7 +163,30 @@ def what_the_coordinator_remembers_is_in_its_state(checked: _Checked) -> None:
         version = expected
 
 
+def clients_change_nothing_that_is_theirs(checked: _Checked) -> None:
+    """Learn from the columns of the feed, and tell of a user's row, by the draws alone and without changing either."""
+    work = checked.run(protocol={**SLICES, "rounds": 1}).executor.work
+    recommender, drawn = work.recommender, work.feed.samples(3, update=0, negatives=1, seed=5)
+    assert recommender is not None
+    before = {name: column.copy() for name, column in drawn.items()}
+    positives, n_items, row = work.feed.positives[3], work.feed.n_items, np.ones(6, np.float32)
+
+    def played() -> list[bytes]:
+        draw = np.random.default_rng(4)
+        changed = recommender.changed_samples(drawn, positives=positives, n_items=n_items, draw=draw)
+        assert changed.keys() == drawn.keys()
+        told = np.asarray(recommender.told_row(row, draw), np.float32)
+        assert told.shape == row.shape
+        return [column.tobytes() for column in (*changed.values(), told)]
+
+    assert played() == played()
+    assert (row == 1).all()
+    for name, column in drawn.items():
+        np.testing.assert_array_equal(column, before[name])
+
+
 CLAIMS = (
+    clients_change_nothing_that_is_theirs,
     executors_agree,
     company_changes_nothing,
     the_coordinator_keeps_to_what_it_announces,
@@ -168,6 +200,12 @@ def _version(run: Prepared, *, first: bool = False) -> F32:
     if first:
         return model.initial_rows(store.layout, 1, run.scenario.seed)[0, store.layout.merged]
     return store.load(run.planner.current[-1:])[0, store.layout.merged]
+
+
+def _nobody(version: F32) -> Answers:
+    """Return a round's answers, of which there are none."""
+    none = np.zeros(0, np.int64)
+    return Answers(none, Inbox(np.zeros((0, len(version)), np.float32), none, np.zeros(0), changes=[]))
 
 
 def _round(number: int, known: Known) -> Round:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
@@ -20,11 +20,15 @@ from gossiprec.compute.train.performance_merge import performance, weight_kept
 from gossiprec.feeds.base import Columns, Feed
 from gossiprec.models.base import Model
 from gossiprec.models.base.blocks import Layout
+from gossiprec.models.base.graph_model import GraphModel
 from gossiprec.models.base.kernels import Query
 from gossiprec.ragged import Ragged
 from gossiprec.recommenders.base import Recommender
 from gossiprec.rng import generator
 from gossiprec.servers.base import Extras
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 MOST_STEPS = 2**24
 """Optimizer steps of one local update, at most."""
@@ -47,6 +51,10 @@ class Workload:
     """What is added to the model's loss."""
     extras: Extras = field(default_factory=dict)
     """What the coordinator sent beside the version that is trained."""
+
+    def seen(self, p: Mapping[str, Tensor], batch: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
+        """Return a client's model as its loss is taken of it: encoded, if the model looks through a graph."""
+        return self.model.encode_own(p, batch) if isinstance(self.model, GraphModel) else p
 
     def steps(self, node: int, update: int) -> Iterator[tuple[Columns, Columns]]:
         """Yield the samples of each optimizer step of a local update, and what else is drawn for it."""

@@ -288,7 +288,7 @@ class BatchedExecutor(Executor):
         gradient[:, table] = torch.where(wanted, drawn, gradient[:, table])
 
     def _loss(self, tables: Tensors, batch: Tensors) -> Tensor:
-        p = self.work.layout.named(tables) | self._constants
+        p = self.work.seen(self.work.layout.named(tables) | self._constants, batch)
         if self.work.recommender is None:
             return self.work.model.loss(p, batch)
         return self.work.recommender.loss(p, batch, self._extras)

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
+import numpy as np
+
 from gossiprec.compute.executors.base import Workload
 from gossiprec.compute.store.updates import Update, UpdateStore
 from gossiprec.feeds.base import Columns
+from gossiprec.rng import generator
 
 
 @dataclass(frozen=True)
@@ -67,6 +71,30 @@ class ClientTrainer(ABC):
             return {}
         positives = work.feed.positives[lesson.node]
         return work.recommender.more_samples(lesson.node, positives, self.store.extras(lesson.sent))
+
+    def changed(self, lesson: Lesson, drawn: Columns) -> Columns:
+        """Return what a client learns from, of the samples of its feed: what the recommender makes of them."""
+        work = self.work
+        if work.recommender is None:
+            return drawn
+        changed = work.recommender.changed_samples(
+            drawn,
+            positives=work.feed.positives[lesson.node],
+            n_items=work.feed.n_items,
+            draw=generator(work.seed, "changed-samples", lesson.node, work.training.draw_of(lesson.update)),
+        )
+        more = self.more_samples(lesson)
+        if not more:
+            return changed
+        return {name: np.concatenate([column, more[name]]) for name, column in changed.items()}
+
+    def by_what_was_sent(self, lessons: Sequence[Lesson]) -> list[list[Lesson]]:
+        """Return the lessons of each version and of what was sent beside it, both being the same objects."""
+        alike: dict[tuple[int, int], list[Lesson]] = defaultdict(list)
+        for lesson in lessons:
+            version, extras = self.store.version(lesson.target), self.store.extras(lesson.sent)
+            alike[id(version), id(extras)].append(lesson)
+        return list(alike.values())
 
     @abstractmethod
     def train(self, lessons: Sequence[Lesson]) -> Iterator[tuple[Lesson, Update]]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
@@ -60,12 +59,9 @@ class FullBatches(ClientTrainer):
 
     def train(self, lessons: Sequence[Lesson]) -> Iterator[tuple[Lesson, Update]]:
         """Yield each lesson with its update; some of one version are trained in one call."""
-        alike: dict[int, list[Lesson]] = defaultdict(list)
-        for lesson in lessons:
-            alike[lesson.sent].append(lesson)
         width = self.work.layout.item_width
-        for sent, all_ in alike.items():
-            extras = self.store.extras(sent)
+        for all_ in self.by_what_was_sent(lessons):
+            extras = self.store.extras(all_[0].sent)
             extra = _NOTHING if self._term.extra is None else extras[self._term.extra]
             ends = np.cumsum(self._own_touched(all_)) * width // AT_ONCE
             for numbers in np.split(np.arange(len(all_)), np.flatnonzero(np.diff(ends)) + 1):

@@ -127,8 +127,8 @@ class _Learner:
 
     def _loss(self, batch: Tensors) -> Tensor:
         weights = torch.ones(len(next(iter(batch.values()))))
-        p = self._work.layout.named(self._tables) | self._constants
         batch = {**batch, "user": self._user, "weights": weights}
+        p = self._work.seen(self._work.layout.named(self._tables) | self._constants, batch)
         if self._work.recommender is None:
             return self._work.model.loss(p, batch)
         return self._work.recommender.loss(p, {**batch, **self._drawn}, self._extras)

@@ -49,11 +49,13 @@ class SmallModels(ClientTrainer):
     def train(self, lessons: Sequence[Lesson]) -> Iterator[tuple[Lesson, Update]]:
         """Yield each lesson with its update; those of like size and version are trained together."""
         alike: dict[tuple[int, int], list[_Drawn]] = defaultdict(list)
-        for lesson in lessons:
-            touched = self._touched(lesson)
-            alike[_room(len(touched.items), self.work.layout.n_items), lesson.sent].append((lesson, touched))
-        for (room, handle), some in sorted(alike.items()):
-            small, extras = replace(self.work.layout, n_items=room), self.store.extras(handle)
+        for group, of_one in enumerate(self.by_what_was_sent(lessons)):
+            for lesson in of_one:
+                touched = self._touched(lesson)
+                alike[_room(len(touched.items), self.work.layout.n_items), group].append((lesson, touched))
+        for (room, _), some in sorted(alike.items(), key=lambda item: item[0]):
+            small = replace(self.work.layout, n_items=room)
+            extras = self.store.extras(some[0][0].sent)
             size = max(1, AT_ONCE // small.row_size)
             for low in range(0, len(some), size):
                 yield from self._train(small, some[low : low + size], extras)
@@ -66,7 +68,7 @@ class SmallModels(ClientTrainer):
             update=training.draw_of(lesson.update),
             negatives=training.negatives,
             seed=work.seed,
-            more=self.more_samples(lesson),
+            changed=lambda drawn: self.changed(lesson, drawn),
         )
 
     def _train(

@@ -83,6 +83,9 @@ class Planner:
         push, never earlier, so that cutting the tape elsewhere changes nothing.
     rewrites : ndarray of bool, shape (n_nodes,), optional
         Nodes whose messages carry a row of their own, rewritten at each push.
+    rest : int
+        Released rows that are not used again at once, so that who takes one need not wait for who had it: where a row
+        is a number and no memory.
     """
 
     def __init__(
@@ -100,6 +103,7 @@ class Planner:
         keeps_first: bool = False,
         inboxes: Bools | None = None,
         rewrites: Bools | None = None,
+        rest: int = 0,
     ) -> None:
         n_nodes = len(roles)
         self._cost = cost
@@ -127,10 +131,11 @@ class Planner:
         self._factors = np.zeros(0)
         self._versions = np.zeros(0, np.int64)
         self._mass = np.zeros((n_nodes, 2))
-        self._counters = np.zeros(11, np.int64)
+        self._counters = np.zeros(12, np.int64)
+        self._counters[tables.RESERVE] = rest
         self._pool_waves = np.zeros((pools_of.shape[1], n_nodes), np.int32)
         self._pools_seen = np.zeros((0, pools_of.shape[1]), np.bool_)
-        self._grow_rows(self._soft_limit + 4 * n_nodes + 64)
+        self._grow_rows(self._soft_limit + 4 * n_nodes + 64 + rest)
         self._rows[:n_nodes, tables.NEEDED] = 1
         self._counters[tables.FRESH] = n_nodes
         if keeps_first:

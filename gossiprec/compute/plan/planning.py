@@ -41,6 +41,7 @@ from gossiprec.compute.plan.tables import (
     PUSHES,
     QUEUED,
     READ,
+    RESERVE,
     REWRITES,
     ROLE,
     SEEN_MESSAGE,
@@ -67,7 +68,7 @@ UNMIXED = -1.0
 @register_jitable
 def take_row(rows, free, counters):
     """Return an arena row that nobody needs: one released long ago if there is any, else a fresh one."""
-    if counters[FREE_COUNT] > 0:
+    if counters[FREE_COUNT] > counters[RESERVE] or counters[FRESH] >= len(rows):
         row = free[counters[FREE_HEAD]]
         counters[FREE_HEAD] = (counters[FREE_HEAD] + 1) % len(free)
         counters[FREE_COUNT] -= 1

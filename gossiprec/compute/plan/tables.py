@@ -13,10 +13,11 @@ WEIGHTED, FULL = range(2)
 NEEDED, WRITTEN, READ = range(3)
 # Columns of the message table; PUSH is the first message of the push that sent this one.
 SENDER, CARRIED, NEXT, PUSH = range(4)
-# Places in the counters; COLLECTED, beside QUEUED, counts what waits in inboxes.
-TASKS, MERGES, SIGHTINGS, FREE_HEAD, FREE_COUNT, FRESH, LAST_WAVE, BASE_WAVE, QUEUED, COLLECTED, ENCODES = (
-    range(11)
-)
+# Places in the counters; COLLECTED, beside QUEUED, counts what waits in inboxes; RESERVE is how many released rows
+# rest before one is used again, as long as there are fresh ones.
+(
+    TASKS, MERGES, SIGHTINGS, FREE_HEAD, FREE_COUNT, FRESH, LAST_WAVE, BASE_WAVE, QUEUED, COLLECTED, ENCODES, RESERVE,
+) = range(12)  # fmt: skip
 # Columns of the table of rewritten pushes: the task, the number of the node's push, and the row of its base.
 ENCODER, PUSH_NUMBER, FROM = range(3)
 # Columns of the task table and of the sighting table.

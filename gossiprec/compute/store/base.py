@@ -104,6 +104,10 @@ class Store(ABC):
     def attach(self, handle: int, extras: Extras) -> None:  # noqa: B027 (most have nobody to hand them to)
         """Keep what a coordinator sends beside the version under a handle."""
 
+    def told_users(self, handles: Handles) -> F32 | None:
+        """Return what was told of users' rows beside updates (:attr:`gossiprec.servers.base.Answers.users`)."""
+        return None
+
     def forget(self, planner: Planner) -> None:  # noqa: B027 (where handles are rows there is nothing to do)
         """Let go of what nobody needs once all is carried out that was planned."""
 

@@ -14,8 +14,10 @@ from gossiprec.compute.plan.planner import Planner, Sightings
 from gossiprec.compute.store.base import Handles, Readable, Store, UpdateRows
 from gossiprec.models.base import Layout, Model, Role
 from gossiprec.ragged import Ragged
+from gossiprec.recommenders.base import Personal
 from gossiprec.servers.base import Extras
 
+NOTHING: Extras = {}
 SHOWN = 2**24
 """Numbers of whole models that are put together at once, for observers."""
 
@@ -33,12 +35,15 @@ class Update:
     rows : ndarray of float32, shape (n_touched, item_width)
         Their rows after training.
     shared : ndarray of float32, shape (n_shared,)
+    user : ndarray of float32, shape (user_width,), or None
+        What the client tells of its user's row; None: nothing.
     """
 
     base: F32
     items: I32
     rows: F32
     shared: F32
+    user: F32 | None = None
 
     @property
     def whole(self) -> F32:
@@ -62,10 +67,18 @@ class Update:
         before = self._tables(self.base).take(self.items, axis=0)
         return Change(self.items, self.rows - before, self.shared - shared)
 
+    def moved(self, model: F32, share: float) -> F32:
+        """Return a model, ``[items | shared]``, with a share of the change added."""
+        found, change = model.copy(), self.change
+        self._tables(found)[change.items] += np.float32(share) * change.rows
+        found[len(found) - len(self.shared) :] += np.float32(share) * change.shared
+        return found
+
     @property
     def size_bytes(self) -> int:
         """Size as it is sent: the touched rows with the numbers of their items, and the shared weights."""
-        return self.items.nbytes + self.rows.nbytes + self.shared.nbytes
+        told = 0 if self.user is None else self.user.nbytes
+        return self.items.nbytes + self.rows.nbytes + self.shared.nbytes + told
 
     def _tables(self, model: F32) -> F32:
         return model[: len(model) - len(self.shared)].reshape(-1, self.rows.shape[1])
@@ -73,6 +86,10 @@ class Update:
 
 Payload: TypeAlias = "F32 | Update"
 """A version, ``[items | shared]``, or an update."""
+
+
+Mixture: TypeAlias = Callable[[I64, F32, Extras], Personal | None]
+"""What says by what some clients recommend: :meth:`gossiprec.recommenders.base.Recommender.personal`."""
 
 
 class _Models:
@@ -141,6 +158,8 @@ class UpdateStore(Store):
         Adam's moments of these.
     steps : ndarray of int64, shape (n_nodes,)
         Optimizer steps taken.
+    mixture : callable or None
+        By what clients recommend; None: all by the coordinator's present version.
     """
 
     def __init__(self, model: Model, layout: Layout, *, n_nodes: int, seed: int, moments: bool) -> None:
@@ -152,6 +171,13 @@ class UpdateStore(Store):
         self._held: dict[int, Payload] = dict.fromkeys(range(n_nodes), common)
         self._extras: dict[int, Extras] = {}
         self.rows = UpdateRows(_ByHandle(self.load), _ByHandle(self._load_bases))
+        self.mixture: Mixture | None = None
+
+    def begin(self, start: Callable[[F32, F32], tuple[F32, F32]]) -> None:
+        """Let the common version and the users' rows be what `start` makes of them, before anything has happened."""
+        width = self.layout.user_width
+        common, self.own[:, :width] = start(self._held[0], self.own[:, :width].copy())  # type: ignore[arg-type]
+        self._held = dict.fromkeys(self._held, common)
 
     @property
     def is_half(self) -> bool:
@@ -173,18 +199,30 @@ class UpdateStore(Store):
 
     def extras(self, handle: int) -> Extras:
         """Return what the coordinator sent beside the version under a handle."""
-        return self._extras.get(handle, {})
+        return self._extras.get(handle, NOTHING)
 
     def keep(self, handle: int, payload: Payload) -> None:
         """Keep a payload under a handle."""
         self._held[handle] = payload
 
     def load(self, handles: Handles) -> F32:
-        """Return whole models; users' rows and private weights, which never leave, are zero."""
+        """Return whole models; private weights, which never leave, are zero, and users' rows that are not told."""
         rows = np.zeros((len(handles), self.layout.row_size), np.float32)
         for row, handle in zip(rows, handles.tolist(), strict=True):
-            row[self.layout.merged] = _whole(self._held[handle])
+            held = self._held[handle]
+            row[self.layout.merged] = _whole(held)
+            if isinstance(held, Update) and held.user is not None:
+                row[self.layout.users] = held.user
         return rows
+
+    def told_users(self, handles: Handles) -> F32 | None:
+        """Return what came beside updates."""
+        unknown = np.full(self.layout.user_width, np.nan, np.float32)
+        held = [self._held[handle] for handle in handles.tolist()]
+        told = [each.user if isinstance(each, Update) else None for each in held]
+        if all(row is None for row in told):
+            return None
+        return np.stack([unknown if row is None else row for row in told])
 
     def _load_bases(self, handles: Handles) -> F32:
         """Return the versions that updates were made from, likewise."""
@@ -225,8 +263,11 @@ class UpdateStore(Store):
     def readable(self, current: I64, users: I64) -> Readable:
         """Return one row, with the user rows of all that are asked for and the coordinator's present version.
 
-        Where nodes have private weights, each has a row.
+        Where nodes have private weights, each has a row; where they recommend by versions of their own, these have.
         """
+        personal = self._personal(current, users)
+        if personal is not None:
+            return self._readable_by(*personal, users)
         if self.layout.of(Role.PRIVATE):
             return Readable(
                 self.layout,
@@ -240,16 +281,41 @@ class UpdateStore(Store):
         row[0, layout.items.start : layout.shared.stop] = self.version(int(current[-1]))
         return Readable(layout, row, np.zeros(len(users), np.int64), np.arange(len(users)), together=True)
 
+    def _personal(self, current: I64, users: I64) -> tuple[list[F32], I64] | None:
+        """Return the versions by which some users recommend, and which each takes; None: all by the present one."""
+        handle = int(current[-1])
+        version = self.version(handle)
+        found = None if self.mixture is None else self.mixture(users, version, self.extras(handle))
+        if found is None:
+            return None
+        versions, of = list(found.versions), found.of.copy()
+        for place, own in enumerate(current[users].tolist() if found.local else ()):
+            held = self._held.get(own)
+            if isinstance(held, Update) and held.base is version:
+                versions.append(held.moved(versions[of[place]], found.local))
+                of[place] = len(versions) - 1
+        return versions, of
+
+    def _readable_by(self, versions: list[F32], of: I64, users: I64) -> Readable:
+        layout = replace(self.layout, n_users=len(users))
+        rows = np.zeros((len(versions), layout.row_size), np.float32)
+        rows[:, layout.users] = self.own[users, : self.layout.user_width].ravel()
+        rows[:, layout.items.start : layout.shared.stop] = versions
+        return Readable(layout, rows, of, np.arange(len(users)))
+
     def forget(self, planner: Planner) -> None:
         """Drop what nobody needs, and updates that have reached all receivers.
 
-        Their clients have no model until they are sent the next: the coordinator's present version stands for it.
+        Their clients have no model until they are sent the next: the coordinator's present version stands for it. Where
+        clients recommend by versions of their own, what they have made of the present one is kept while it is that.
         """
-        needed = planner.needed_rows.tolist()
-        self._held = {handle: self._held[handle] for handle in needed}
+        held, needed, idle = self._held, planner.needed_rows.tolist(), planner.idle_rows.tolist()
+        self._held = {handle: held[handle] for handle in needed}
         self._extras = {handle: self._extras[handle] for handle in needed if handle in self._extras}
         present = self.version(int(planner.current[-1]))
-        self._held |= dict.fromkeys(planner.idle_rows.tolist(), present)
+        self._held |= dict.fromkeys(idle, present)
+        if self.mixture is not None:
+            self._held |= {handle: held[handle] for handle in idle if _is_of(held.get(handle), present)}
 
     @staticmethod
     def own_columns(layout: Layout) -> I64:
@@ -263,6 +329,8 @@ class UpdateStore(Store):
 
     def state(self, needed: I64) -> dict[str, Any]:
         """Return payloads, each version once, and what clients hold, for a checkpoint."""
+        kept = {handle for handle, each in self._held.items() if isinstance(each, Update)}
+        needed = np.union1d(needed, np.array(sorted(kept), np.int64))
         held = [self._held[handle] for handle in needed.tolist()]
         numbers: dict[int, int] = {}
         bases = [self.version(handle) for handle in needed.tolist()]
@@ -282,6 +350,10 @@ class UpdateStore(Store):
             "shared": np.array([update.shared for update in updates], np.float32).reshape(
                 len(updates), self.layout.n_shared
             ),
+            "tells": np.array([update.user is not None for update in updates], np.bool_),
+            "told": np.array(
+                [update.user for update in updates if update.user is not None], np.float32
+            ).reshape(-1, self.layout.user_width),
             **self._extras_state(needed),
             **{name: getattr(self, name) for name in ("own", "first", "second", "steps")},
         }
@@ -300,18 +372,25 @@ class UpdateStore(Store):
         self._held = {}
         items = Ragged.from_sizes(state["touched"], state["items"])
         rows, number = Ragged(items.offsets, state["rows"]), 0
+        told = iter(state["told"])
+        users = [next(told) if tells else None for tells in state["tells"].tolist()]
         for handle, at, is_update in zip(
             state["needed"].tolist(), state["version"].tolist(), state["is_update"].tolist(), strict=True
         ):
             self._held[handle] = versions[at]
             if is_update:
                 self._held[handle] = Update(
-                    versions[at], items[number], rows[number], state["shared"][number]
+                    versions[at], items[number], rows[number], state["shared"][number], users[number]
                 )
                 number += 1
         self._extras = {int(handle): state["extras"][str(at)] for handle, at in state["extras_of"].items()}
         for name in ("own", "first", "second", "steps"):
             getattr(self, name)[...] = state[name]
+
+
+def _is_of(payload: Payload | None, version: F32) -> bool:
+    """Return whether a payload is an update of this very version."""
+    return isinstance(payload, Update) and payload.base is version
 
 
 def _whole(payload: Payload) -> F32:

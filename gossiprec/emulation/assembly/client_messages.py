@@ -19,16 +19,21 @@ class KeepsOwnPart(Transform):
 
 
 def keep_own_parts(
-    scenario: Scenario, protocol: Protocol, outgoing: Outgoing, layout: Layout, server: Server | None
+    scenario: Scenario,
+    protocol: Protocol,
+    outgoing: Outgoing,
+    layout: Layout,
+    server: Server | None,
+    n_telling: int,
 ) -> None:
-    """Let nobody send a user's row, and refuse what does not go with updates yet.
+    """Let nobody send a user's row but the first `n_telling` nodes, and refuse what does not go with updates yet.
 
     Raises
     ------
     ScenarioError
     """
     if layout.user_width:
-        outgoing.add("protocol.client_model", KeepsOwnPart(), np.arange(protocol.n_nodes))
+        outgoing.add("protocol.client_model", KeepsOwnPart(), np.arange(n_telling, protocol.n_nodes))
     if scenario.executor.storage != "float32":
         raise refused(f"executor.storage: found {scenario.executor.storage!r}, must be float32")
     if scenario.churn.model == "reset":

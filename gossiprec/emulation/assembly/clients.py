@@ -15,7 +15,7 @@ from gossiprec.emulation.assembly.client_messages import refused
 from gossiprec.emulation.assembly.participants import Cast
 from gossiprec.feeds import PointwiseFeed
 from gossiprec.models.base.analytic import has_own_gradient
-from gossiprec.recommenders.base import has_own_term
+from gossiprec.recommenders.base import has_own, has_own_term
 
 FEW_EPOCHS = 300
 """Local epochs below which ``executor: auto`` takes the reference."""
@@ -49,6 +49,10 @@ def make_client_executor(cast: Cast, settings: NodeSettings, epochs: int) -> Cli
     )
     moments = cast.training.optimizer == "adam"
     store = UpdateStore(model, layout, n_nodes=cast.protocol.n_nodes, seed=seed, moments=moments)
+    if cast.between is not None:
+        store.begin(cast.between.start)
+    if cast.recommender is not None and has_own(cast.recommender, "personal"):
+        store.mixture = cast.recommender.personal
     training, scoring = _choose(cast, settings, epochs)
     device = scenario.executor.device
     return ClientExecutor(_trainer(training, work, store, device), EXECUTORS[scoring](work, device))
@@ -70,6 +74,8 @@ def _lacks_gradient(cast: Cast, settings: NodeSettings) -> str | None:
         return type(model).__name__
     if recommender is not None and not (has_own_term(recommender) and recommender.analytic_term(gradient)):
         return f"the losses that recommender {type(recommender).__name__} adds, with these options"
+    if recommender is not None and has_own(recommender, "changed_samples"):
+        return f"the samples that recommender {type(recommender).__name__} changes"
     if training.batch_size is not None:
         return f"batches of {training.batch_size} (training.batch_size)"
     if (settings.kinds != Kind.PLAIN).any():

@@ -29,6 +29,10 @@ SPARE_BYTES = 128 * 2**20
 """Memory for versions in waiting; with less than one spare row for four nodes, merging in time costs too much."""
 
 
+ROWS_OF_AN_ANSWER = 4
+"""Handles that a client without a model takes in a round: what it was sent, has trained and sends."""
+
+
 @dataclass(frozen=True)
 class Needs:
     """What a run takes, observers apart: bytes by part, and rows beside those of the nodes' own versions."""
@@ -142,6 +146,7 @@ def make_planner(
         keeps_first=resets,
         inboxes=has_inbox,
         rewrites=cast.outgoing.rewrites,
+        rest=ROWS_OF_AN_ANSWER * cast.waiting if protocol.sends_updates else 0,
     )
     executor.store.grow(planner.capacity)
     if resets:

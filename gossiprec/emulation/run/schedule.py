@@ -88,7 +88,7 @@ class Foreseen(Schedule):
 
 
 class Unforeseen(Schedule):
-    """A wake's choice of peers depends on how well the received models do: events are played as they are computed.
+    """A wake's choice of peers depends on what was received: events are played as they are computed.
 
     A node that wakes needs to know only what its own latest receptions are worth. The tape is therefore carried out
     (a *barrier*) when a node wakes that has been sent something since the last barrier; with 943 nodes that is after
@@ -105,14 +105,15 @@ class Unforeseen(Schedule):
         self._engine, self.inline = make_engine(conditions, protocol, control=self, tape=self._tape)
         wakers = len(protocol.clock.node_ids)
         self.n_wakes = wakers * protocol.wakes
-        assert protocol.messages_per_wake is not None
+        assert protocol.most_messages is not None
         copies = 2 if scenario.network.duplication > 0.0 else 1
-        each = protocol.wakes * protocol.messages_per_wake * copies
+        each = protocol.wakes * protocol.most_messages * copies
         self.n_messages = wakers * each
         self.virtual_time = protocol.horizon
         trains_on_wake = any(Op.TRAIN in behaviour.on_wake for behaviour in protocol.behaviours)
         self.updates = self._wakes(scenario, load) if trains_on_wake else None
-        self.n_updates = self.n_messages if self.updates is None else int(self.updates.sum())
+        answers = 2 if protocol.replies else 1  # which nobody trains on
+        self.n_updates = self.n_messages // answers if self.updates is None else int(self.updates.sum())
         refuse_short_traces(
             scenario,
             messages=each,

@@ -55,17 +55,24 @@ class TapeRunner:
         self._sender = np.zeros(0 if complete else self._schedule.n_messages, np.int32)
         self._stretches: list[Segment] = []
         self._refused: list[I64] = []
+        self._groups = np.full(self._protocol.n_users, -1, np.int32)
         self._told = BarrierRecord()
         self._known: Iterator[Told] = iter(())
         self.n_refused = 0
 
     def state(self) -> dict[str, Any]:
         """Return who sent what, and all that the protocol has been told, for a checkpoint at a report."""
-        return {"sender": self._sender, "n_refused": self.n_refused, "lessons": self._told.state()}
+        lessons = self._told.state()
+        return {
+            "sender": self._sender,
+            "n_refused": self.n_refused,
+            "groups": self._groups,
+            "lessons": lessons,
+        }
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Take over what :meth:`state` gave."""
-        self._sender, self.n_refused = state["sender"], state["n_refused"]
+        self._sender, self.n_refused, self._groups = state["sender"], state["n_refused"], state["groups"]
         self._told.restore(state["lessons"])
         self._known = iter(self._told)
 
@@ -87,10 +94,12 @@ class TapeRunner:
         if not self._schedule.meetings.complete:
             with self._watch("plan"):
                 self._announce(segment)
-        if self._serving is None:
-            plan = self._carry(segment)
-        else:
+        if self._serving is not None:
             self._carry_by_rounds(segment, self._serving)
+            if self._protocol.chooses_by_value:
+                self._learn_groups(self._serving)
+            return
+        plan = self._carry(segment)
         if self._protocol.chooses_by_value:
             with self._watch("learn"):
                 self._learn(plan)
@@ -146,6 +155,15 @@ class TapeRunner:
         last = program.merge_offsets[1:][program.refused & (program.update >= 0)] - 1
         self._refused.append(_wide(program.merge_message[last]))
         self.n_refused += len(last)
+
+    def _learn_groups(self, serving: Serving) -> None:
+        """Tell the protocol which clients are in other groups than when it was told last."""
+        groups = self._groups if serving.groups is None else serving.groups.astype(np.int32)
+        moved = np.flatnonzero(groups != self._groups).astype(np.int32)
+        self._groups = groups.copy()
+        lesson = (moved, groups[moved], np.zeros(len(moved), np.float32))
+        self._told.add(lesson)
+        self._teach(lesson)
 
     def _teach(self, lesson: Told) -> None:
         receiver, sender, found = lesson

@@ -24,10 +24,24 @@ class GraphModel(Model):
     """
 
     needs_graph: ClassVar[bool] = True
+    at_clients: ClassVar[bool] = False
+    """Whether a client can train it that knows no graph but that of its own items (:meth:`encode_own`)."""
 
     @abstractmethod
     def encode(self, p: Mapping[str, Tensor], graph: Graph) -> Mapping[str, Tensor]:
         """Return `p` with encoded rows, of the same shapes, as ``users`` and ``items``: what is recommended by."""
+
+    def encode_own(self, p: Mapping[str, Tensor], batch: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
+        """Return what the loss of a client's step is taken of: rows encoded by its user and the items of its batch.
+
+        Parameters
+        ----------
+        p, batch : mapping of str to Tensor
+            As of :meth:`loss`: the client's model, and its samples with ``weights``, 0 for padding.
+        """
+        raise NotImplementedError(
+            f"{type(self).__name__} is trained with the graph of everybody's interactions"
+        )
 
     def views(self, graph: Graph, draw: np.random.Generator) -> Sequence[Graph]:
         """Return what else an epoch's steps look through, drawn anew for each epoch."""

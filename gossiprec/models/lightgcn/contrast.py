@@ -31,6 +31,7 @@ class Contrasting(LightGCN):
 
     options: ContrastOptions
     has_sample_gradients = False
+    at_clients = False
 
     def loss(self, p: Mapping[str, Tensor], batch: Mapping[str, Tensor]) -> Tensor:
         """Return L_rec + lambda L_cl."""

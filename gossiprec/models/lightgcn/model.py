@@ -20,7 +20,7 @@ from gossiprec.models import MODELS
 from gossiprec.models.base.blocks import Block, Role, uniform
 from gossiprec.models.base.graph import Graph
 from gossiprec.models.base.graph_model import GraphModel
-from gossiprec.models.lightgcn.propagation import convolved, mean_of, stacked
+from gossiprec.models.lightgcn.propagation import around_one, convolved, mean_of, stacked
 from gossiprec.options import Options
 
 if TYPE_CHECKING:
@@ -54,6 +54,7 @@ class LightGCN(GraphModel):
     options: LightGCNOptions
     feed = PairwiseFeed
     predicts_probabilities = False
+    at_clients = True
     first_layer = 0
     """Of those in the mean."""
 
@@ -83,6 +84,15 @@ class LightGCN(GraphModel):
         """Return the means of layers."""
         rows = stacked(p)
         return self.read_out(p, [rows, *convolved(rows, graph, self.options.layers)], graph)
+
+    def encode_own(self, p: Mapping[str, Tensor], batch: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
+        """Return the means of layers around the user, and the rows of layer 0."""
+        import torch
+
+        times = torch.zeros(len(p["items"])).index_add(0, batch["items"].long(), batch["weights"])
+        layers = around_one(p["users"], p["items"], (times > 0).float(), self.options.layers)
+        users, items = (mean_of(each[self.first_layer :]) for each in layers)
+        return {**p, "users": users, "items": items, "ego_users": p["users"], "ego_items": p["items"]}
 
     def encode_step(
         self, p: Mapping[str, Tensor], graph: Graph, views: Sequence[Graph], draw: np.random.Generator

@@ -34,6 +34,29 @@ def continued(first: Tensor, graph: Graph, n_layers: int, change: Change | None 
     return layers
 
 
+def around_one(
+    user: Tensor, items: Tensor, taken: Tensor, n_layers: int
+) -> tuple[list[Tensor], list[Tensor]]:
+    """Return layers 0 .. n_layers of a user's row and of items, on the graph that joins the user to what it has taken.
+
+    Parameters
+    ----------
+    user : Tensor, shape (1, d)
+    items : Tensor, shape (n_items, d)
+    taken : Tensor of float32, shape (n_items,)
+        1 for items that the user has taken, at least one; others have no neighbour, and zeros from layer 1 on.
+    n_layers : int
+    """
+    scale = taken.sum().clamp(min=1.0).rsqrt()  # 1 / sqrt(|N_u| |N_i|), every |N_i| being 1
+    users, tables = [user], [items]
+    for _ in range(n_layers):
+        users, tables = (
+            [*users, scale * (taken @ tables[-1])[None]],
+            [*tables, scale * taken[:, None] * users[-1]],
+        )
+    return users, tables
+
+
 def mean_of(layers: Sequence[Tensor]) -> Tensor:
     """Return the mean over layers."""
     total = layers[0]

@@ -1,0 +1,187 @@
+"""The coordinator of PerFedRec: it clusters clients by what they tell of their users, with a model for each cluster."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from pydantic import Field, model_validator
+
+from gossiprec.arrays import F32, F64, I64
+from gossiprec.errors import ScenarioError
+from gossiprec.options import LARGEST, Options
+from gossiprec.recommenders.base import Between, Known
+from gossiprec.recommenders.clusters import k_means
+from gossiprec.recommenders.pretraining import PretrainingOptions, pretrained
+from gossiprec.recommenders.pretraining_leaks import edges_known
+from gossiprec.servers.base import Answers, Extras, Round
+
+
+class ClusterOptions(Options):
+    """Options of the clusters, whose defaults are the rounds of the published code."""
+
+    number: int = Field(default=5, ge=1, le=LARGEST, description="K")
+    first: int = Field(default=44, ge=1, le=LARGEST, description="round of the first clustering")
+    every: int = Field(default=6, ge=1, le=LARGEST, description="rounds from one to the next")
+    last: int | None = Field(
+        default=None, ge=1, le=LARGEST, description="after this round the clusters stay; null: to the end"
+    )
+
+    @model_validator(mode="after")
+    def _in_order(self) -> ClusterOptions:
+        if self.last is not None and self.last < self.first:
+            raise ValueError(
+                f"found last {self.last}, before first {self.first}; raise last, or leave it out"
+            )
+        return self
+
+    def due(self, round: int) -> bool:
+        """Whether there is a clustering in a round."""
+        since = round - self.first
+        return since >= 0 and since % self.every == 0 and (self.last is None or round <= self.last)
+
+
+class Clustering(Between):
+    """Remembers what each client last told of its user, clusters that, and keeps a model for each cluster.
+
+    A cluster without an answer in a round keeps its model (`models` own), or recommends by the global one (round). At
+    a clustering the models of all begin anew with the global one, for it is not told which cluster has become which.
+
+    Parameters
+    ----------
+    known : Known
+    options : ClusterOptions or None
+        None: there are no clusters.
+    models : str
+        ``own``, ``round`` or ``none``.
+    table_noise : float
+        Scale of the Laplace variables of which each item's number gets a mean.
+    pretraining : PretrainingOptions, optional
+    layers : int
+        Of pre-training.
+    """
+
+    changing = ("rows", "cluster_of", "models", "published", "n_made")
+
+    def __init__(
+        self, known: Known, options: ClusterOptions | None, *, models: str, table_noise: float,
+        pretraining: PretrainingOptions | None = None, layers: int = 0,
+    ) -> None:  # fmt: skip
+        layout = known.layout
+        n_columns = layout.merged.stop - layout.merged.start
+        self._known, self._options, self._kind, self._table_noise = known, options, models, table_noise
+        self._pretraining, self._layers = pretraining, layers
+        if options is not None and options.number > known.n_clients:
+            raise ScenarioError(
+                f"recommender.clusters.number: found {options.number}, but there are only {known.n_clients} clients; "
+                "lower it"
+            )
+        self._rows = np.full((known.n_clients, layout.user_width), np.nan, np.float32)
+        self._cluster_of = np.full(known.n_clients, -1, np.int32)
+        has_models = options is not None and models != "none"
+        self._models = np.zeros((options.number if options and has_models else 0, n_columns), np.float32)
+        self._published: F32 = np.zeros(0, np.float32)
+        self._n_made = 0
+        if has_models:
+            self.extra_bytes = 4 + 4 * n_columns
+            self.own_extras, self.one_of = frozenset({"cluster_of"}), frozenset({"cluster_models"})
+
+    @property
+    def groups(self) -> I64 | None:
+        """The clusters."""
+        return None if self._options is None else self._cluster_of.astype(np.int64)
+
+    def start(self, version: F32, users: F32) -> tuple[F32, F32]:
+        """Pre-train, if that is wanted: clients then begin with rows that the coordinator knows."""
+        if self._pretraining is None or not self._pretraining.epochs:
+            return version, users
+        layout, graph = self._known.layout, self._known.contribution
+        width = layout.n_items * layout.item_width
+        rows, items = pretrained(
+            users[: graph.n_users], version[:width].reshape(layout.n_items, -1), graph, self._pretraining,
+            layers=self._layers, seed=self._known.seed,
+        )  # fmt: skip
+        self._rows[: graph.n_users] = rows
+        begun = np.concatenate([rows, users[graph.n_users :]])
+        return np.concatenate([items.ravel(), version[width:]]), begun
+
+    def step(self, version: F32, answers: Answers, round: Round) -> tuple[F32, Extras]:
+        """Return the version, with noise if that is wanted, and the models of the clusters."""
+        version = self._noisy(version, len(answers.clients), round)
+        if self._options is None:
+            return version, {}
+        if answers.users is not None:
+            told = np.isfinite(answers.users).all(axis=1)
+            self._rows[answers.clients[told]] = answers.users[told]
+        if len(self._models):
+            self._move(version, answers)
+        if self._options.due(round.number):
+            self._cluster(version, round)
+        if not len(self._models):
+            return version, {}
+        self._published = version.copy()
+        return version, {"cluster_models": self._models.copy(), "cluster_of": self._cluster_of.copy()}
+
+    def report(self) -> dict[str, Any]:
+        """Return what pre-training took; how often clusters were made, their sizes, and clients that told nothing."""
+        clustered = self._cluster_of[self._cluster_of >= 0]
+        told: dict[str, Any] = {
+            "clusters": {
+                "times": self._n_made,
+                "sizes": np.bincount(clustered).tolist(),
+                "unknown": int(np.isnan(self._rows).any(axis=1).sum()),
+            }
+        }
+        if self._pretraining is not None and self._pretraining.epochs:
+            known = edges_known(self._known.contribution, self._pretraining, self._known.seed)
+            told["pretraining"] = known.report(self._known.layout.user_width)
+        return told
+
+    def _noisy(self, version: F32, n_answers: int, round: Round) -> F32:
+        """Return a version whose items have the mean of each answer's Laplace noise.
+
+        The sum of n such variables is the difference of two of Gamma(n), one being that of two exponentials.
+        """
+        if not self._table_noise or not n_answers:
+            return version
+        found, draw = version.copy(), round.generator("table-noise")
+        width = self._known.layout.n_items * self._known.layout.item_width
+        one, other = draw.standard_gamma(float(n_answers), (2, width))
+        found[:width] += (self._table_noise / n_answers * (one - other)).astype(np.float32)
+        return found
+
+    def _move(self, version: F32, answers: Answers) -> None:
+        """Let each cluster's model be what its members' answers make of it."""
+        of = self._cluster_of[answers.clients]
+        for cluster in range(len(self._models)):
+            members = np.flatnonzero(of == cluster)
+            if self._kind == "round":
+                self._models[cluster] = self._published if len(members) else version
+            if len(members):
+                self._models[cluster] += self._mean_change(answers, members)
+
+    def _mean_change(self, answers: Answers, members: I64) -> F32:
+        """Return the mean of some answers' changes by their weights, shape (n_columns,)."""
+        layout, inbox = self._known.layout, answers.inbox
+        assert inbox.changes is not None, "clients answer with updates"
+        total: F64 = np.zeros(self._models.shape[1])
+        items = total[: layout.n_items * layout.item_width].reshape(layout.n_items, -1)
+        shared = total[items.size :]
+        for member in members.tolist():
+            change, weight = inbox.changes[member], float(inbox.weights[member])
+            items[change.items] += weight * change.rows
+            shared += weight * change.shared
+        mean: F32 = (total / inbox.weights[members].sum()).astype(np.float32)
+        return mean
+
+    def _cluster(self, version: F32, round: Round) -> None:
+        """Cluster the clients that have told something; the others are in no cluster."""
+        assert self._options is not None
+        told = np.flatnonzero(np.isfinite(self._rows).all(axis=1))
+        if len(told) < self._options.number:  # too few to speak of clusters: the old ones stay
+            return
+        self._cluster_of[:] = -1
+        seed = int(round.generator("clustering").integers(2**31))
+        self._cluster_of[told] = k_means(self._rows[told], self._options.number, seed)
+        self._models[:] = version
+        self._n_made += 1

@@ -1,0 +1,199 @@
+"""PerFedRec and PerFedRec++: clusters of clients, models for each, and what a client mixes of them for itself.
+
+References
+----------
+The PerFedRec++ paper and its published code (specification, section 5): pre-training at the coordinator, K-means of
+the users' rows, clients chosen by cluster (``protocol.choose: proportional``), pseudo items, and a personal model of
+local, cluster and global one. Without pre-training it is PerFedRec, and without clusters the FedGNN of its tables.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+from pydantic import Field, model_validator
+
+from gossiprec.arrays import F32, I32, I64
+from gossiprec.data.split import Split
+from gossiprec.errors import ScenarioError
+from gossiprec.feeds.base import Columns
+from gossiprec.models.base import Layout, Role
+from gossiprec.models.base.graph import Graph
+from gossiprec.options import LARGEST, Options
+from gossiprec.recommenders import RECOMMENDERS
+from gossiprec.recommenders.base import Between, Known, Personal, Recommender
+from gossiprec.recommenders.cluster_models import Clustering, ClusterOptions
+from gossiprec.recommenders.pretraining import PretrainingOptions
+from gossiprec.recommenders.pseudo_items import with_pseudo_items
+from gossiprec.servers.base import Extras
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from torch import Tensor
+
+
+class FedGNNOptions(Options):
+    """Options of what clients learn from."""
+
+    pseudo_items: float = Field(
+        default=0.1, ge=0, le=1, description="share of a client's pairs that are about items it has not taken"
+    )
+    table_noise: float = Field(
+        default=0.0,
+        ge=0,
+        description="lambda: the coordinator adds to each number of the items the mean of as many Laplace variables as "
+        "clients have answered, as the published code does; policy ldp has clients add theirs",
+    )
+
+
+class PerFedRecOptions(FedGNNOptions):
+    """Options of PerFedRec."""
+
+    clusters: ClusterOptions = Field(default=ClusterOptions(), description="of clients")
+    cluster_models: Literal["own", "round", "none"] = Field(
+        default="own",
+        description="own: a cluster's model goes on from where it was, by its members' changes; round: it is what "
+        "members have made of the last version, on average; none: there are none, as in the published code",
+    )
+    local_share: float = Field(default=1 / 3, ge=0, le=1, description="of the client's own model in its mix")
+    cluster_share: float = Field(
+        default=1 / 3, ge=0, le=1, description="of its cluster's; the rest is the global one's"
+    )
+    row_noise: float = Field(
+        default=0.0, ge=0, description="scale of Laplace noise on each number of the user's row that is told"
+    )
+
+    @model_validator(mode="after")
+    def _whole(self) -> PerFedRecOptions:
+        if self.local_share + self.cluster_share > 1.0 + 1e-9:
+            raise ValueError(
+                f"found local_share {self.local_share:.4g} and cluster_share {self.cluster_share:.4g}, together more "
+                "than 1; lower one of them"
+            )
+        return self
+
+
+class PerFedRecPlusOptions(PerFedRecOptions):
+    """Options of PerFedRec++."""
+
+    pretraining: PretrainingOptions = Field(default=PretrainingOptions(), description="at the coordinator")
+    pretraining_layers: int = Field(
+        default=2, ge=1, le=LARGEST, description="L: how often its views are made of neighbours' rows"
+    )
+
+
+@RECOMMENDERS.register("fedgnn")
+class FedGNN(Recommender):
+    """Clients learn from their own graph, some of whose items are pretended: that of PerFedRec++'s tables."""
+
+    Options = FedGNNOptions
+    options: FedGNNOptions
+
+    def check(self, layout: Layout, *, full_batches: bool) -> None:
+        """Refuse pseudo items where a client learns from single items."""
+        if self.options.pseudo_items and "negatives" not in self.model.feed.item_columns:
+            raise ScenarioError(
+                f"recommender.pseudo_items: found {self.options.pseudo_items}, but {type(self.model).__name__} does "
+                "not learn from pairs of which some could be replaced; set it to 0, or take lightgcn, or mf with loss "
+                "bpr"
+            )
+
+    def changed_samples(
+        self, drawn: Columns, *, positives: I32, n_items: int, draw: np.random.Generator
+    ) -> Columns:
+        """Return pairs of which some are replaced."""
+        return with_pseudo_items(
+            drawn, n_items=n_items, share=self.options.pseudo_items, draw=draw, positives=positives
+        )
+
+    def loss(
+        self, p: Mapping[str, Tensor], batch: Mapping[str, Tensor], extras: Mapping[str, Tensor]
+    ) -> Tensor:
+        """Return the model's loss."""
+        return self.model.loss(p, batch)
+
+    def between(self, known: Known) -> Between | None:
+        """Return what adds noise, if any is wanted."""
+        return Clustering(known, None, models="none", table_noise=self.options.table_noise)
+
+
+@RECOMMENDERS.register("perfedrec")
+class PerFedRec(FedGNN):
+    """FedGNN with clusters of clients, a model for each, and a mix of models for every client."""
+
+    Options = PerFedRecOptions
+    options: PerFedRecOptions
+
+    def check(self, layout: Layout, *, full_batches: bool) -> None:
+        """Refuse models without users' rows to be clustered."""
+        super().check(layout, full_batches=full_batches)
+        if not layout.of(Role.USER):
+            raise ScenarioError(
+                f"recommender: {type(self.model).__name__} has no rows of users that could be clustered; take "
+                "lightgcn, mf, gmf or ncf"
+            )
+
+    @property
+    def tells_users(self) -> bool:
+        """Always: they are clustered."""
+        return True
+
+    def told_row(self, row: F32, draw: np.random.Generator) -> F32:
+        """Return the row with noise."""
+        scale = self.options.row_noise
+        return (row + draw.laplace(0.0, scale, row.shape)).astype(np.float32) if scale else row
+
+    def personal(self, clients: I64, version: F32, extras: Extras) -> Personal | None:
+        """Return the mix of what is not the client's own."""
+        local, share = self.options.local_share, np.float32(self.options.cluster_share)
+        if "cluster_models" not in extras:
+            return Personal(version[None], np.zeros(len(clients), np.int64), local) if local else None
+        some, of = np.unique(extras["cluster_of"][clients], return_inverse=True)
+        models = [
+            version if k < 0 else version + share * (extras["cluster_models"][k] - version) for k in some
+        ]
+        return Personal(np.array(models), of.ravel(), local)
+
+    def between(self, known: Known) -> Between:
+        """Return what clusters."""
+        options = self.options
+        return Clustering(
+            known, options.clusters, models=options.cluster_models, table_noise=options.table_noise
+        )
+
+    def report(self, split: Split, contribution: Any, between: Between | None) -> dict[str, Any]:
+        """Return what pre-training took, and how large the last clusters were."""
+        assert isinstance(between, Clustering)
+        return between.report()
+
+
+@RECOMMENDERS.register("perfedrec-pp")
+class PerFedRecPlus(PerFedRec):
+    """PerFedRec with pre-training."""
+
+    Options = PerFedRecPlusOptions
+    options: PerFedRecPlusOptions
+
+    def check(self, layout: Layout, *, full_batches: bool) -> None:
+        """Refuse models whose users and items have no rows of one width."""
+        super().check(layout, full_batches=full_batches)
+        names = {block.name for role in (Role.USER, Role.ITEM) for block in layout.of(role)}
+        if names != {"users", "items"} or layout.user_width != layout.item_width:
+            raise ScenarioError(
+                f"recommender: pre-training is of one row of each user and item, as long as each other, which "
+                f"{type(self.model).__name__} does not have; take lightgcn, mf, gmf or ncf"
+            )
+
+    def contributed(self, split: Split, seed: int) -> Graph | None:
+        """Return the graph of all training interactions, which pre-training is about."""
+        return Graph.of(split.train, split.n_items) if self.options.pretraining.epochs else None
+
+    def between(self, known: Known) -> Between:
+        """Return what pre-trains, and clusters."""
+        options = self.options
+        return Clustering(
+            known, options.clusters, models=options.cluster_models, table_noise=options.table_noise,
+            pretraining=options.pretraining, layers=options.pretraining_layers,
+        )  # fmt: skip
