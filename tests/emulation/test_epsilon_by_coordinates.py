@@ -79,6 +79,24 @@ def test_of_clients_without_models_the_values_of_touched_rows_count_and_not_the_
     assert privacy["items_in_the_open"] is True
 
 
+def test_a_row_that_a_recommender_tells_beside_an_update_is_in_no_account(tmp_path):
+    pairs = {
+        "model": {"name": "mf", "dim": 4, "init_std": 0.1, "loss": "bpr"},
+        "training": {**SGD, "batch_size": "full", "negatives": 1},
+        "recommender": {"name": "perfedrec"},
+    }
+    run = simulate(star(policies=[{**CUT_OFF, "of": "update"}], **pairs), out=tmp_path / "run")
+    message, due = run.events("message"), Counter()
+    for node, size in zip(message["sender"].tolist(), message["size_bytes"].tolist(), strict=True):
+        if node < 12:
+            touched, rest = divmod(
+                size - 4 * 4, 4 * (1 + 4)
+            )  # beside the rows and their ids the row that is told
+            assert rest == 0
+            due[node] += EACH * 4 * touched
+    assert spent(run) == due
+
+
 @pytest.fixture
 def noised():
     """Register a policy like ``ldp`` that counts the numbers it adds noise to; return the counts by node and push.
