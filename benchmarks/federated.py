@@ -24,6 +24,12 @@ The same with PDC-FRS (`ncf` 32-16-8), clients' work alone:
 - ``naive_per_s``, ``local_per_s``, ``speedup``: passes per second of a loop as above with the recommender's loss, and
   of what the emulator trains clients with.
 
+Clients of LightGCN and FedGNN, with pseudo items, on Yelp's shape (d = 64, one step of Adam), their work alone
+(``--pairs`` measures nothing else):
+
+- ``naive_per_s``, ``local_per_s``, ``speedup``: steps per second, likewise.
+- ``touched_per_s``, ``over_touched``: of that loop where its parameters are the rows alone that a client touches.
+
 With ``--large``: 22,000 clients with 12,000 items of 64 numbers:
 
 - ``ratio``: seconds a local pass, without rankings and the like, over those of 1,000 clients with 1,000 items of 64
@@ -45,15 +51,18 @@ from common import emit, median, rate, say
 from gossiprec import simulate
 from gossiprec.compute.executors.client_trainer import Lesson
 from gossiprec.compute.executors.full_batches import FullBatches
+from gossiprec.compute.executors.pair_batches import PairBatches
 from gossiprec.compute.store.updates import UpdateStore
 from gossiprec.compute.thread_pool import ThreadPool
 from gossiprec.emulation import Prepared, prepare
 from gossiprec.emulation.assembly.memory import peak_rss_mib
+from gossiprec.rng import generator
 from gossiprec.scenario import Scenario, load_scenario
 from gossiprec.servers.base import Extras, Round
 
 PASSES, SLICE, NAIVE = 5, 256, 48
 ML_1M = {"users": 6040, "items": 3706, "interactions": 1_000_209}
+YELP = {"users": 5224, "items": 7690, "interactions": 123_024}
 LARGE = {"users": 22_000, "items": 12_000, "interactions": 440_000}
 SMALL = {"users": 1000, "items": 1000, "interactions": 20_000}
 ADAM = {"optimizer": "adam", "learning_rate": 0.001, "local_epochs": PASSES}
@@ -62,14 +71,14 @@ ONE_STEP = {"optimizer": "sgd", "learning_rate": 0.001, "local_epochs": 1}
 
 def world(
     data: Mapping[str, int], training: Mapping[str, Any], merge: str, slices: int, threads: int,
-    recommender: Mapping[str, Any] | None = None, **model: Any,
+    recommender: Mapping[str, Any] | None = None, name: str = "ncf", **model: Any,
 ) -> Scenario:  # fmt: skip
     """Return the scenario: some slices of clients, measured once at its end by lists of a hundred items."""
     return load_scenario(
         {
             "name": "federated",
             "dataset": {"name": "synthetic", **data, "split": {"name": "leave_last_k", "test": 1}},
-            "model": {"name": "ncf", **model},
+            "model": {"name": name, **model},
             "training": {"batch_size": "full", **training},
             "protocol": {
                 "name": "fedavg", "rounds": slices, "participation": SLICE / data["users"], "client_model": "none",
@@ -82,8 +91,8 @@ def world(
     )  # fmt: skip
 
 
-def naive(prepared: Prepared, extras: Extras | None = None) -> int:
-    """Train some clients one after the other, as one writes it down with torch."""
+def naive(prepared: Prepared, extras: Extras | None = None, *, touched: bool = False) -> int:
+    """Train some clients one after the other, as one writes it down with torch: all items, or those touched alone."""
     work, extras = prepared.executor.work, extras or {}
     model, layout, training = work.model, work.layout, work.training
     sent = {name: torch.from_numpy(extra) for name, extra in extras.items()}
@@ -93,6 +102,12 @@ def naive(prepared: Prepared, extras: Extras | None = None) -> int:
         samples = work.feed.samples(node, update=0, negatives=training.negatives, seed=work.seed)
         more, own = {}, {}
         if work.recommender is not None:
+            samples = work.recommender.changed_samples(
+                samples,
+                positives=work.feed.positives[node],
+                n_items=layout.n_items,
+                draw=generator(work.seed, "changed-samples", node),
+            )
             more = work.recommender.more_samples(node, work.feed.positives[node], extras)
             own = work.recommender.own_part(node, extras)
         batch = {
@@ -100,18 +115,25 @@ def naive(prepared: Prepared, extras: Extras | None = None) -> int:
             for name, column in samples.items()
         }
         batch |= {name: torch.from_numpy(part) for name, part in own.items()}
-        batch |= {"items": batch["items"].long(), "user": torch.tensor([0])}
+        batch |= {name: batch[name].long() for name in work.feed.item_columns} | {"user": torch.tensor([0])}
         batch["weights"] = torch.ones(len(batch["items"]))
         parts = zip(layout.tables.items(), torch.split(start[: layout.size], sizes), strict=True)
-        tables = {name: torch.nn.Parameter(part.clone().view(shape)) for (name, shape), part in parts}
+        tables = {name: part.view(shape) for (name, shape), part in parts}
+        if touched:
+            named = torch.cat([batch[name] for name in work.feed.item_columns])
+            kept, places = named.unique(return_inverse=True)
+            columns = places.view(len(work.feed.item_columns), -1)
+            batch |= dict(zip(work.feed.item_columns, columns, strict=True))
+            tables["items"] = tables["items"][kept]
+        tables = {name: torch.nn.Parameter(part.clone()) for name, part in tables.items()}
         adam = torch.optim.Adam(tables.values(), lr=training.learning_rate)
-        for _ in range(PASSES):
+        for _ in range(training.local_epochs):
             adam.zero_grad()
-            p = layout.named(tables)
+            p = work.seen(layout.named(tables), batch)
             loss = model.loss(p, batch) if work.recommender is None else work.recommender.loss(p, batch, sent)
             torch.autograd.backward(loss)
             adam.step()
-    return NAIVE * PASSES
+    return NAIVE * training.local_epochs
 
 
 def bare(prepared: Prepared, slices: int, threads: int, extras: Extras | None = None) -> int:
@@ -120,7 +142,7 @@ def bare(prepared: Prepared, slices: int, threads: int, extras: Extras | None = 
     n_users = len(work.feed.positives)
     store = UpdateStore(work.model, work.layout, n_nodes=n_users + 1, seed=work.seed, moments=True)
     store.attach(0, extras or {})
-    trainer = FullBatches(work, store)
+    trainer = (FullBatches if work.model.pair_gradient() is None else PairBatches)(work, store)
     nodes = np.random.default_rng(1).permutation(n_users)[: slices * SLICE].tolist()
 
     def train(part: int) -> None:
@@ -128,7 +150,7 @@ def bare(prepared: Prepared, slices: int, threads: int, extras: Extras | None = 
             pass
 
     crew.run(train)
-    return len(nodes) * PASSES
+    return len(nodes) * work.training.local_epochs
 
 
 def emulate(scenario: Scenario, folder: Path) -> tuple[float, float]:
@@ -201,6 +223,29 @@ def contributed(options: argparse.Namespace) -> None:
     )
 
 
+def pairs(options: argparse.Namespace) -> None:
+    """Measure clients that learn from pairs."""
+    adam = {"optimizer": "adam", "learning_rate": 0.05, "negatives": 1}
+    prepared = prepare(world(YELP, adam, "mean", 2, options.threads, {"name": "fedgnn"}, "lightgcn", dim=64))
+    n_slices = YELP["users"] // SLICE
+    bare(prepared, 1, options.threads)
+    found: dict[str, list[float]] = {"naive": [], "touched": [], "local": []}
+    for number in range(options.rounds):
+        say(f"pairs, round {number + 1} of {options.rounds}")
+        found["naive"].append(rate(lambda: naive(prepared)))
+        found["touched"].append(rate(lambda: naive(prepared, touched=True)))
+        found["local"].append(rate(lambda: bare(prepared, n_slices, options.threads)))
+    emit(
+        question="one step of Adam on pairs, LightGCN",
+        naive_per_s=median(found["naive"]),
+        touched_per_s=median(found["touched"]),
+        local_per_s=median(found["local"]),
+        speedup=median([one / other for one, other in zip(found["local"], found["naive"], strict=True)]),
+        over_touched=median([a / b for a, b in zip(found["local"], found["touched"], strict=True)]),
+        threads=options.threads,
+    )
+
+
 def one_step(options: argparse.Namespace, folder: Path, passes_per_s: float) -> None:
     """Measure clients of one gradient step."""
     ncf = {"dim": 8, "hidden": [16, 8, 8], "first_is_input": True}
@@ -240,11 +285,16 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--large", action="store_true")
+    parser.add_argument("--pairs", action="store_true")
     options = parser.parse_args()
     torch.set_num_threads(1)
+    if options.pairs:
+        pairs(options)
+        return
     with tempfile.TemporaryDirectory() as folder:
         one_step(options, Path(folder), passes(options, Path(folder)))
         contributed(options)
+        pairs(options)
         if options.large:
             large(options, Path(folder))
 

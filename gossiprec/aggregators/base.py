@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, Protocol, TypeAlias
+from typing import Any, ClassVar, Literal, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
@@ -51,6 +51,14 @@ class Rows(Protocol):
 
     def __getitem__(self, at: tuple[npt.NDArray[np.integer], slice], /) -> npt.NDArray[np.floating]:
         """Return some columns of some rows."""
+
+
+@runtime_checkable
+class Summing(Rows, Protocol):
+    """Models that tell their weighted sum without being put together one by one."""
+
+    def weighted_sum(self, places: npt.NDArray[np.integer], shares: F64) -> F64:
+        """Return the sum of some rows, each times its share, in double precision; shape (n_columns,)."""
 
 
 @dataclass(frozen=True)

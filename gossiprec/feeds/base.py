@@ -71,6 +71,13 @@ class Feed(ABC):
         joined = {name: np.concatenate([samples[name] for samples in each]) for name in each[0]}
         return {"user": np.repeat(np.arange(len(each), dtype=np.int32), sizes), **joined}
 
+    def samples_of_some(self, nodes: I64, updates: I64, *, negatives: int, seed: int) -> list[Columns]:
+        """Return the samples of some local updates, shape (n,) each: what :meth:`samples` returns for one."""
+        return [
+            self.samples(node, update=update, negatives=negatives, seed=seed)
+            for node, update in zip(nodes.tolist(), updates.tolist(), strict=True)
+        ]
+
     def only(self, nodes: I64) -> Feed:
         """Return the data of some nodes, under their numbers; those of all others are empty."""
         return type(self)(only_of(self.positives, nodes), self.n_items)
@@ -120,12 +127,19 @@ def draw_negatives_of_all(feed: Feed, *, update: int, negatives: int, seed: int)
     return _draw_negatives(feed, nodes, sizes, update=update, negatives=negatives, seed=seed)
 
 
+def draw_negatives_of_some(feed: Feed, nodes: I64, updates: I64, *, negatives: int, seed: int) -> I64:
+    """Return those of the positives of some nodes in a local update of each, one node after the other."""
+    return _draw_negatives(
+        feed, nodes, feed.positives.sizes[nodes], update=updates, negatives=negatives, seed=seed
+    )
+
+
 def _draw_negatives(
-    feed: Feed, nodes: I64, n_positives: I64, *, update: int, negatives: int, seed: int
+    feed: Feed, nodes: I64, n_positives: I64, *, update: int | I64, negatives: int, seed: int
 ) -> I64:
     """Return items that are not training positives of some nodes; what one draws depends on nobody beside it."""
     blocks = -(-negatives // 4)
-    node = np.repeat(nodes, n_positives)
+    node, number = (np.repeat(each, n_positives) for each in (nodes, np.broadcast_to(update, nodes.shape)))
     place = np.arange(len(node)) - np.repeat(np.cumsum(n_positives) - n_positives, n_positives)
     index, step = place[:, None] * blocks + np.arange(blocks), np.repeat(n_positives * blocks, n_positives)
     drawn = np.zeros((len(node), blocks * 4), np.int64)
@@ -134,7 +148,9 @@ def _draw_negatives(
     attempt, rows = 0, np.arange(len(node))
     while len(rows):
         tried = index[rows] + attempt * step[rows, None]
-        words = philox_words(seed, tried, update, node[rows, None], NEGATIVES).reshape(len(rows), -1)
+        words = philox_words(seed, tried, number[rows, None], node[rows, None], NEGATIVES).reshape(
+            len(rows), -1
+        )
         items = ((words.astype(np.uint64) * np.uint64(feed.n_items)) >> np.uint64(32)).astype(np.int64)
         drawn[rows] = np.where(wanted[rows], items, drawn[rows])
         taken = feed.member[node[rows, None], items // 8] >> (items % 8).astype(np.uint8) & 1

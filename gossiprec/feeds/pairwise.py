@@ -5,7 +5,13 @@ from __future__ import annotations
 import numpy as np
 
 from gossiprec.arrays import I64
-from gossiprec.feeds.base import Columns, Feed, draw_negatives, draw_negatives_of_all
+from gossiprec.feeds.base import (
+    Columns,
+    Feed,
+    draw_negatives,
+    draw_negatives_of_all,
+    draw_negatives_of_some,
+)
 
 
 class PairwiseFeed(Feed):
@@ -31,3 +37,13 @@ class PairwiseFeed(Feed):
             for column in (self.positives.owners, self.positives.values)
         )
         return {"user": users, "items": items, "negatives": drawn.ravel().astype(np.int32)}
+
+    def samples_of_some(self, nodes: I64, updates: I64, *, negatives: int, seed: int) -> list[Columns]:
+        """Return those of some nodes, drawn at once."""
+        drawn = draw_negatives_of_some(self, nodes, updates, negatives=negatives, seed=seed)
+        ends = np.cumsum(self.positives.sizes[nodes] * negatives).tolist()
+        others = drawn.ravel().astype(np.int32)
+        return [
+            {"items": self.positives[node].repeat(negatives), "negatives": others[begin:end]}
+            for node, begin, end in zip(nodes.tolist(), [0, *ends], ends, strict=False)
+        ]

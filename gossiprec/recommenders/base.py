@@ -178,6 +178,9 @@ class Recommender(ABC):
 
     Options: ClassVar[type[Options]] = NoOptions
 
+    adds_to_loss: ClassVar[bool] = True
+    """Whether :meth:`loss` is more than the model's; if not, clients train by what is written out for the model."""
+
     def __init__(self, options: Any, model: Model, *, negatives: int, learning_rate: float) -> None:
         self.options = options
         self.model = model

@@ -90,6 +90,7 @@ class FedGNN(Recommender):
 
     Options = FedGNNOptions
     options: FedGNNOptions
+    adds_to_loss = False
 
     def check(self, layout: Layout, *, full_batches: bool) -> None:
         """Refuse pseudo items where a client learns from single items."""

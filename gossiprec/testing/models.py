@@ -9,7 +9,14 @@ from gossiprec.emulation.assembly.prepare import load_data
 from gossiprec.models import MODELS, Model
 from gossiprec.models.base.graph_model import GraphModel
 from gossiprec.scenario import load_scenario
-from gossiprec.testing import central_runs, graph_models, initial_rows, model_formula, model_runs
+from gossiprec.testing import (
+    central_runs,
+    graph_models,
+    initial_rows,
+    model_formula,
+    model_runs,
+    pair_gradients,
+)
 from gossiprec.testing.claims import hold
 from gossiprec.testing.graph_models import Through
 from gossiprec.testing.model_formula import Case
@@ -42,7 +49,7 @@ def check_model(model_class: type[Model], options: Mapping[str, Any] | None = No
         model = model_class(chosen.model.options).fitted_to(data)
         for n_users, where in ((1, ""), (data.n_users, ", where every node holds all users' rows,")):
             case = Case(model, data, model.layout(data.n_items, n_users))
-            hold(about + where, case, (*model_formula.CLAIMS, *initial_rows.CLAIMS))
+            hold(about + where, case, (*model_formula.CLAIMS, *pair_gradients.CLAIMS, *initial_rows.CLAIMS))
         if isinstance(model, GraphModel):
             hold(about, Through(case, model), graph_models.CLAIMS)
         else:

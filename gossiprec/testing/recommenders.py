@@ -15,7 +15,7 @@ from gossiprec.emulation import Prepared, prepare
 from gossiprec.emulation.assembly.prepare import load_data
 from gossiprec.models import MODELS
 from gossiprec.recommenders import RECOMMENDERS, Between, Known, Recommender
-from gossiprec.recommenders.base import has_own_term
+from gossiprec.recommenders.written_out import not_written_out
 from gossiprec.scenario import load_scenario
 from gossiprec.servers.base import Answers, Round
 from gossiprec.testing.claims import hold
@@ -41,12 +41,9 @@ class _Checked:
     def executors(self) -> tuple[str, ...]:
         """The reference, and those that are to agree with it."""
         work = self.run(protocol={**SLICES, "rounds": 1}).executor.work
-        gradient, recommender = work.model.analytic_gradient(), work.recommender
-        assert recommender is not None
-        written_out = (
-            gradient is not None and has_own_term(recommender) and recommender.analytic_term(gradient)
-        )
-        return ("reference", "batched", *(("fused",) if written_out else ()))
+        assert work.recommender is not None
+        lacking = not_written_out(work.model, work.recommender)
+        return ("reference", "batched", *(() if lacking else ("fused",)))
 
     def run(self, **sections: Any) -> Prepared:
         """Return a tiny run at its end."""

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from gossiprec.aggregators import Inbox
-from gossiprec.aggregators.base import Change
+from gossiprec.aggregators.base import Change, Summing
 from gossiprec.aggregators.rule import make_rule
-from gossiprec.compute.store.updates import Update
+from gossiprec.compute.store.updates import Update, _Models
 
 BASE = np.float32([1, 2, 3, 4, 5])
 FIRST = Update(BASE, np.int32([0, 1]), np.float32([[2, 2], [3, 6]]), np.float32([8]))
@@ -59,6 +59,28 @@ def test_any_columns_of_an_update_are_those_of_the_whole():
     for low in range(25):
         for high in range(low + 1, 26):
             assert update.part(low, high).tolist() == expected[low:high].tolist()
+
+
+def test_a_mean_of_updates_is_that_of_the_models_that_they_make():
+    """Of two versions, one with a single update; a version's part is added once."""
+    rng = np.random.default_rng(7)
+    bases = [rng.normal(size=7 * 3 + 2).astype(np.float32) for _ in range(2)]
+    touched = [(0, [0, 3]), (1, [3, 6]), (0, [2]), (0, [])]
+    updates = [
+        Update(
+            bases[of], np.int32(items), *(rng.normal(size=s).astype(np.float32) for s in ((len(items), 3), 2))
+        )
+        for of, items in touched
+    ]
+    rows, weights = _Models(updates, 23), np.array([1.0, 5.0, 2.0, 0.5])
+    assert isinstance(rows, Summing)
+    found = make_rule("mean").aggregate(bases[0], Inbox(rows, np.arange(4), weights))
+    models = np.stack([update.whole for update in updates])
+    expected = make_rule("mean").aggregate(bases[0], Inbox(models, np.arange(4), weights))
+
+    np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-7)
+    alone = make_rule("mean").aggregate(bases[0], Inbox(rows, np.array([2]), np.array([3.0])))
+    np.testing.assert_allclose(alone, updates[2].whole, rtol=1e-6, atol=1e-7)
 
 
 def test_a_model_without_shared_weights_has_none_to_change():

@@ -170,7 +170,7 @@ def test_a_written_out_gradient_is_taken_where_there_is_one():
     full = {**SGD, "batch_size": "full"}
     assert executor_of(training=full) == "fused"
     assert executor_of(training=full, model=MODELS["ncf"]) == "fused"
-    assert executor_of(training=full, model=MODELS["mf"]) != "fused"  # bpr
+    assert executor_of(training=full, model=MODELS["mf"]) == "fused"  # bpr
     assert executor_of(training=SGD) != "fused"
     assert executor_of(training=full, recommender={"name": "simgcl"}) == "fused"
     assert executor_of(training=full, recommender={"name": "simgcl", "temperature": 0.02}) != "fused"
@@ -388,10 +388,6 @@ REFUSED = {
     "fused, batches": (
         {"executor": {"name": "fused"}},
         "'fused' has no .* for batches of 16 .training.batch_size.",
-    ),
-    "fused, bpr": (
-        {"executor": {"name": "fused"}, "model": MODELS["mf"], "training": {**SGD, "batch_size": "full"}},
-        "'fused' has no written-out gradient for MF; use 'batched' or 'auto'",
     ),
     "fused, recommender": (
         {

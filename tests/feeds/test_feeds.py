@@ -110,6 +110,16 @@ def test_samples_depend_on_nothing_but_the_arguments(any_feed):
     assert equal(first, any_feed.samples(1, update=3, negatives=4, seed=5))
 
 
+@pytest.mark.parametrize("negatives", [1, 3, 5])
+def test_samples_of_some_updates_are_those_of_each(any_feed, negatives):
+    """To the byte, of nodes in any order, also of one twice, each in an update of its own."""
+    nodes, updates = np.array([2, 0, 1, 2]), np.array([0, 7, 7, 3])
+    found = any_feed.samples_of_some(nodes, updates, negatives=negatives, seed=5)
+    for node, update, columns in zip(nodes.tolist(), updates.tolist(), found, strict=True):
+        assert equal(columns, any_feed.samples(node, update=update, negatives=negatives, seed=5))
+    assert any_feed.samples_of_some(nodes[:0], updates[:0], negatives=negatives, seed=5) == []
+
+
 @pytest.mark.parametrize("negatives", [1, 4])
 def test_columns_are_as_long_as_the_feed_says_and_of_the_types_it_says(any_feed, negatives):
     counts = any_feed.n_samples(negatives)

@@ -9,31 +9,23 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from gossiprec.arrays import F32, I64
+from gossiprec.arrays import F32
 from gossiprec.compute.executors.base import Workload
-from gossiprec.compute.executors.client_trainer import ClientTrainer, Lesson
+from gossiprec.compute.executors.client_trainer import Lesson
+from gossiprec.compute.executors.written_out import WrittenOut
 from gossiprec.compute.store.updates import Update, UpdateStore
-from gossiprec.compute.train.full_batch_kernels import Data, Results, trainer
+from gossiprec.compute.train.full_batch_kernels import Data, trainer
 from gossiprec.feeds.base import Columns
 from gossiprec.ragged import Ragged
 from gossiprec.recommenders.base import AnalyticTerm
 from gossiprec.recommenders.kernels import nothing
 from gossiprec.servers.base import Extras
 
-AT_ONCE = 2**20
-"""Numbers in the rows that the clients of one call give back, about: some MB, and little waiting where a wave ends."""
 _NOTHING = np.zeros((1, 1), np.float32)
 
 
-class FullBatches(ClientTrainer):
-    """Trains a user's row, the items it touches and the shared weights by the model's :class:`AnalyticGradient`.
-
-    Items are worked out once each, whatever the number of their samples, and nothing is padded: no client's bytes
-    depend on another. Batches, and what policies do to training, are not for it.
-    """
-
-    name = "fused"
-    parallel = True
+class FullBatches(WrittenOut):
+    """Trains a user's row, the items it touches and the shared weights by the model's :class:`AnalyticGradient`."""
 
     def __init__(self, work: Workload, store: UpdateStore) -> None:
         super().__init__(work, store)
@@ -43,13 +35,6 @@ class FullBatches(ClientTrainer):
         self._gradient = gradient
         self._term = term or AnalyticTerm(nothing.add, np.zeros(0))
         self._train_clients = trainer(gradient.fill, self._term.add)
-        training = work.training
-        self._rates = np.array(
-            [
-                training.learning_rate, training.beta1, training.beta2, training.epsilon,
-                training.uploads_gradients,
-            ]
-        )  # fmt: skip
 
     def warm_up(self) -> None:
         """Compile."""
@@ -57,23 +42,11 @@ class FullBatches(ClientTrainer):
         extra = _NOTHING if self._term.extra is None else self.store.own[:1]
         self._call([], [], self.store.version(0), extra, of_step, of_samples)
 
-    def train(self, lessons: Sequence[Lesson]) -> Iterator[tuple[Lesson, Update]]:
-        """Yield each lesson with its update; some of one version are trained in one call."""
-        width = self.work.layout.item_width
-        for all_ in self.by_what_was_sent(lessons):
-            extras = self.store.extras(all_[0].sent)
-            extra = _NOTHING if self._term.extra is None else extras[self._term.extra]
-            ends = np.cumsum(self._own_touched(all_)) * width // AT_ONCE
-            for numbers in np.split(np.arange(len(all_)), np.flatnonzero(np.diff(ends)) + 1):
-                some = [all_[k] for k in numbers]
-                more, *drawn = self._drawn(some, extras)
-                yield from self._call(some, more, self.store.version(some[0].target), extra, *drawn)
-
-    def _own_touched(self, lessons: Sequence[Lesson]) -> I64:
-        """Return how many items each can touch at most by its own samples."""
-        nodes = np.array([lesson.node for lesson in lessons], np.int64)
-        samples = self.work.feed.positives.sizes[nodes] * (1 + self.work.training.negatives)
-        return np.minimum(samples, self.work.layout.n_items)
+    def _train(self, lessons: Sequence[Lesson]) -> Iterator[tuple[Lesson, Update]]:
+        extras = self.store.extras(lessons[0].sent)
+        extra = _NOTHING if self._term.extra is None else extras[self._term.extra]
+        more, *drawn = self._drawn(lessons, extras)
+        return self._call(lessons, more, self.store.version(lessons[0].target), extra, *drawn)
 
     def _drawn(
         self, lessons: Sequence[Lesson], extras: Extras
@@ -100,39 +73,24 @@ class FullBatches(ClientTrainer):
     def _call(
         self, lessons: Sequence[Lesson], more: Sequence[Columns], version: F32, extra: npt.NDArray[Any],
         of_step: npt.NDArray[Any], of_samples: npt.NDArray[Any],
-    ) -> list[tuple[Lesson, Update]]:  # fmt: skip
+    ) -> Iterator[tuple[Lesson, Update]]:  # fmt: skip
         """Return some lessons with their updates, from one version."""
-        store, layout, training, gradient = self.store, self.work.layout, self.work.training, self._gradient
+        store, training, gradient = self.store, self.work.training, self._gradient
         feed, n = self.work.feed, len(lessons)
-        tables, shared = np.split(version, [layout.n_items * layout.item_width])
         clients = [(lesson.node, training.draw_of(lesson.update)) for lesson in lessons]
         items = Ragged.from_parts([each["items"] for each in more]) if any(more) else _no_items(n)
         labels = np.concatenate([np.zeros(0, np.float32), *(each["labels"] for each in more if each)])
         data = Data(
             feed.positives.offsets, feed.positives.values, feed.member, items.offsets, items.values, labels
         )
-        places = np.zeros(n + 1, np.int64)
-        np.cumsum(np.minimum(self._own_touched(lessons) + items.sizes, layout.n_items), out=places[1:])
-        found = Results(
-            places, np.zeros(n, np.int64), np.empty(places[-1], np.int32),
-            np.empty((places[-1], layout.item_width), np.float32), np.empty((n, len(shared)), np.float32),
-        )  # fmt: skip
+        found = self._room(self._own_touched(lessons) + items.sizes)
         self._train_clients(
-            tables.reshape(layout.n_items, -1), shared, np.array(clients, np.int64).reshape(n, 2), store.steps,
+            *self._parts(version), np.array(clients, np.int64).reshape(n, 2), store.steps,
             store.own, store.first, store.second, data, training.negatives, training.local_epochs,
             np.uint64(self.work.seed), self._rates, gradient.shape, np.empty(gradient.room, np.float32),
             self._term.numbers, extra, of_step, of_samples, found,
         )  # fmt: skip
-        begins = zip(lessons, places.tolist(), found.n_touched.tolist(), found.weights, strict=False)
-        return [
-            (
-                lesson,
-                Update(
-                    version, found.touched[at : at + many].copy(), found.rows[at : at + many].copy(), weights
-                ),
-            )
-            for lesson, at, many, weights in begins
-        ]
+        return self._updates(lessons, version, found)
 
 
 def _no_items(n: int) -> Ragged:

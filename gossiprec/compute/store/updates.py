@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 
 from gossiprec.aggregators.base import Change, Inbox
 from gossiprec.arrays import F32, F64, I32, I64, U32
@@ -74,13 +75,20 @@ class Update:
         found[len(found) - len(self.shared) :] += np.float32(share) * change.shared
         return found
 
+    def add_to(self, total: F64, share: float) -> None:
+        """Add a share of the change to the columns of a model in double precision, in which it is worked out."""
+        shared = self.base[len(self.base) - len(self.shared) :]
+        before = self._tables(self.base).take(self.items, axis=0)
+        self._tables(total)[self.items] += share * np.subtract(self.rows, before, dtype=np.float64)
+        total[len(total) - len(shared) :] += share * np.subtract(self.shared, shared, dtype=np.float64)
+
     @property
     def size_bytes(self) -> int:
         """Size as it is sent: the touched rows with the numbers of their items, and the shared weights."""
         told = 0 if self.user is None else self.user.nbytes
         return self.items.nbytes + self.rows.nbytes + self.shared.nbytes + told
 
-    def _tables(self, model: F32) -> F32:
+    def _tables(self, model: npt.NDArray[Any]) -> npt.NDArray[Any]:
         return model[: len(model) - len(self.shared)].reshape(-1, self.rows.shape[1])
 
 
@@ -102,6 +110,18 @@ class _Models:
     def __getitem__(self, at: tuple[Handles, slice]) -> F32:
         places, columns = at
         return np.stack([self._updates[place].part(columns.start, columns.stop) for place in places.tolist()])
+
+    def weighted_sum(self, places: Handles, shares: F64) -> F64:
+        """Return the sum of some models, each times its share: each version once, and what was made of it."""
+        total, counts = np.zeros(self.shape[1]), dict[int, float]()
+        versions = {id(update.base): update.base for update in self._updates}
+        for place, share in zip(places.tolist(), shares.tolist(), strict=True):
+            update = self._updates[place]
+            counts[id(update.base)] = counts.get(id(update.base), 0.0) + share
+            update.add_to(total, share)
+        for version, share in counts.items():
+            total += np.multiply(versions[version], share, dtype=np.float64)
+        return total
 
 
 class _Changes(Sequence[Change]):

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import functools
-import math
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy import float32
 
+from gossiprec.compute.train.client_steps import SLOPES, VALUES, begin, descend, end, longest
 from gossiprec.numerics.jit import NO_DENORMALS, outline, specialised, swap_float_mode
 from gossiprec.numerics.sampling import sample_negatives
-from gossiprec.numerics.stretches import add_times, copy, put
 from gossiprec.recommenders.base import ClientStep
-
-VALUES, SLOPES, FIRST, SECOND = range(4)
 
 
 @functools.cache
@@ -55,28 +52,6 @@ class Data(NamedTuple):
     more_labels: Any
 
 
-class Results(NamedTuple):
-    """Where results go.
-
-    Attributes
-    ----------
-    places : ndarray of int64, shape (n_clients + 1,)
-        Where each client's begin.
-    n_touched : ndarray of int64, shape (n_clients,)
-        Filled with how many items each touches.
-    touched : ndarray of int32, shape (places[-1],); rows : ndarray of float32, shape (places[-1], item_width)
-        Filled with the items, ascending, and their rows after training.
-    weights : ndarray of float32, shape (n_clients, n_shared)
-        Filled with the shared weights after training.
-    """
-
-    places: Any
-    n_touched: Any
-    touched: Any
-    rows: Any
-    weights: Any
-
-
 def _train_clients(
     tables, shared, clients, taken, own, first, second, data, negatives, passes, seed, rates, shape, room, numbers,
     extra, of_step, of_samples, results,
@@ -97,7 +72,7 @@ def _train_clients(
     data : Data
     negatives, passes : int; seed : uint64
     rates : ndarray of float64, shape (5,)
-        Learning rate, beta 1, beta 2, epsilon; 1 if Adam is for the user's row alone, and the rest takes plain steps.
+        Of :func:`gossiprec.compute.train.client_steps.descend`.
     shape : ndarray of int64; room : ndarray of float32
         For the gradient.
     numbers : ndarray of float64; extra : ndarray of float32, shape (n, d)
@@ -110,7 +85,7 @@ def _train_clients(
     mode = swap_float_mode(NO_DENORMALS)
     n_items, width = tables.shape
     places, touched = results.places, results.touched
-    user_width, with_adam, most = own.shape[1], len(first) > 0, _longest(places)
+    user_width, with_adam, most = own.shape[1], len(first) > 0, longest(places)
     counts = np.zeros(n_items, np.int32)
     drawn = np.empty(_most_samples(clients, data, negatives), np.int32)
     samples, liked = np.empty(most, np.float32), np.empty(most, np.float32)
@@ -136,17 +111,11 @@ def _train_clients(
         its[len(some) * (1 + negatives) :] = data.more_items[more]
         n = _count(its, data.member[node], data.more_labels[more], counts, out, samples, liked)
         results.n_touched[c] = n
-        copy(cores[VALUES], 0, own[node], 0, user_width)
-        copy(cores[VALUES], user_width, shared, 0, len(shared))
+        begin(cores, tiles, width * n, own, first, second, shared, node)
         core, slopes = cores[VALUES], cores[SLOPES]
         items = tiles[VALUES, : width * n].reshape((width, n))
         item_slopes = tiles[SLOPES, : width * n].reshape((width, n))
         _to_columns(tables, out, items)
-        if with_adam:
-            for moment, kept in ((FIRST, first), (SECOND, second)):
-                put(cores[moment], user_width, len(shared), float32(0.0))
-                copy(cores[moment], 0, kept[node], 0, user_width)
-                put(tiles[moment], 0, width * n, float32(0.0))
         for step in range(passes if n else 0):
             fill(core, items, slopes, item_slopes, samples[:n], liked[:n], shape, room)
             client = ClientStep(
@@ -156,23 +125,9 @@ def _train_clients(
             )  # fmt: skip
             add(client)
             draws_at += len(some)
-            if with_adam:
-                _step_adam(cores, 0, user_width, taken[node] + 1, rates)
-            if with_adam and not rates[4]:
-                _step_adam(cores, user_width, cores.shape[1], step + 1, rates)
-                _step_adam(tiles, 0, width * n, step + 1, rates)
-            else:
-                plain = user_width if with_adam else 0
-                add_times(
-                    cores[VALUES], plain, cores[SLOPES], plain, cores.shape[1] - plain, float32(-rates[0])
-                )
-                add_times(tiles[VALUES], 0, tiles[SLOPES], 0, width * n, float32(-rates[0]))
+            descend(cores, tiles, width * n, user_width, with_adam, taken[node], step, rates)
             taken[node] += 1
-        copy(own[node], 0, cores[VALUES], 0, user_width)
-        copy(results.weights[c], 0, cores[VALUES], user_width, len(shared))
-        if with_adam:
-            copy(first[node], 0, cores[FIRST], 0, user_width)
-            copy(second[node], 0, cores[SECOND], 0, user_width)
+        end(cores, own, first, second, results.weights[c], node)
         _to_rows(items, results.rows[places[c] :])
     swap_float_mode(mode)
 
@@ -193,15 +148,6 @@ def _to_rows(items, rows):
         row = rows[t]
         for i in range(len(items)):
             row[i] = items[i, t]
-
-
-@outline
-def _longest(places):
-    """Return the most that lies between a place and the next."""
-    most = 0
-    for c in range(len(places) - 1):
-        most = max(most, places[c + 1] - places[c])
-    return most
 
 
 @outline
@@ -240,22 +186,3 @@ def _count(drawn, member, labels, counts, touched, samples, liked):
     for t in range(n):
         counts[touched[t]] = 0
     return n
-
-
-@outline
-def _step_adam(parts, begin, end, step, rates):
-    """Take step number `step` (from 1) of torch.optim.Adam in some columns of values, slopes and both moments."""
-    values, slopes = parts[VALUES, begin:end], parts[SLOPES, begin:end]
-    first, second = parts[FIRST, begin:end], parts[SECOND, begin:end]
-    beta1, beta2 = rates[1], rates[2]
-    # differences in double precision: 1 - 0.999 has few bits in single
-    one, rest1 = float32(beta1), float32(1.0 - beta1)
-    two, rest2 = float32(beta2), float32(1.0 - beta2)
-    now, least = float32(rates[0] / (1.0 - beta1**step)), float32(rates[3])
-    correction = float32(1.0 / math.sqrt(1.0 - beta2**step))
-    for k in range(len(values)):
-        g = slopes[k]
-        m = one * first[k] + rest1 * g
-        v = two * second[k] + rest2 * g * g
-        first[k], second[k] = m, v
-        values[k] -= now * m / (np.sqrt(v) * correction + least)

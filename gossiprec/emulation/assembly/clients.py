@@ -13,9 +13,9 @@ from gossiprec.compute.store.updates import UpdateStore
 from gossiprec.compute.train.node_settings import Kind, NodeSettings
 from gossiprec.emulation.assembly.client_messages import refused
 from gossiprec.emulation.assembly.participants import Cast
-from gossiprec.feeds import PointwiseFeed
-from gossiprec.models.base.analytic import has_own_gradient
-from gossiprec.recommenders.base import has_own, has_own_term
+from gossiprec.feeds import PairwiseFeed
+from gossiprec.recommenders.base import has_own
+from gossiprec.recommenders.written_out import not_written_out
 
 FEW_EPOCHS = 300
 """Local epochs below which ``executor: auto`` takes the reference."""
@@ -61,23 +61,23 @@ def make_client_executor(cast: Cast, settings: NodeSettings, epochs: int) -> Cli
 def _trainer(name: str, work: Workload, store: UpdateStore, device: str) -> ClientTrainer:
     if name != "fused":
         return SmallModels(work, store, EXECUTORS[name], device)
-    from gossiprec.compute.executors.full_batches import FullBatches  # imports compilers
+    # these import compilers
+    if work.model.feed is PairwiseFeed:
+        from gossiprec.compute.executors.pair_batches import PairBatches
+
+        return PairBatches(work, store)
+    from gossiprec.compute.executors.full_batches import FullBatches
 
     return FullBatches(work, store)
 
 
 def _lacks_gradient(cast: Cast, settings: NodeSettings) -> str | None:
     """Return what no gradient is written out for, or None."""
-    model, training = cast.model, cast.training
-    recommender, gradient = cast.recommender, model.analytic_gradient()
-    if gradient is None or not has_own_gradient(model) or model.feed is not PointwiseFeed:
-        return type(model).__name__
-    if recommender is not None and not (has_own_term(recommender) and recommender.analytic_term(gradient)):
-        return f"the losses that recommender {type(recommender).__name__} adds, with these options"
-    if recommender is not None and has_own(recommender, "changed_samples"):
-        return f"the samples that recommender {type(recommender).__name__} changes"
-    if training.batch_size is not None:
-        return f"batches of {training.batch_size} (training.batch_size)"
+    lacking = not_written_out(cast.model, cast.recommender)
+    if lacking is not None:
+        return lacking
+    if cast.training.batch_size is not None:
+        return f"batches of {cast.training.batch_size} (training.batch_size)"
     if (settings.kinds != Kind.PLAIN).any():
         return "training that policies change"
     return None

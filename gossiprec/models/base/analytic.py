@@ -1,11 +1,11 @@
-"""The gradient of a model written out and compiled: what a client's full batch asks of a formula, without autograd."""
+"""Gradients of models written out and compiled: what a client's full batch asks of a formula, without autograd."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Any
 
-from gossiprec.arrays import I64
+from gossiprec.arrays import F64, I64
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,9 +37,37 @@ class AnalyticGradient:
     room: int = 0
 
 
+@dataclass(frozen=True, eq=False)
+class PairGradient:
+    """The gradient of one user's mean loss over all pairs of an item and one of its negatives.
+
+    Attributes
+    ----------
+    fill : kernel
+        ``fill(core, items, slopes, item_slopes, liked, others, numbers)``, compiled by :mod:`gossiprec.numerics.jit`,
+        overwrites `slopes` and `item_slopes` with the gradient:
+
+        - core, slopes: float32, shape (user_width + n_shared,): the user's row, then shared weights, in the order of
+          the model's blocks.
+        - items, item_slopes: float32, shape (n_items, item_width), C-contiguous: those that are in any pair, each once.
+        - liked, others: int32, shape (n_pairs,), at least one: the rows of each pair's item and of its negative.
+    numbers : ndarray of float64
+        What the kernel is told of the model.
+    """
+
+    fill: Any
+    numbers: F64
+
+
 def has_own_gradient(model: Any) -> bool:
     """Whether a model's gradient is that of its formula, and not inherited by a subclass with another formula."""
     return written_with(model, "analytic_gradient", "score", "loss")
+
+
+def has_own_pair_gradient(model: Any) -> bool:
+    """Whether the same holds of its gradient of pairs, which may be taken of what it makes of its rows."""
+    encodes = ("encode_own",) if hasattr(model, "encode_own") else ()
+    return written_with(model, "pair_gradient", "score", "loss", *encodes)
 
 
 def written_with(thing: Any, written_out: str, *formulas: str) -> bool:

@@ -13,7 +13,7 @@ from gossiprec.arrays import F32
 from gossiprec.data.split import Split
 from gossiprec.errors import PluginError
 from gossiprec.feeds.base import Feed
-from gossiprec.models.base.analytic import AnalyticGradient
+from gossiprec.models.base.analytic import AnalyticGradient, PairGradient
 from gossiprec.models.base.blocks import Block, Layout, Role
 from gossiprec.models.base.kernels import Kernels
 from gossiprec.options import Options
@@ -85,6 +85,10 @@ class Model(ABC):
         Clients without a model of their own train by it many times as fast as by autograd. For losses that are the mean
         cross-entropy of labels (:class:`PointwiseFeed`), and models without private blocks.
         """
+        return None
+
+    def pair_gradient(self) -> PairGradient | None:
+        """Return that of models that learn from pairs (:class:`PairwiseFeed`), through a client's graph if any."""
         return None
 
     def all_items(self, p: Mapping[str, Tensor]) -> Callable[[Tensor], Tensor] | None:

@@ -17,6 +17,7 @@ from pydantic import Field
 from gossiprec.data.split import Split
 from gossiprec.feeds import PairwiseFeed
 from gossiprec.models import MODELS
+from gossiprec.models.base.analytic import PairGradient
 from gossiprec.models.base.blocks import Block, Role, uniform
 from gossiprec.models.base.graph import Graph
 from gossiprec.models.base.graph_model import GraphModel
@@ -79,6 +80,12 @@ class LightGCN(GraphModel):
     def all_items(self, p: Mapping[str, Tensor]) -> Callable[[Tensor], Tensor]:
         """Return what multiplies the item table with a user's row."""
         return lambda user: p["items"] @ p["users"][user][0]
+
+    def pair_gradient(self) -> PairGradient:
+        """Return that around one user."""
+        from gossiprec.models.lightgcn.pairs import gradient
+
+        return gradient(self.options.layers, self.first_layer, self.options.l2)
 
     def encode(self, p: Mapping[str, Tensor], graph: Graph) -> Mapping[str, Tensor]:
         """Return the means of layers."""

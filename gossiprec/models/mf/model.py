@@ -16,7 +16,7 @@ from pydantic import Field
 from gossiprec.feeds import PairwiseFeed, PointwiseFeed
 from gossiprec.models import MODELS
 from gossiprec.models.base import Model
-from gossiprec.models.base.analytic import AnalyticGradient
+from gossiprec.models.base.analytic import AnalyticGradient, PairGradient
 from gossiprec.models.base.blocks import Block, Role, normal
 from gossiprec.options import Options
 
@@ -62,6 +62,12 @@ class MF(Model):
         from gossiprec.models.mf.gradient import gradient
 
         return gradient(self.options.dim) if self.options.loss == "bce" else None
+
+    def pair_gradient(self) -> PairGradient | None:
+        """Return that of BPR."""
+        from gossiprec.models.mf.pairs import gradient
+
+        return gradient() if self.options.loss == "bpr" else None
 
     def all_items(self, p: Mapping[str, Tensor]) -> Callable[[Tensor], Tensor]:
         """Return what multiplies the item table with a user's row."""

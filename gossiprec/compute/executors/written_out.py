@@ -1,0 +1,79 @@
+"""What trainers of clients by written-out gradients share: calls of a size, and what comes back from them."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from gossiprec.arrays import F32, I64
+from gossiprec.compute.executors.base import Workload
+from gossiprec.compute.executors.client_trainer import ClientTrainer, Lesson
+from gossiprec.compute.store.updates import Update, UpdateStore
+from gossiprec.compute.train.client_steps import Results
+
+AT_ONCE = 2**20
+"""Numbers in the rows that the clients of one call give back, about: some MB, and little waiting where a wave ends."""
+
+
+class WrittenOut(ClientTrainer):
+    """Trains some clients of one version in one call, compiled; items are worked out once each, and nothing is padded.
+
+    No client's bytes depend on another. Batches, and what policies do to training, are not for it.
+    """
+
+    name = "fused"
+    parallel = True
+
+    def __init__(self, work: Workload, store: UpdateStore) -> None:
+        super().__init__(work, store)
+        training = work.training
+        self._rates = np.array(
+            [
+                training.learning_rate, training.beta1, training.beta2, training.epsilon,
+                training.uploads_gradients,
+            ]
+        )  # fmt: skip
+
+    def train(self, lessons: Sequence[Lesson]) -> Iterator[tuple[Lesson, Update]]:
+        """Yield each lesson with its update; some of one version are trained in one call."""
+        width = self.work.layout.item_width
+        for all_ in self.by_what_was_sent(lessons):
+            ends = np.cumsum(self._own_touched(all_)) * width // AT_ONCE
+            for numbers in np.split(np.arange(len(all_)), np.flatnonzero(np.diff(ends)) + 1):
+                yield from self._train([all_[k] for k in numbers])
+
+    @abstractmethod
+    def _train(self, lessons: Sequence[Lesson]) -> Iterator[tuple[Lesson, Update]]:
+        """Yield some lessons with their updates, from one version, with the same beside it."""
+
+    def _own_touched(self, lessons: Sequence[Lesson]) -> I64:
+        """Return how many items each can touch at most by its own samples."""
+        nodes = np.array([lesson.node for lesson in lessons], np.int64)
+        samples = self.work.feed.positives.sizes[nodes] * (1 + self.work.training.negatives)
+        return np.minimum(samples, self.work.layout.n_items)
+
+    def _parts(self, version: F32) -> tuple[F32, F32]:
+        """Return the item table and the shared weights of a version."""
+        layout = self.work.layout
+        tables, shared = np.split(version, [layout.n_items * layout.item_width])
+        return tables.reshape(layout.n_items, -1), shared
+
+    def _room(self, most: I64) -> Results:
+        """Return where results go of clients that touch so many items at most."""
+        layout, n = self.work.layout, len(most)
+        places = np.zeros(n + 1, np.int64)
+        np.cumsum(np.minimum(most, layout.n_items), out=places[1:])
+        return Results(
+            places, np.zeros(n, np.int64), np.empty(places[-1], np.int32),
+            np.empty((places[-1], layout.item_width), np.float32), np.empty((n, layout.n_shared), np.float32),
+        )  # fmt: skip
+
+    @staticmethod
+    def _updates(lessons: Sequence[Lesson], version: F32, found: Results) -> Iterator[tuple[Lesson, Update]]:
+        """Yield the lessons with what has been found."""
+        begins = zip(lessons, found.places.tolist(), found.n_touched.tolist(), found.weights, strict=False)
+        for lesson, at, many, weights in begins:
+            some = slice(at, at + many)
+            yield lesson, Update(version, found.touched[some].copy(), found.rows[some].copy(), weights)

@@ -1,0 +1,113 @@
+"""Client training by a written-out gradient of pairs, compiled: some clients of one version in one call."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from gossiprec.compute.train.client_steps import SLOPES, VALUES, begin, descend, end, longest
+from gossiprec.numerics.jit import NO_DENORMALS, outline, specialised, swap_float_mode
+from gossiprec.numerics.stretches import copy
+
+
+@functools.cache
+def trainer(gradient: Any) -> Any:
+    """Return :func:`train_clients` with the gradient of a model."""
+    return specialised(_train_clients, fill=gradient)
+
+
+def fill(core, items, slopes, item_slopes, liked, others, numbers):
+    """Stands for a model's :attr:`gossiprec.models.base.analytic.PairGradient.fill`."""
+    raise NotImplementedError
+
+
+class Pairs(NamedTuple):
+    """What clients learn from.
+
+    Attributes
+    ----------
+    offsets : ndarray of int64, shape (n_clients + 1,)
+        Where each client's pairs begin.
+    liked, others : ndarray of int32, shape (offsets[-1],)
+        Each pair's item, and its negative.
+    """
+
+    offsets: Any
+    liked: Any
+    others: Any
+
+
+def _train_clients(
+    tables, shared, nodes, taken, own, first, second, pairs, passes, rates, numbers, results
+):  # fmt: skip
+    """Train clients, one after the other.
+
+    Parameters
+    ----------
+    tables : ndarray of float32, shape (n_items, item_width)
+    shared : ndarray of float32, shape (n_shared,)
+        Of the version.
+    nodes : ndarray of int64, shape (n_clients,)
+    taken : ndarray of int64, shape (n_nodes,)
+        Optimizer steps of each node; changed.
+    own, first, second : ndarray of float32, shape (n_nodes, user_width)
+        Rows of users and Adam's moments of them; changed. The moments have no rows under plain gradient descent.
+    pairs : Pairs
+    passes : int
+    rates : ndarray of float64, shape (5,)
+        Of :func:`gossiprec.compute.train.client_steps.descend`.
+    numbers : ndarray of float64
+        For the gradient.
+    results : Results
+    """
+    mode = swap_float_mode(NO_DENORMALS)
+    n_items, width = tables.shape
+    user_width, with_adam = own.shape[1], len(first) > 0
+    number = np.full(n_items, -1, np.int32)
+    places = np.empty((2, longest(pairs.offsets)), np.int32)
+    cores = np.empty((4, user_width + len(shared)), np.float32)
+    tiles = np.empty((4, width * longest(results.places)), np.float32)
+    for c in range(len(nodes)):
+        node, some = nodes[c], slice(pairs.offsets[c], pairs.offsets[c + 1])
+        n_pairs, touched = some.stop - some.start, results.touched[results.places[c] : results.places[c + 1]]
+        liked, others = places[0, :n_pairs], places[1, :n_pairs]
+        n = _number(pairs.liked[some], pairs.others[some], number, touched, liked, others)
+        results.n_touched[c] = n
+        begin(cores, tiles, width * n, own, first, second, shared, node)
+        items = tiles[VALUES, : width * n].reshape((n, width))
+        item_slopes = tiles[SLOPES, : width * n].reshape((n, width))
+        for t in range(n):
+            copy(items[t], 0, tables[touched[t]], 0, width)
+        for step in range(passes if n else 0):
+            fill(cores[VALUES], items, cores[SLOPES], item_slopes, liked, others, numbers)
+            descend(cores, tiles, width * n, user_width, with_adam, taken[node], step, rates)
+            taken[node] += 1
+        end(cores, own, first, second, results.weights[c], node)
+        for t in range(n):
+            copy(results.rows[results.places[c] + t], 0, items[t], 0, width)
+    swap_float_mode(mode)
+
+
+@outline
+def _number(items, negatives, number, touched, liked, others):
+    """Set `touched` to all items in some pairs, ascending, and each pair to its places there; return how many they are.
+
+    `number`, one for each item, is -1 before and after.
+    """
+    n = 0
+    for column in (items, negatives):
+        for item in column:
+            if number[item] < 0:
+                number[item] = 0
+                touched[n] = item
+                n += 1
+    touched[:n].sort()
+    for t in range(n):
+        number[touched[t]] = t
+    for p in range(len(items)):
+        liked[p], others[p] = number[items[p]], number[negatives[p]]
+    for t in range(n):
+        number[touched[t]] = -1
+    return n

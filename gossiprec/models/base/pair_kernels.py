@@ -1,0 +1,28 @@
+"""What gradients of pairs share, compiled: how far scores are pulled apart."""
+
+from __future__ import annotations
+
+from numpy import float32
+
+from gossiprec.numerics.exponential import exponential
+from gossiprec.numerics.jit import inline
+from gossiprec.numerics.stretches import put
+
+
+@inline
+def pull_apart(scores, liked, others, pulls):
+    """Overwrite `pulls` with the derivatives by scores z of the mean of ``-log sigmoid(z_i - z_j)`` over pairs (i, j).
+
+    Parameters
+    ----------
+    scores, pulls : ndarray of float32, shape (n_items,)
+    liked, others : ndarray of int32, shape (n_pairs,)
+        i and j.
+    """
+    share = float32(1.0) / float32(len(liked))
+    put(pulls, 0, len(pulls), float32(0.0))
+    for p in range(len(liked)):
+        i, j = liked[p], others[p]
+        slope = share / (float32(1.0) + exponential(scores[i] - scores[j]))
+        pulls[i] -= slope
+        pulls[j] += slope

@@ -1,0 +1,30 @@
+"""The gradient of matrix factorisation over pairs: as that of items with labels, but for what pulls at scores."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy import float32
+
+from gossiprec.models.base.analytic import PairGradient
+from gossiprec.models.base.pair_kernels import pull_apart
+from gossiprec.numerics.jit import kernel
+from gossiprec.numerics.stretches import add_times, dot, put, set_times
+
+
+def gradient() -> PairGradient:
+    """Return the gradient."""
+    return PairGradient(fill, np.zeros(0))
+
+
+@kernel
+def fill(core, items, slopes, item_slopes, liked, others, numbers):
+    """Overwrite the slopes (:class:`PairGradient`)."""
+    n, dim = items.shape
+    scores, pulls = np.empty(n, np.float32), np.empty(n, np.float32)
+    for t in range(n):
+        scores[t] = dot(core, 0, items[t], 0, dim)
+    pull_apart(scores, liked, others, pulls)
+    put(slopes, 0, dim, float32(0.0))
+    for t in range(n):
+        add_times(slopes, 0, items[t], 0, dim, pulls[t])
+        set_times(item_slopes[t], 0, core, 0, dim, pulls[t])

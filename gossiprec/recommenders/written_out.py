@@ -1,0 +1,42 @@
+"""Which clients can train by gradients that are written out: by their model, and by what a recommender adds to it."""
+
+from __future__ import annotations
+
+from gossiprec.feeds import PairwiseFeed, PointwiseFeed
+from gossiprec.models.base import Model
+from gossiprec.models.base.analytic import has_own_gradient, has_own_pair_gradient, written_with
+from gossiprec.recommenders.base import Recommender, has_own, has_own_term
+
+
+def not_written_out(model: Model, recommender: Recommender | None) -> str | None:
+    """Return what no gradient is written out for, or None."""
+    if model.feed is PairwiseFeed:
+        return _lacking_for_pairs(model, recommender)
+    gradient = model.analytic_gradient()
+    if gradient is None or not has_own_gradient(model) or model.feed is not PointwiseFeed:
+        return type(model).__name__
+    if recommender is None:
+        return None
+    has_term = has_own_term(recommender) and recommender.analytic_term(gradient) is not None
+    if not (has_term or adds_nothing(recommender)):
+        return _losses_of(recommender)
+    if has_own(recommender, "changed_samples"):
+        return f"the samples that recommender {type(recommender).__name__} changes"
+    return None
+
+
+def adds_nothing(recommender: Recommender) -> bool:
+    """Whether a recommender leaves the loss as it is, and this is not inherited by a subclass with another loss."""
+    return not recommender.adds_to_loss and written_with(recommender, "adds_to_loss", "loss", "draws")
+
+
+def _lacking_for_pairs(model: Model, recommender: Recommender | None) -> str | None:
+    if model.pair_gradient() is None or not has_own_pair_gradient(model):
+        return type(model).__name__
+    if recommender is None or adds_nothing(recommender):
+        return None
+    return _losses_of(recommender)
+
+
+def _losses_of(recommender: Recommender) -> str:
+    return f"the losses that recommender {type(recommender).__name__} adds, with these options"
