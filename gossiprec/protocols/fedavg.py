@@ -245,7 +245,9 @@ class FedAvg(Protocol):
 
     def predicted_fraction_heard(self, rounds: float) -> float | None:
         """Return the share of the clients asked at least once, where all answer in time and chance alone decides."""
-        chance_alone = self.options.choose == "uniform" and not self.options.pause and self.options.ask == "all"
+        chance_alone = (
+            self.options.choose == "uniform" and not self.options.pause and self.options.ask == "all"
+        )
         if self.options.round or not chance_alone or isinstance(self._pace, Buffer):
             return None
         if self.options.slice is not None:

@@ -208,8 +208,8 @@ class FedAvgOptions(Options):
     )
     choose: Literal["uniform", "proportional"] = Field(
         default="uniform",
-        description="how a part of the clients is chosen: uniform; proportional: to each group of alike clients that the "
-        "recommender finds its share, uniform before it has found any",
+        description="how a part of the clients is chosen: uniform; proportional: to each group of alike clients that "
+        "the recommender finds its share, uniform before it has found any",
     )
     pause: int = Field(
         default=0,
@@ -236,7 +236,9 @@ class FedAvgOptions(Options):
             )
         if self.slice is not None and (self.choose != "uniform" or self.pause):
             found = "pause" if self.pause else "choose proportional"
-            raise ValueError(f"found slice and {found}, but slices ask all clients in turn; leave one of them out")
+            raise ValueError(
+                f"found slice and {found}, but slices ask all clients in turn; leave one of them out"
+            )
         self._check_updates()
         if isinstance(self.aggregation, Buffered):
             if self.round is not None:

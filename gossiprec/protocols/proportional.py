@@ -45,7 +45,9 @@ def in_proportion(candidates: I64, lots: F64, groups: I64, count: int) -> I64:
         Ascending.
     """
     in_order = candidates[np.argsort(lots, kind="stable")]
-    chosen = [in_order[groups[in_order] == group][:quota] for group, quota in enumerate(quotas(groups, count))]
+    chosen = [
+        in_order[groups[in_order] == group][:quota] for group, quota in enumerate(quotas(groups, count))
+    ]
     reserved = np.concatenate([candidates[:0], *chosen])
     others = in_order[~np.isin(in_order, reserved)]
     return np.sort(np.concatenate([reserved, others[: count - len(reserved)]]))

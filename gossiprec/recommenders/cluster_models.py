@@ -30,7 +30,9 @@ class ClusterOptions(Options):
     @model_validator(mode="after")
     def _in_order(self) -> ClusterOptions:
         if self.last is not None and self.last < self.first:
-            raise ValueError(f"found last {self.last}, before first {self.first}; raise last, or leave it out")
+            raise ValueError(
+                f"found last {self.last}, before first {self.first}; raise last, or leave it out"
+            )
         return self
 
     def due(self, round: int) -> bool:
@@ -138,7 +140,7 @@ class Clustering(Between):
     def _noisy(self, version: F32, n_answers: int, round: Round) -> F32:
         """Return a version whose items have the mean of each answer's Laplace noise.
 
-        The sum of n such variables is the difference of two of Gamma(n): a Laplace variable is that of two exponentials.
+        The sum of n such variables is the difference of two of Gamma(n), one being that of two exponentials.
         """
         if not self._table_noise or not n_answers:
             return version
@@ -169,7 +171,8 @@ class Clustering(Between):
             change, weight = inbox.changes[member], float(inbox.weights[member])
             items[change.items] += weight * change.rows
             shared += weight * change.shared
-        return (total / inbox.weights[members].sum()).astype(np.float32)
+        mean: F32 = (total / inbox.weights[members].sum()).astype(np.float32)
+        return mean
 
     def _cluster(self, version: F32, round: Round) -> None:
         """Cluster the clients that have told something; the others are in no cluster."""

@@ -54,8 +54,8 @@ class PerFedRecOptions(FedGNNOptions):
     clusters: ClusterOptions = Field(default=ClusterOptions(), description="of clients")
     cluster_models: Literal["own", "round", "none"] = Field(
         default="own",
-        description="own: a cluster's model goes on from where it was, by its members' changes; round: it is what members "
-        "have made of the last version, on average; none: there are none, as in the published code",
+        description="own: a cluster's model goes on from where it was, by its members' changes; round: it is what "
+        "members have made of the last version, on average; none: there are none, as in the published code",
     )
     local_share: float = Field(default=1 / 3, ge=0, le=1, description="of the client's own model in its mix")
     cluster_share: float = Field(
@@ -88,15 +88,16 @@ class PerFedRecPlusOptions(PerFedRecOptions):
 class FedGNN(Recommender):
     """Clients learn from their own graph, some of whose items are pretended: that of PerFedRec++'s tables."""
 
-    Options: type[Options] = FedGNNOptions
+    Options = FedGNNOptions
     options: FedGNNOptions
 
     def check(self, layout: Layout, *, full_batches: bool) -> None:
         """Refuse pseudo items where a client learns from single items."""
         if self.options.pseudo_items and "negatives" not in self.model.feed.item_columns:
             raise ScenarioError(
-                f"recommender.pseudo_items: found {self.options.pseudo_items}, but {type(self.model).__name__} does not "
-                "learn from pairs of which some could be replaced; set it to 0, or take lightgcn, or mf with loss bpr"
+                f"recommender.pseudo_items: found {self.options.pseudo_items}, but {type(self.model).__name__} does "
+                "not learn from pairs of which some could be replaced; set it to 0, or take lightgcn, or mf with loss "
+                "bpr"
             )
 
     def changed_samples(
@@ -130,8 +131,8 @@ class PerFedRec(FedGNN):
         super().check(layout, full_batches=full_batches)
         if not layout.of(Role.USER):
             raise ScenarioError(
-                f"recommender: {type(self.model).__name__} has no rows of users that could be clustered; take lightgcn, "
-                "mf, gmf or ncf"
+                f"recommender: {type(self.model).__name__} has no rows of users that could be clustered; take "
+                "lightgcn, mf, gmf or ncf"
             )
 
     @property
@@ -150,7 +151,9 @@ class PerFedRec(FedGNN):
         if "cluster_models" not in extras:
             return Personal(version[None], np.zeros(len(clients), np.int64), local) if local else None
         some, of = np.unique(extras["cluster_of"][clients], return_inverse=True)
-        models = [version if k < 0 else version + share * (extras["cluster_models"][k] - version) for k in some]
+        models = [
+            version if k < 0 else version + share * (extras["cluster_models"][k] - version) for k in some
+        ]
         return Personal(np.array(models), of.ravel(), local)
 
     def between(self, known: Known) -> Between:

@@ -35,20 +35,22 @@ class _Checked:
 
     recommender: type[Recommender]
     asked: dict[str, Any]
+    model: dict[str, Any]
 
     @functools.cached_property
     def executors(self) -> tuple[str, ...]:
         """The reference, and those that are to agree with it."""
         work = self.run(protocol={**SLICES, "rounds": 1}).executor.work
         gradient, recommender = work.model.analytic_gradient(), work.recommender
-        assert gradient is not None
         assert recommender is not None
-        written_out = has_own_term(recommender) and recommender.analytic_term(gradient)
+        written_out = (
+            gradient is not None and has_own_term(recommender) and recommender.analytic_term(gradient)
+        )
         return ("reference", "batched", *(("fused",) if written_out else ()))
 
     def run(self, **sections: Any) -> Prepared:
         """Return a tiny run at its end."""
-        world = {"model": MODEL, "training": TRAINING, "protocol": SLICES, "recommender": self.asked}
+        world = {"model": self.model, "training": TRAINING, "protocol": SLICES, "recommender": self.asked}
         prepared = prepare(load_scenario(scenario(**{**world, **sections})))
         for _ in prepared.schedule.play(prepared.tape_runner().carry_out):
             pass
@@ -69,7 +71,11 @@ class _Checked:
         return made.between(known), version.astype(np.float32), known
 
 
-def check_recommender(recommender: type[Recommender], options: Mapping[str, Any] | None = None) -> None:
+def check_recommender(
+    recommender: type[Recommender],
+    options: Mapping[str, Any] | None = None,
+    model: Mapping[str, Any] | None = None,
+) -> None:
     """Let clients of tiny runs train with a recommender, and its coordinator play some rounds.
 
     Parameters
@@ -78,6 +84,8 @@ def check_recommender(recommender: type[Recommender], options: Mapping[str, Any]
         It need not be registered.
     options : mapping, optional
         As in a scenario. There are eight users and 30 items.
+    model : mapping, optional
+        As in a scenario; a small ``ncf`` if it is left out.
 
     Raises
     ------
@@ -85,7 +93,7 @@ def check_recommender(recommender: type[Recommender], options: Mapping[str, Any]
         Lists every claim that does not hold.
     """
     with known_as(RECOMMENDERS, recommender) as name:
-        checked = _Checked(recommender, {"name": name, **(options or {})})
+        checked = _Checked(recommender, {"name": name, **(options or {})}, dict(model or MODEL))
         hold(f"the recommender {recommender.__name__}", checked, CLAIMS)
 
 
@@ -155,7 +163,30 @@ def what_the_coordinator_remembers_is_in_its_state(checked: _Checked) -> None:
         version = expected
 
 
+def clients_change_nothing_that_is_theirs(checked: _Checked) -> None:
+    """Learn from the columns of the feed, and tell of a user's row, by the draws alone and without changing either."""
+    work = checked.run(protocol={**SLICES, "rounds": 1}).executor.work
+    recommender, drawn = work.recommender, work.feed.samples(3, update=0, negatives=1, seed=5)
+    assert recommender is not None
+    before = {name: column.copy() for name, column in drawn.items()}
+    positives, n_items, row = work.feed.positives[3], work.feed.n_items, np.ones(6, np.float32)
+
+    def played() -> list[bytes]:
+        draw = np.random.default_rng(4)
+        changed = recommender.changed_samples(drawn, positives=positives, n_items=n_items, draw=draw)
+        assert changed.keys() == drawn.keys()
+        told = np.asarray(recommender.told_row(row, draw), np.float32)
+        assert told.shape == row.shape
+        return [column.tobytes() for column in (*changed.values(), told)]
+
+    assert played() == played()
+    assert (row == 1).all()
+    for name, column in drawn.items():
+        np.testing.assert_array_equal(column, before[name])
+
+
 CLAIMS = (
+    clients_change_nothing_that_is_theirs,
     executors_agree,
     company_changes_nothing,
     the_coordinator_keeps_to_what_it_announces,

@@ -18,6 +18,20 @@ OPTIONS = {
         {**FEW, "item_view_scale": "learning-rate"},
     ],
     "correlation": [{"alpha": 3.0}],
+    "fedgnn": [{"pseudo_items": 0.3}, {"table_noise": 0.01}],
+    "perfedrec": [
+        {"clusters": {"number": 3, "first": 1, "every": 2}, "row_noise": 0.02},
+        {"clusters": {"number": 2, "first": 2, "every": 1, "last": 4}, "cluster_models": "round"},
+        {"clusters": {"number": 2, "first": 1}, "cluster_models": "none", "local_share": 0.0},
+    ],
+    "perfedrec-pp": [
+        {"clusters": {"number": 3, "first": 1, "every": 2}, "pretraining": {"sampled": 5}},
+        {
+            "clusters": {"number": 2, "first": 2},
+            "pretraining": {"views": "mix", "epochs": 2},
+            "table_noise": 0.01,
+        },
+    ],
     "pdc-frs": [
         {**PUBLIC, "augmented": 6, "user_weight": 2.0, "epsilon": 20.0},
         {**PUBLIC, "augmented": 0, "user_weight": 0.5, "item_weight": 0.0},
@@ -27,13 +41,15 @@ OPTIONS = {
     "rcl4fedrec": [{**FEW, "hot_items": 4, "sub_items": 10, "regulariser_steps": 2}],
 }
 """One that is not here is checked with its defaults."""
+LIGHT = {"name": "lightgcn", "dim": 6, "layers": 2}
+MODELS = {"fedgnn": LIGHT, "perfedrec": {"name": "mf", "dim": 6, "loss": "bpr"}, "perfedrec-pp": LIGHT}
 
 
 @pytest.mark.parametrize(
     ("name", "options"), [(name, options) for name in RECOMMENDERS for options in OPTIONS.get(name, [{}])]
 )
 def test_a_recommender_keeps_its_contract(name, options):
-    check_recommender(RECOMMENDERS[name], options)
+    check_recommender(RECOMMENDERS[name], options, MODELS.get(name))
 
 
 class Shrinks(Recommender):

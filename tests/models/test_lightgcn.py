@@ -239,3 +239,31 @@ def test_first_rows_are_xavier_uniform():
         bound = (6 / (n + 40)) ** 0.5
         assert np.abs(row[part]).max() == pytest.approx(bound, rel=1e-3)
         assert row[part].std() == pytest.approx(bound / 3**0.5, rel=0.02)
+
+
+@pytest.mark.parametrize("layers", [1, 2, 3, 4])
+@pytest.mark.parametrize("first_layer", [0, 1])
+def test_a_client_encodes_as_the_graph_of_its_own_items_would(layers, first_layer):
+    made, p = model(layers=layers), tables()
+    made.first_layer = first_layer
+    own = {"users": p["users"][:1], "items": p["items"]}
+    items = torch.tensor([2, 5, 5, 11, 0])  # 5 twice: two negatives; 0 is padding
+    found = made.encode_own(own, {"items": items, "weights": torch.tensor([1.0, 1, 1, 1, 0])})
+    star = Graph.of(Ragged.from_parts([np.array([2, 5, 11], np.int32)]), N_ITEMS)
+    expected = made.encode(own, star)
+    for name in ("users", "items"):
+        torch.testing.assert_close(found[name], expected[name], rtol=0, atol=1e-6)
+    assert found["ego_items"] is own["items"]
+
+
+def test_a_client_without_items_encodes_itself_alone():
+    own = {"users": tables()["users"][:1], "items": tables()["items"]}
+    nothing = {"items": torch.tensor([0]), "weights": torch.tensor([0.0])}
+    found = model(layers=2).encode_own(own, nothing)
+    torch.testing.assert_close(found["users"], own["users"] / 3)
+
+
+@pytest.mark.parametrize("name", [SGL, SIMGCL, XSIMGCL])
+def test_models_that_contrast_views_of_the_whole_graph_are_not_for_clients(name):
+    assert model().at_clients
+    assert not model(name).at_clients

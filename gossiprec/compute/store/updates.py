@@ -206,7 +206,7 @@ class UpdateStore(Store):
         self._held[handle] = payload
 
     def load(self, handles: Handles) -> F32:
-        """Return whole models; private weights, which never leave, are zero, and so are users' rows that are not told."""
+        """Return whole models; private weights, which never leave, are zero, and users' rows that are not told."""
         rows = np.zeros((len(handles), self.layout.row_size), np.float32)
         for row, handle in zip(rows, handles.tolist(), strict=True):
             held = self._held[handle]
@@ -307,7 +307,7 @@ class UpdateStore(Store):
         """Drop what nobody needs, and updates that have reached all receivers.
 
         Their clients have no model until they are sent the next: the coordinator's present version stands for it. Where
-        clients recommend by versions of their own, what they have made of the present one is kept as long as it is that.
+        clients recommend by versions of their own, what they have made of the present one is kept while it is that.
         """
         held, needed, idle = self._held, planner.needed_rows.tolist(), planner.idle_rows.tolist()
         self._held = {handle: held[handle] for handle in needed}

@@ -8,7 +8,6 @@ from gossiprec.compute.messages import Outgoing, Transform
 from gossiprec.errors import ScenarioError
 from gossiprec.models import Layout, Role
 from gossiprec.protocols import Protocol
-from gossiprec.recommenders import Recommender
 from gossiprec.scenario import Scenario
 from gossiprec.servers import Server
 
@@ -25,16 +24,16 @@ def keep_own_parts(
     outgoing: Outgoing,
     layout: Layout,
     server: Server | None,
-    recommender: Recommender | None,
+    n_telling: int,
 ) -> None:
-    """Let nobody send a user's row, unless the recommender has it told, and refuse what does not go with updates yet.
+    """Let nobody send a user's row but the first `n_telling` nodes, and refuse what does not go with updates yet.
 
     Raises
     ------
     ScenarioError
     """
-    if layout.user_width and not (recommender is not None and recommender.tells_users):
-        outgoing.add("protocol.client_model", KeepsOwnPart(), np.arange(protocol.n_nodes))
+    if layout.user_width:
+        outgoing.add("protocol.client_model", KeepsOwnPart(), np.arange(n_telling, protocol.n_nodes))
     if scenario.executor.storage != "float32":
         raise refused(f"executor.storage: found {scenario.executor.storage!r}, must be float32")
     if scenario.churn.model == "reset":

@@ -122,7 +122,13 @@ def make_cast(scenario: Scenario, split: Split, protocol: Protocol) -> Cast:
         )
         between = recommender.between(known)
         server = server if between is None else Coordinator(server, between)
-    outgoing = make_outgoing(scenario, policies, protocol, layout, server, recommender)
+    if protocol.has_coordinator and protocol.chooses_by_value and (server is None or server.groups is None):
+        raise ScenarioError(
+            "protocol.choose: found 'proportional', but nothing in this scenario finds groups of clients; set "
+            "recommender to perfedrec or perfedrec-pp, or choose to uniform"
+        )
+    n_telling = split.n_users if recommender is not None and recommender.tells_users else 0
+    outgoing = make_outgoing(scenario, policies, protocol, layout, server, n_telling)
     for entry in attackers:
         outgoing.forge(entry.nodes)
     receivers, waiting = make_receivers(scenario, policies, protocol, split)
@@ -224,7 +230,7 @@ def make_outgoing(
     protocol: Protocol,
     layout: Layout,
     server: Server | None,
-    recommender: Recommender | None,
+    n_telling: int,
 ) -> Outgoing:
     """Return what becomes of every node's messages; the coordinator's hold its server's extras, too."""
     outgoing = Outgoing(layout, protocol.n_nodes)
@@ -237,7 +243,7 @@ def make_outgoing(
         extras.extra_bytes = server.extra_bytes
         outgoing.add("protocol.server", extras, np.array([protocol.n_users]))
     if protocol.sends_updates:
-        keep_own_parts(scenario, protocol, outgoing, layout, server, recommender)
+        keep_own_parts(scenario, protocol, outgoing, layout, server, n_telling)
     return outgoing
 
 

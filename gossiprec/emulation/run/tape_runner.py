@@ -63,7 +63,12 @@ class TapeRunner:
     def state(self) -> dict[str, Any]:
         """Return who sent what, and all that the protocol has been told, for a checkpoint at a report."""
         lessons = self._told.state()
-        return {"sender": self._sender, "n_refused": self.n_refused, "groups": self._groups, "lessons": lessons}
+        return {
+            "sender": self._sender,
+            "n_refused": self.n_refused,
+            "groups": self._groups,
+            "lessons": lessons,
+        }
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Take over what :meth:`state` gave."""

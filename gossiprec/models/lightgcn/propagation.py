@@ -34,7 +34,9 @@ def continued(first: Tensor, graph: Graph, n_layers: int, change: Change | None 
     return layers
 
 
-def around_one(user: Tensor, items: Tensor, taken: Tensor, n_layers: int) -> tuple[list[Tensor], list[Tensor]]:
+def around_one(
+    user: Tensor, items: Tensor, taken: Tensor, n_layers: int
+) -> tuple[list[Tensor], list[Tensor]]:
     """Return layers 0 .. n_layers of a user's row and of items, on the graph that joins the user to what it has taken.
 
     Parameters
