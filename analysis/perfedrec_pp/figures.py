@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from functools import cache
 
+from matplotlib.axes import Axes
+
 from analysis.papers.comparison import BEST, LAST, METRICS, name_of
 from analysis.papers.curve_figures import (
     EPOCH,
@@ -33,6 +35,7 @@ from analysis.perfedrec_pp.experiments import (
 )
 from analysis.perfedrec_pp.price import central_score
 from gossiprec.figures.panels import Axis
+from gossiprec.figures.style import GREY
 
 WORDS = {
     "noise": "scale of the Laplace noise that clients add",
@@ -164,4 +167,14 @@ def _deciles(setting: str) -> Drawing:
         panels,
         Axis("group"),
         Axis("%"),
+        {"dress": _below_zero},
     )
+
+
+def _below_zero(axes: Axes) -> None:
+    """Mark whole groups, and show what is lost, too."""
+    whole_epochs(axes)
+    least = float(axes.dataLim.ymin)  # intervals are in it
+    if least < 0:
+        axes.set_ylim(bottom=1.1 * least)
+        axes.axhline(0.0, color=GREY, linewidth=0.9)

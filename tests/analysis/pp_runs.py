@@ -26,11 +26,15 @@ def risen(recall: float, *, falls: bool = True, seeds: int = 3) -> list[dict[str
     return found
 
 
-def by_activity(validated: Sequence[float], last: Sequence[float]) -> dict[str, Any]:
-    """Return what a summary tells of three groups of users: Recall@20 at the chosen report and at the last."""
+def by_activity(validated: Sequence[float], last: Sequence[float], more: int = 0) -> dict[str, Any]:
+    """Return what a summary tells of three groups of users: Recall@20 at the chosen report and at the last.
+
+    The most active user of each has so many `more` interactions.
+    """
     return {
         "by_activity": [
-            {"users": 20, "train_min": low, "train_max": high, "last": {"recall@20": b}, "validated": {"recall@20": a}}
+            {"users": 20, "train_min": low, "train_max": high + more, "last": {"recall@20": b},
+             "validated": {"recall@20": a}}
             for (low, high), a, b in zip(SIZES, validated, last, strict=True)
         ]
     }  # fmt: skip

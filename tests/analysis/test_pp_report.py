@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 
 import pytest
+from matplotlib.figure import Figure
 
 from analysis.papers.claims import HELD, NOT_HELD, NOT_MEASURED, UNDECIDED
 from analysis.papers.comparison import BEST, LAST
@@ -12,6 +13,7 @@ from analysis.papers.curves import chosen_epochs
 from analysis.papers.orders import orders
 from analysis.perfedrec_pp.deciles import gained, n_groups, range_of
 from analysis.perfedrec_pp.experiments import PAPER, experiments
+from analysis.perfedrec_pp.figures import drawings
 from analysis.perfedrec_pp.findings import claims
 from analysis.perfedrec_pp.price import has_converged, kept, printed_kept
 from analysis.perfedrec_pp.report import REPORT
@@ -24,7 +26,9 @@ MIX_GAINS = (0.02, 0.01, -0.01)
 
 def groups(gains, last, seed):
     """Return a summary in which a seed's groups lie at 0.05 and what they gain."""
-    return by_activity([0.05 + gain + 0.0001 * seed for gain in gains], [0.04 + last + 0.0001 * seed] * 3)
+    return by_activity(
+        [0.05 + gain + 0.0001 * seed for gain in gains], [0.04 + last + 0.0001 * seed] * 3, seed
+    )
 
 
 @pytest.fixture(scope="module")
@@ -138,21 +142,21 @@ def test_centralised_rows_are_compared_at_their_best_epoch_alone(known):
 def test_gains_are_told_and_judged_by_activity(known):
     folder, runs = known
     assert n_groups(runs, "paper") == 3
-    assert [range_of(runs, "paper", group) for group in range(3)] == ["2 to 3", "4 to 9", "10 to 40"]
+    assert [range_of(runs, "paper", group) for group in range(3)] == ["2 to 6", "4 to 12", "10 to 43"]
     assert gained(runs, "paper", 0, BEST) == pytest.approx({1: 0.0199, 2: 0.0198, 3: 0.0197})
     assert gained(runs, "paper", 2, LAST) == pytest.approx({1: 0.0049, 2: 0.0048, 3: 0.0047})
     every = claim(runs, "Not in the paper: personal models help every group")
     assert every.verdict == NOT_HELD
     assert [line.rpartition(": ")[2] for line in every.evidence] == [HELD, HELD, NOT_HELD]
     assert every.evidence[1].startswith(
-        "paper: users of 4 to 9 interactions, Recall@20 0.0602; margin +0.0098"
+        "paper: users of 4 to 12 interactions, Recall@20 0.0602; margin +0.0098"
     )
     ends = claim(runs, "Not in the paper: they help the least active group more")
     assert ends.verdict == HELD
     assert ends.evidence[0].startswith("paper: they gain +0.0198 and -0.0102 of Recall@20")
     page = (folder / "report.md").read_text().split("## Who gains by personal models")[1].split("## Times")[0]
-    assert "| 1 | 2 to 3 | 0.0452 ± 0.0002; n = 3 | 0.0404 ± 0.0005; n = 3 | 0.0048" in page
-    assert "| 3 | 10 to 40 |" in page
+    assert "| 1 | 2 to 6 | 0.0452 ± 0.0002; n = 3 | 0.0404 ± 0.0005; n = 3 | 0.0048" in page
+    assert "| 3 | 10 to 43 |" in page
     assert "authors_code" not in page
 
 
@@ -161,6 +165,15 @@ def test_gains_are_drawn_by_group(known):
         rows = [row for row in csv.DictReader(file) if row["panel"] == f"gain, {BEST}"]
     assert [float(row["group"]) for row in rows] == [1, 2, 3]
     assert [float(row["%"]) for row in rows] == pytest.approx([1.98, 0.98, -1.02])
+
+
+def test_losses_are_in_sight():
+    axes = Figure().add_subplot()
+    axes.plot([1, 2], [3.0, 1.0])
+    axes.fill_between([1, 2], [2.5, -2.0], [3.5, 4.0])
+    axes.set_ylim(0, 4)
+    drawings()["deciles-paper"].look["dress"](axes)
+    assert axes.get_ylim()[0] < -2 < 4 <= axes.get_ylim()[1]
 
 
 def test_the_curves_of_federated_rows_have_the_centralised_one_beside_them(known):
