@@ -8,16 +8,12 @@ from typing import Any
 
 from analysis.papers.data_places import place_of
 from analysis.papers.study_file import Scale, tiny_data
-from analysis.perfedrec_pp.experiments import ABLATIONS, FEDERATED, GLOBAL, STUDY, WHOLE
-from gossiprec.scenario.sections import Evaluate
+from analysis.perfedrec_pp.experiments import STUDY
 from gossiprec.study.load import Study
 
 DATA = {"yelp": ("yelp",)}
 """Under which names the data set may lie in the folder of ``--data``."""
 FILES = {"train": "train.txt", "validation": "valid.txt", "test": "test.txt"}
-BY_ACTIVITY = tuple(f"-{method}" for method in (FEDERATED[WHOLE], ABLATIONS[GLOBAL]))
-"""How the experiments end whose users are told apart by activity, of which there are so many groups:"""
-GROUPS = 10
 
 
 def data_of(_name: str) -> str:
@@ -38,19 +34,13 @@ def paper_study(names: Iterable[str], *, data: Path | None, scale: Scale = "full
     **length
         ``seeds`` and ``epochs``, as of :meth:`analysis.papers.study_file.StudyFile.part`.
     """
-    values = {name: {**STUDY.experiments[name], **_groups(name)} for name in names}
+    values = {name: STUDY.experiments[name] for name in names}
     if scale == "tiny":
         return STUDY.part(values, base=_tiny(), sets={"model.dim": 8}, scale=scale, **length)
     place = place_of(data or Path(), DATA["yelp"])
     assert place is not None, "its data are there"
     here = {f"dataset.{key}": str((place / file).resolve()) for key, file in FILES.items()}
     return STUDY.part(values, sets=here, scale=scale, **length)
-
-
-def _groups(name: str) -> dict[str, int]:
-    """Return what tells users apart by activity, where that is asked and gossiprec can."""
-    known = "activity_groups" in Evaluate.model_fields
-    return {"evaluate.activity_groups": GROUPS} if known and name.endswith(BY_ACTIVITY) else {}
 
 
 def _tiny() -> dict[str, Any]:

@@ -56,6 +56,19 @@ def test_clusters_are_made_and_rounds_are_asked_as_the_scenario_says(whole):
     assert summaries["paper-mf"]["messages"] == 0
 
 
+def test_users_are_told_apart_by_activity(whole):
+    out, _ = whole
+    mix, alone = (
+        runs_in(out)[name].summary["by_activity"] for name in ("paper-perfedrec-pp", "paper-global")
+    )
+    assert len(mix) == len(alone) == 10
+    page = (out / "report.md").read_text().split("## Who gains by personal models")[1].split("## Times")[0]
+    (last,) = [line for line in page.splitlines() if line.startswith("| 10 |")]
+    assert (
+        f"| {mix[9]['last']['recall@20']:.4f}; n = 1 | {alone[9]['last']['recall@20']:.4f}; n = 1 |" in last
+    )
+
+
 def test_the_price_in_the_report_is_that_of_the_runs(whole):
     out, _ = whole
     runs = runs_in(out)
