@@ -22,7 +22,7 @@ def asked(control):
 
 def test_quotas_are_shares_rounded_down():
     groups = np.array([0, 0, 0, 0, 1, 1, 1, 2, 2, -1])
-    assert quotas(groups, 5).tolist() == [2, 1, 1]  # 2.0, 1.5, 1.0
+    assert quotas(groups, 9).tolist() == [3, 2, 1]  # 3.6, 2.7, 1.8
     assert quotas(np.full(10, -1), 5).tolist() == []
 
 

@@ -13,12 +13,12 @@ from gossiprec.aggregators.base import Change
 from gossiprec.compute.store.updates import Update
 from gossiprec.emulation import prepare, simulate
 from gossiprec.errors import ScenarioError
-from gossiprec.models import MODELS
+from gossiprec.models import MODELS, Role
 from gossiprec.recommenders import RECOMMENDERS, Known
 from gossiprec.recommenders.cluster_models import Clustering, ClusterOptions
 from gossiprec.scenario import load_scenario
 from gossiprec.servers.base import Answers, Round
-from tests.emulation.ended_early import OFTEN
+from tests.emulation.ended_early import OFTEN, Patient
 from tests.emulation.test_resume import check
 from tests.emulation.tiny_runs import carried_out, tiny
 
@@ -270,6 +270,23 @@ def test_a_run_goes_on_where_it_was(late, models, tmp_path):
     )
 
 
+def test_what_clients_have_just_made_is_there_after_a_resumption_without_another_wake(tmp_path):
+    scenario = personal(
+        checkpoint=OFTEN, network={"latency": {"law": "constant", "value": 1.4}}, policies=[LDP]
+    )
+    ticks = Patient()
+    simulate(scenario, out=tmp_path / "counted", progress=ticks)
+    assert len(ticks.ticks) > 9  # answers of the last rounds come after the last wake
+    check(tmp_path, scenario, stops=(len(ticks.ticks) - 1,))
+
+
+def test_poisoners_and_the_coordinator_tell_of_no_row():
+    attackers = [{"name": "a-ra", "number": 2, "targets": [3]}]
+    single = {"model": {"name": "gmf", "dim": 6}, "recommender": {"name": "perfedrec", "pseudo_items": 0}}
+    hides = carried_out(personal(attackers=attackers, **single), upto=1).outgoing.hides(Role.USER)
+    assert hides.tolist() == [False] * 12 + [True] * 3
+
+
 def test_pre_training_is_where_everybody_begins():
     plain, trained = (
         prepare(load_scenario(personal(recommender={**PP, "pretraining": {"epochs": epochs, "sampled": 6}})))
@@ -309,8 +326,9 @@ def test_a_cluster_s_model_and_a_told_row_are_counted(tmp_path):
     assert set((up[1] - up[0]).tolist()) == {4 * 6}
 
 
-def test_the_coordinator_sees_the_rows_that_it_is_told():
-    told = carried_out(personal(recommender={**PP, "row_noise": 0.0}), upto=3)
+@pytest.mark.parametrize("policies", [[], [LDP]])
+def test_the_coordinator_sees_the_rows_that_it_is_told(policies):
+    told = carried_out(personal(policies=policies), upto=3)
     hidden = carried_out(
         personal(recommender={"name": "fedgnn"}, protocol={**STAR, "choose": "uniform"}), upto=3
     )

@@ -62,17 +62,11 @@ class TapeRunner:
 
     def state(self) -> dict[str, Any]:
         """Return who sent what, and all that the protocol has been told, for a checkpoint at a report."""
-        lessons = self._told.state()
-        return {
-            "sender": self._sender,
-            "n_refused": self.n_refused,
-            "groups": self._groups,
-            "lessons": lessons,
-        }
+        return {"sender": self._sender, "n_refused": self.n_refused, "lessons": self._told.state()}
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Take over what :meth:`state` gave."""
-        self._sender, self.n_refused, self._groups = state["sender"], state["n_refused"], state["groups"]
+        self._sender, self.n_refused = state["sender"], state["n_refused"]
         self._told.restore(state["lessons"])
         self._known = iter(self._told)
 
@@ -157,11 +151,12 @@ class TapeRunner:
         self.n_refused += len(last)
 
     def _learn_groups(self, serving: Serving) -> None:
-        """Tell the protocol which clients are in other groups than when it was told last."""
-        groups = self._groups if serving.groups is None else serving.groups.astype(np.int32)
-        moved = np.flatnonzero(groups != self._groups).astype(np.int32)
-        self._groups = groups.copy()
-        lesson = (moved, groups[moved], np.zeros(len(moved), np.float32))
+        """Tell the protocol which group each client is in, if any is in another than when it was told last."""
+        assert serving.groups is not None, "see assembly.participants"
+        groups = serving.groups.astype(np.int32)
+        told = np.arange(0 if np.array_equal(groups, self._groups) else len(groups), dtype=np.int32)
+        self._groups = groups
+        lesson = (told, groups[told], np.zeros(len(told), np.float32))
         self._told.add(lesson)
         self._teach(lesson)
 
