@@ -35,6 +35,8 @@ class Comparison:
         Settings on data of which no print is at hand.
     page : str
         The page that explains the study.
+    apart : tuple of str
+        Methods whose epochs are not those of the others: they are compared at their best validation epoch alone.
     """
 
     title: str
@@ -45,6 +47,7 @@ class Comparison:
     published: Published
     page: str
     unprinted: tuple[str, ...] = ()
+    apart: tuple[str, ...] = ()
 
     @property
     def at_print(self) -> str:
@@ -69,6 +72,15 @@ class Comparison:
     def printed_in(self, setting: str, table: str) -> dict[tuple[str, str], Printed]:
         """Return what is printed of the data of a setting, by row and column of a table."""
         return {} if setting in self.unprinted else self.published.of_table(table)
+
+    def has_look(self, method: str, look: str) -> bool:
+        """Say whether a method is compared in a look."""
+        return look == BEST or method not in self.apart
+
+    def is_apart(self, experiment: str) -> bool:
+        """Say whether the epochs of an experiment are not those of the others."""
+        setting = self.setting_of(experiment)
+        return any(experiment == name_of(setting, method) for method in self.apart)
 
     def setting_of(self, experiment: str) -> str:
         """Return the setting of an experiment."""

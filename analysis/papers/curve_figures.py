@@ -64,12 +64,22 @@ def over_option(
     return line_of(name, found)
 
 
-def table_curves(paper: Comparison, setting: str, table: str) -> Drawing:
-    """Return the figure of a table: its methods by epoch, what is printed, and the orders that nobody learns."""
-    rows, main = paper.rows[table], paper.rows[paper.main]
+def table_curves(
+    paper: Comparison, setting: str, table: str, some: Mapping[str, str] | None = None
+) -> Drawing:
+    """Return the figure of a table: its methods by epoch, what is printed, and the orders that nobody learns.
+
+    Parameters
+    ----------
+    paper : Comparison
+    setting, table : str
+    some : mapping of str to str, optional
+        Those of its rows that are shown; all, if not given.
+    """
+    rows, main = paper.rows[table] if some is None else some, paper.rows[paper.main]
 
     def panels(runs: Runs) -> dict[str, list[Line]]:
-        return {column: _with_levels(paper, runs, setting, table, column) for column in METRICS}
+        return {column: _with_levels(paper, runs, setting, table, rows, column) for column in METRICS}
 
     return Drawing(
         f"{table_in_words(table)} by epoch ({paper.published.titles[table].lower()}), {setting}. Thin "
@@ -84,15 +94,16 @@ def table_curves(paper: Comparison, setting: str, table: str) -> Drawing:
     )
 
 
-def _with_levels(paper: Comparison, runs: Runs, setting: str, table: str, column: str) -> list[Line]:
-    rows = paper.rows[table]
+def _with_levels(
+    paper: Comparison, runs: Runs, setting: str, table: str, rows: Mapping[str, str], column: str
+) -> list[Line]:
     lines = [by_epoch(runs, row, name_of(setting, method), METRICS[column]) for row, method in rows.items()]
     last = max((float(one.x[-1]) for one in lines if len(one.x)), default=1.0)
     ends = (1.0, max(last, 1.5))
     told = [
         Line(row, ends, (100 * one.value,) * 2, kind="print")
         for (row, of), one in paper.printed_in(setting, table).items()
-        if of == column
+        if of == column and row in rows
     ]
     return [*lines, *told, *levels(runs, setting, column, ends)]
 

@@ -35,6 +35,8 @@ def over_seeds(runs: Runs, experiment: str, metric: str) -> dict[int, PerSeed]:
 def chosen_epochs(paper: Comparison, runs: Runs, experiment: str, look: str) -> dict[int, int]:
     """Return the epoch of a look for each seed for which there is one."""
     if look == paper.at_print:
+        if paper.is_apart(experiment):
+            return {}
         passed = _passing(paper, runs, paper.setting_of(experiment))
         return {seed: passed[seed] for seed in runs.get(experiment, {}) if seed in passed}
     found = {}

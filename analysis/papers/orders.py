@@ -44,6 +44,8 @@ class Order:
 
     def margins(self, paper: Comparison, runs: Runs, setting: str, look: str) -> PerSeed:
         """Return by how much the first is ahead in a setting and look, by seed."""
+        if not all(paper.has_look(method, look) for method in self.methods):
+            return {}
         one, other = (
             score(paper, runs, name_of(setting, method), self.column, look) for method in self.methods
         )

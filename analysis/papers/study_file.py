@@ -62,9 +62,15 @@ class StudyFile:
                 **told,
                 "name": told["name"] + ("-tiny" if scale == "tiny" else ""),
                 "base": told["base"] if base is None else base,
-                "set": {**told["set"], **(sets or {}), **self._length(scale, epochs)},
+                "set": {**told["set"], **(sets or {})},
                 "seeds": seeds or told["seeds"],
-                "axes": {"experiment": {"values": values}},
+                "axes": {
+                    "experiment": {
+                        "values": {
+                            name: {**own, **self._length(own, scale, epochs)} for name, own in values.items()
+                        }
+                    }
+                },
             }
         )
 
@@ -76,11 +82,12 @@ class StudyFile:
         """Return how many runs the whole study has."""
         return len(self.experiments) * (seeds or int(self.told["seeds"]))
 
-    def _length(self, scale: Scale, epochs: int | None) -> dict[str, Any]:
-        """Return what says how long runs are, where it is not what the study says."""
+    def _length(self, sets: Mapping[str, Any], scale: Scale, epochs: int | None) -> dict[str, Any]:
+        """Return what says how long runs of an experiment are, where it is not what the study says."""
         if scale == "full" and epochs is None:
             return {}
-        return {"protocol.rounds": self.epochs_of(scale, epochs)}
+        is_central = sets.get("protocol", {}).get("name") == "central"
+        return {f"protocol.{'epochs' if is_central else 'rounds'}": self.epochs_of(scale, epochs)}
 
     def tiny_base(self, n_users: int = 60) -> dict[str, Any]:
         """Return the scenario on little synthetic data."""

@@ -42,7 +42,30 @@ def _spent(privacy: Mapping[str, Any]) -> str:
     low, high = privacy["noise_multiplier_min"], privacy["noise_multiplier_max"]
     noise = f"noise multiplier {low:.3g}" + ("" if low == high else f" to {high:.3g}")
     epsilon = "inf" if privacy["epsilon_max"] is None else f"{privacy['epsilon_max']:.3g} at most"
+    each = privacy.get("epsilon_per_coordinate")
+    if each is not None:
+        epsilon = f"{each:.3g} for each number sent, {epsilon} for all of a node's"
+    if privacy.get("items_in_the_open"):
+        noise += "; which items they are of is in the open"
     return f"epsilon {epsilon} (delta {privacy['delta']:g}) on {privacy['nodes']:,} nodes, {noise}"
+
+
+def activity_table(groups: Sequence[Mapping[str, Any]]) -> Table:
+    """Return one line for each group of users by activity, metrics in percent; those of the chosen report behind."""
+    from rich.box import SIMPLE_HEAD
+    from rich.table import Table
+
+    table = Table(box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0), show_edge=False, header_style="")
+    chosen = [f"{name}\nvalidated" for name in groups[0].get("validated", {})]
+    table.add_column("training\ninteractions", justify="right", vertical="bottom", no_wrap=True)
+    for heading in ("users", *groups[0]["last"], *chosen):
+        table.add_column(heading, justify="right", vertical="bottom", overflow="fold", min_width=5)
+    for group in groups:
+        low, high = group["train_min"], group["train_max"]
+        values = (*group["last"].values(), *group.get("validated", {}).values())
+        size = f"{low:,}" if low == high else f"{low:,} to {high:,}"
+        table.add_row(size, f"{group['users']:,}", *map(percent, values))
+    return table
 
 
 def attack_table(attacks: Sequence[Mapping[str, Any]]) -> Table:

@@ -127,10 +127,15 @@ def _print_results(run: Run, *, as_json: bool) -> None:
         click.echo(json.dumps({**summary, "run": str(run.path)}))
         return
     click.echo(results.opening(summary))
+    console = Console(highlight=False, width=None if sys.stdout.isatty() else results.WIDTH)  # None: its own
+    if summary.get("by_activity"):
+        click.echo()
+        console.print(results.activity_table(summary["by_activity"]))
+        if not summary["attacks"]:
+            click.echo()
     if summary["attacks"]:
         click.echo()
-        width = None if sys.stdout.isatty() else results.WIDTH  # None: the terminal's own
-        Console(highlight=False, width=width).print(results.attack_table(summary["attacks"]))
+        console.print(results.attack_table(summary["attacks"]))
         click.echo(f"{results.ATTACK_NOTE}\n")
     click.echo(results.closing(summary, run.path))
 

@@ -33,6 +33,11 @@ class Encoding:
         By node: what those send whose messages are written from scratch.
     round_of : callable, optional
         Node and number of its push -> the round of a forged push.
+
+    Attributes
+    ----------
+    numbers : dict of (int, int) to int
+        Where clients send updates: how many numbers were rewritten for each push, by (node, number of its push).
     """
 
     def __init__(
@@ -46,6 +51,7 @@ class Encoding:
         self._work = executor.work
         self._forgeries = forgeries or {}
         self._round_of = round_of or (lambda node, number: 0)
+        self.numbers: dict[tuple[int, int], int] = {}
         hides_user = outgoing.hides(Role.USER).tolist()
         store = executor.store
         self._store: _Sent
@@ -62,6 +68,8 @@ class Encoding:
                 payload = self._forged(program, task, node, number)
             else:
                 payload = self._encoded(program, task, node, number)
+                if payload.touched is not None:
+                    self.numbers[node, number] = sum(part.size for part in payload.parts)
             self._store.keep(program, task, payload)
             program.source[task] = program.target[task]
 

@@ -47,6 +47,11 @@ class Metric:
         """What the measure is shown."""
         return ValidationRanks if self.on_validation else self.measure.wants
 
+    @property
+    def of_test_items(self) -> bool:
+        """Whether it says where test items stand: then users with test items have a value each."""
+        return self.looks_at is RelevantRanks
+
 
 def measure_name(text: str) -> str:
     """Return the registered name in a metric that :func:`read_metric` takes."""

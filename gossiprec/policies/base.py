@@ -25,12 +25,15 @@ class Privacy:
     epsilon, noise_multiplier : ndarray of float64, shape (n,)
         inf and 0 without noise.
     delta : float
+    epsilon_per_coordinate : float or None
+        What a single number of a message spends, where a node's epsilon is the sum over all numbers that it has sent.
     """
 
     nodes: I64
     epsilon: F64
     noise_multiplier: F64
     delta: float
+    epsilon_per_coordinate: float | None = None
 
 
 class Policy:
@@ -95,5 +98,15 @@ class Policy:
         ----------
         updates, pushes : ndarray of int64, shape (n_nodes,)
             Local updates of each node, and its pushes if a policy rewrites them.
+        """
+        return None
+
+    def spent_by_coordinates(self, coordinates: I64) -> Privacy | None:
+        """Return the privacy spent by the policy's nodes so far, if it is accounted number by number; None: it is not.
+
+        Parameters
+        ----------
+        coordinates : ndarray of int64, shape (n_nodes,)
+            Numbers that policies rewrote in all messages of each node so far; copies of a message are one.
         """
         return None

@@ -3,8 +3,9 @@
 References
 ----------
 FedCL: clip to L1 norm 1, Laplace noise of scale ``2 delta / epsilon``; PerFedRec++: clip to a largest absolute value,
-Laplace noise. C. Dwork, A. Roth, "The algorithmic foundations of differential privacy", 2014, theorems 3.6 (Laplace)
-and 3.16 (composition); for the Gaussian :mod:`gossiprec.policies.accounting`.
+Laplace noise, and for an upload an epsilon of ``2 delta / lambda``, which is that of each number in it. C. Dwork,
+A. Roth, "The algorithmic foundations of differential privacy", 2014, theorems 3.6 (Laplace) and 3.16 (composition);
+for the Gaussian :mod:`gossiprec.policies.accounting`.
 """
 
 from __future__ import annotations
@@ -89,8 +90,9 @@ class LDP(Policy):
     """Each message is one noisy answer about its user: two users' messages differ by at most twice the bound.
 
     With Laplace noise of scale b and the L1 norm a message spends epsilon ``2 bound / b``, and messages add up. With
-    Gaussian noise of deviation s and the L2 norm it is a Gaussian mechanism with noise multiplier ``s / (2 bound)``. Of
-    other combinations nothing is accounted.
+    Gaussian noise of deviation s and the L2 norm it is a Gaussian mechanism with noise multiplier ``s / (2 bound)``.
+    With Laplace noise and numbers that are cut off at the bound each number spends ``2 bound / b``, and numbers add up,
+    over a message and over messages. Of other combinations nothing is accounted.
     """
 
     Options = LDPOptions
@@ -117,6 +119,16 @@ class LDP(Policy):
         if options.noise == "laplace":
             return Privacy(self.nodes, count / multiplier, multiplier, 0.0)
         return Privacy(self.nodes, epsilons(multiplier, count, options.delta), multiplier, options.delta)
+
+    def spent_by_coordinates(self, coordinates: I64) -> Privacy | None:
+        """Return epsilon of each node by the numbers that it has sent, where each is clipped and hidden by itself."""
+        options = self.options
+        if (options.norm, options.noise) != ("linf", "laplace") or options.scale == 0:
+            return None
+        each = 2.0 * options.bound / options.scale
+        multiplier = np.full(len(self.nodes), 1.0 / each)
+        sent = coordinates[self.nodes].astype(np.float64)
+        return Privacy(self.nodes, sent * each, multiplier, 0.0, each)
 
 
 def _flat(payload: Payload) -> F32:

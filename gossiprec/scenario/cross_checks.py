@@ -116,6 +116,21 @@ def check_validation(scenario: Scenario, n_validation: int) -> None:
     problems.raise_any(scenario.source_map)
 
 
+def check_activity_groups(scenario: Scenario, n_tested: int) -> None:
+    """Check that each group of users by activity would have one of the `n_tested` users with test items.
+
+    Raises
+    ------
+    ScenarioError
+    """
+    problems, groups = Problems(), scenario.evaluate.activity_groups
+    if groups is not None and groups > n_tested:
+        lower = f"lower it to {n_tested} or less, or remove it" if n_tested > 1 else "remove it"
+        found = f"found {groups}, but only {n_tested} users have test items to be put into groups; {lower}"
+        problems.add(("evaluate", "activity_groups"), found)
+    problems.raise_any(scenario.source_map)
+
+
 def note_oversized(scenario: Scenario, n_users: int, n_items: int, problems: Problems) -> None:
     """Note every value that data of this size cannot carry; see :func:`check_sizes`."""
     for path, message in _oversized(scenario.resolved(), n_users, n_items):

@@ -160,10 +160,12 @@ class Scenario(Identity):
         return copy
 
     def resolved(self) -> dict[str, Any]:
-        """Return plain data with every default filled in; loading it gives an equal scenario."""
+        """Return plain data with defaults filled in; loading it gives an equal scenario."""
         plain = {key: _plain(getattr(self, key)) for key in type(self).model_fields}
         if not self.attackers:  # what was written before there were any stays as it is
             del plain["attackers"]
+        if self.evaluate.activity_groups is None:  # likewise
+            del plain["evaluate"]["activity_groups"]
         return plain
 
     def with_(self, **changes: Any) -> Scenario:

@@ -112,6 +112,11 @@ class Evaluate(Options):
         description="Items whose exposure is measured (er@K): ids, {least_popular: n} of training items, or attacked: "
         "those that attackers promote.",
     )
+    activity_groups: Annotated[int, Field(ge=2, le=100)] | None = Field(
+        default=None,
+        description="Into so many groups users are put by their training interactions: the summary has the metrics of "
+        "test items for each.",
+    )
     keep_version: bool = Field(
         default=False,
         description="Whether a coordinator's last version, items and shared weights, is kept (version.npz).",
@@ -163,6 +168,15 @@ class Evaluate(Options):
         if self.targets is not None and not exposing:
             raise ValueError(
                 "targets belongs to a metric of target items, such as er@10; add one or remove it"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _groups_have_metrics(self) -> Evaluate:
+        if self.activity_groups and not any(read_metric(metric).of_test_items for metric in self.metrics):
+            raise ValueError(
+                f"found activity_groups: {self.activity_groups}, but no metric of test items is measured, such as "
+                "recall@20; add one or remove it"
             )
         return self
 

@@ -12,7 +12,7 @@ from gossiprec.arrays import I64
 from gossiprec.compute.train.local_update import TrainingSettings
 from gossiprec.compute.train.node_settings import NodeSettings
 from gossiprec.errors import ScenarioError
-from gossiprec.policies import POLICIES, Policy
+from gossiprec.policies import POLICIES, Policy, Privacy
 from gossiprec.testing import policy_messages
 from gossiprec.testing.claims import hold
 from gossiprec.testing.policy_messages import N_NODES, NODES, Case
@@ -72,7 +72,13 @@ def unknown_updates_are_taken_or_refused(case: Case) -> None:
 def spent_privacy_grows(case: Case) -> None:
     """Account for the privacy of its own nodes, if for any, and never less after more updates and pushes."""
     policy, _ = _configured(case)
-    spent = [policy.spent(*[np.full(N_NODES, count)] * 2) for count in (0, 6, 12)]
+    counts = [np.full(N_NODES, count) for count in (0, 6, 12)]
+    _grows([policy.spent(count, count) for count in counts])
+    _grows([policy.spent_by_coordinates(count) for count in counts])
+
+
+def _grows(spent: list[Privacy | None]) -> None:
+    """Check what is said of three counts, each above the one before."""
     known = [entry for entry in spent if entry is not None]
     assert len(known) in (0, len(spent)), "It accounts for privacy at some times alone."
     for entry in known:

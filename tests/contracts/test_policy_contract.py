@@ -17,9 +17,10 @@ from gossiprec.testing import check_policy
 from tests.contracts.broken import told
 
 UPDATES = {"scale": 0.1, "of": "update", "norm": "l2", "noise": "gaussian"}
+CUT_OFF = {"scale": 0.1, "norm": "linf"}
 OPTIONS = {
     "share-less": [{"tau": 0.5}],
-    "ldp": [{"scale": 0.1}, UPDATES],
+    "ldp": [{"scale": 0.1}, UPDATES, CUT_OFF],
     "dp-sgd": [{"epsilon": 10}, {"epsilon": "inf"}, {"epsilon": 10, "noise_multiplier": 5.0}],
     "robust-merge": [{"rule": "median", "buffer": 3}],
 }
@@ -110,6 +111,11 @@ class GetsPrivacyBack(Doubles):
         return Privacy(self.nodes, 1.0 / (1 + updates[self.nodes]), np.ones(3), 0.0)
 
 
+class GetsCoordinatesBack(Doubles):
+    def spent_by_coordinates(self, coordinates):
+        return Privacy(self.nodes, 1.0 / (1 + coordinates[self.nodes]), np.ones(3), 0.0, 1.0)
+
+
 class AccountsForAll(Doubles):
     def spent(self, updates, pushes):
         return Privacy(np.arange(8), 1.0 * updates, np.ones(8), 0.0)
@@ -138,6 +144,7 @@ BROKEN = {
     TouchesAll: "the settings of its own nodes alone.* clip_norm of other nodes",
     NeedsUpdates: "Do without the number of local updates.* TypeError",
     GetsPrivacyBack: "never less after more updates and pushes. Found .*, later",
+    GetsCoordinatesBack: "never less after more updates and pushes. Found .*, later",
     AccountsForAll: r"Account for the privacy of its own nodes.* Found nodes \[0, 1, 2, 3, 4, 5, 6, 7\]",
     SharesItsRule: "Make a rule of its own for each receiver.* Two receivers share one object",
     RefusesAll: "Be accepted under some protocol.* All refuse it:\nrand-gossip: not today",

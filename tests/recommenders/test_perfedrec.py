@@ -247,7 +247,21 @@ def test_threads_and_waves_change_no_byte(executor, tmp_path):
     assert one == other
 
 
-@pytest.mark.parametrize("late", [{}, {"network": {"latency": {"law": "exponential", "mean": 0.7}}}])
+LATENCY = {"latency": {"law": "exponential", "mean": 0.7}}
+DEADLINE = {"protocol": {**STAR, "ask": "online", "round": {"deadline": 0.8}}}
+AWAY = {
+    "sessions": {
+        "online": {"law": "exponential", "mean": 3.0},
+        "offline": {"law": "exponential", "mean": 1.0},
+    }
+}
+
+
+@pytest.mark.parametrize(
+    "late",
+    [{}, {"network": LATENCY}, {"network": LATENCY, "churn": AWAY, **DEADLINE}],
+    ids=["at once", "late", "away"],
+)
 @pytest.mark.parametrize("models", ["own", "round"])
 def test_a_run_goes_on_where_it_was(late, models, tmp_path):
     check(

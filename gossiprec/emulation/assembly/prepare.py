@@ -39,7 +39,7 @@ from gossiprec.emulation.run.tape_runner import TapeRunner
 from gossiprec.models import Role
 from gossiprec.overlay.profiles import Profiles
 from gossiprec.protocols import PROTOCOLS, Protocol
-from gossiprec.scenario import Scenario, check_sizes, check_validation
+from gossiprec.scenario import Scenario, check_activity_groups, check_sizes, check_validation
 from gossiprec.scenario.churn import Churn
 from gossiprec.scenario.network import Network
 from gossiprec.sim.availability import Availability
@@ -153,6 +153,7 @@ def prepare(
         split = (load or load_data)(scenario)
         check_sizes(scenario, split.n_users, split.n_items)
         check_validation(scenario, len(split.validation.values))
+        check_activity_groups(scenario, int((split.test.sizes > 0).sum()))
         protocol = make_protocol(scenario, split)
     check_events_fit(len(protocol.clock.node_ids) * protocol.wakes, protocol.messages_per_wake or 1)
     with watch("control"):

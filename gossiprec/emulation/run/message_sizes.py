@@ -1,14 +1,16 @@
-"""The size of every message: the same for all of a node's, unless it answers with updates."""
+"""The size of every message, and how many numbers it holds: the same for all of a node's, unless these are updates."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from gossiprec.arrays import I32, I64
+from gossiprec.compute.messages import BYTES
 from gossiprec.compute.plan.tape import Event, Segment
+from gossiprec.eventlog.checkpoints import Stateful
 
 
-class MessageSizes:
+class MessageSizes(Stateful):
     """Sizes of messages, in the order in which they are sent.
 
     Parameters
@@ -19,15 +21,25 @@ class MessageSizes:
         Where nodes answer with updates: the size of each, by (node, number of its update); taken out when it is logged.
     extra : ndarray of int64, shape (n_nodes,), optional
         What each node's messages hold besides an update.
+    encoded : dict, optional
+        Where policies rewrite updates: the numbers that each rewrote, likewise by (node, number of its push).
     """
 
+    changing = ("n_trained", "coordinates")
+
     def __init__(
-        self, message_bytes: I64, trained: dict[tuple[int, int], int] | None = None, extra: I64 | None = None
+        self,
+        message_bytes: I64,
+        trained: dict[tuple[int, int], int] | None = None,
+        extra: I64 | None = None,
+        encoded: dict[tuple[int, int], int] | None = None,
     ) -> None:
         self._message_bytes = message_bytes
         self._extra = np.zeros_like(message_bytes) if extra is None else extra
         self._trained = trained
+        self._encoded = {} if encoded is None else encoded
         self._n_trained = np.zeros(len(message_bytes), np.int64)
+        self._coordinates = np.zeros(len(message_bytes), np.int64)
 
     def of(self, segment: Segment) -> I32:
         """Return the sizes of the messages sent in a stretch of tape that was carried out."""
@@ -36,14 +48,20 @@ class MessageSizes:
             answers = (segment.kind == Event.DELIVER) & (segment.node < len(self._message_bytes) - 1)
             for event in np.flatnonzero(answers).tolist():
                 node = int(segment.node[event])
-                sizes[event] = self._trained.pop((node, int(self._n_trained[node]))) + self._extra[node]
+                which = node, int(self._n_trained[node])
+                sizes[event] = self._trained.pop(which) + self._extra[node]
+                self._coordinates[node] += self._encoded.pop(which, 0)
                 self._n_trained[node] += 1
         return np.repeat(sizes, segment.count).astype(np.int32)
 
-    def state(self) -> I64:
-        """Return how many updates of each node were logged, for a checkpoint."""
-        return self._n_trained
+    def coordinates(self, pushes: I64) -> I64:
+        """Return the numbers that policies rewrote in all messages of each node so far; copies of a message are one.
 
-    def restore(self, state: I64) -> None:
-        """Take over what :meth:`state` gave."""
-        self._n_trained[...] = state
+        Parameters
+        ----------
+        pushes : ndarray of int64, shape (n_nodes,)
+            Those that were rewritten, of whole models; in updates numbers are counted one by one.
+        """
+        if self._trained is not None:
+            return self._coordinates
+        return np.asarray(pushes * ((self._message_bytes - self._extra) // BYTES))

@@ -109,7 +109,10 @@ class Recording(Stateful):
         self._roles = protocol.roles
         self._samples = load.samples
         self._sizes = MessageSizes(
-            load.message_bytes, prepared.executor.update_bytes, prepared.outgoing.extra_bytes
+            load.message_bytes,
+            prepared.executor.update_bytes,
+            prepared.outgoing.extra_bytes,
+            prepared.encoding.numbers if prepared.encoding else None,
         )
         self._epochs = work.training.local_epochs
         self._updates_left = work.node_settings.most_updates.copy()
@@ -171,6 +174,10 @@ class Recording(Stateful):
         )  # fmt: skip
         self.traffic.count(segment, delays=time - sent_at, queued=queued)
         self._write_updates(segment, ready, receiver, ~np.isin(message, refused), math.inf if last else until)
+
+    def coordinates(self, pushes: I64) -> I64:
+        """Return the numbers that policies rewrote in all messages of each node, given its rewritten pushes."""
+        return self._sizes.coordinates(pushes)
 
     def mark(self, kind: str, *, time: float, round: int) -> None:
         """Append a round or an evaluation."""

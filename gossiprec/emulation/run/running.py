@@ -22,6 +22,7 @@ from gossiprec.emulation.run.metering import seconds_by_label
 from gossiprec.emulation.run.progress import Progress, Status, Stopwatch
 from gossiprec.emulation.run.recording import Recording
 from gossiprec.emulation.scoring.accuracy import AttackRecord
+from gossiprec.emulation.scoring.by_activity import ByActivity
 from gossiprec.emulation.scoring.findings import FindingRecord
 from gossiprec.emulation.scoring.last_version import last_version
 from gossiprec.emulation.scoring.membership import metric_rows
@@ -91,9 +92,10 @@ def carried_out(make: Callable[[], Running], directory: RunDirectory, *, after: 
 
 
 def _accountable(prepared: Prepared) -> list[Policy]:
-    """Return the policies whose privacy is accounted for.
+    """Return the policies whose privacy is accounted for by what nodes have trained and pushed.
 
-    Where clients send updates, what rewrites them leaves the numbers of touched items in the open: nothing is claimed.
+    Where clients send updates, what rewrites them leaves in the open which items were touched: nothing is claimed of
+    messages, only of the numbers in them.
     """
     if not prepared.protocol.sends_updates:
         return prepared.policies
@@ -141,10 +143,15 @@ class Running:
         self._utility = Utility(
             split, evaluate.metrics, prepared.executor, scenario.seed, targets, evaluate.beside,
             evaluate.mask, thread_count(scenario), attacked=attacked,
+            keep_users=evaluate.activity_groups is not None,
         )  # fmt: skip
         self._utility_now: dict[str, float] = {}
         self._validated = Validated(evaluate.validated_by) if evaluate.validated_by else None
-        self._ledger = Ledger(_accountable(prepared), prepared.protocol.n_nodes)
+        self._activity = ByActivity(split, evaluate.activity_groups) if evaluate.activity_groups else None
+        self._ledger = Ledger(
+            _accountable(prepared), prepared.protocol.n_nodes, by_coordinates=prepared.policies,
+            items_in_the_open=prepared.protocol.sends_updates,
+        )  # fmt: skip
         self._recording = Recording(directory.log, prepared)
         self._tape_runner = prepared.tape_runner(self._timed)
 
@@ -201,6 +208,7 @@ class Running:
             **({"serving": self._prepared.serving} if self._prepared.serving else {}),
             **({"push_rounds": self._prepared.push_rounds} if self._prepared.push_rounds else {}),
             **({"validated": self._validated} if self._validated else {}),
+            **({"activity": self._activity} if self._activity else {}),
         }
 
     def execute(self, after: int = 0) -> None:
@@ -247,16 +255,17 @@ class Running:
         prepared = self._prepared
         with self._timed("utility"):
             self._utility_now = self._utility.measure(prepared.planner.current)
-            if self._validated:
-                self._validated.note(self._utility_now, time=at, round=round_)
+            chosen = bool(self._validated and self._validated.note(self._utility_now, time=at, round=round_))
+            if self._activity:
+                self._activity.note(self._utility.by_user, chosen=chosen)
         with self._timed("attacks"):
             rankings = [r for meter in prepared.meters for r in meter.call(meter.attack.rankings)]
             rows = self._record.score(rankings, time=at, round=round_)
             findings = self._findings.note(self._reported(at), time=at, round=round_)
         with self._timed("log"):
-            self._recording.spend(
-                *self._ledger.changes(prepared.planner.updates, prepared.planner.pushes), time=at
-            )
+            updates, pushes = prepared.planner.updates, prepared.planner.pushes
+            spent = self._ledger.changes(updates, pushes, self._recording.coordinates(pushes))
+            self._recording.spend(*spent, time=at)
             self._recording.mark("round", time=at, round=round_)
             self._recording.mark("evaluate", time=at, round=round_)
             self._directory.metrics.append(
@@ -329,6 +338,7 @@ class Running:
                 "seconds": times.seconds,
                 "utility": self._utility_now | (self._validated.utility() if self._validated else {}),
                 **(self._validated.summary() if self._validated else {}),
+                **(self._activity.summary() if self._activity else {}),
                 "attacks": self._record.summary(),
                 "privacy": self._ledger.summary(),
                 "attack_seconds": times.attack_seconds,

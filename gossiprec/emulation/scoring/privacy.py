@@ -18,19 +18,33 @@ class Ledger(Stateful):
     Parameters
     ----------
     policies : sequence of Policy
+        Those that may account by updates and pushes.
     n_nodes : int
+    by_coordinates : sequence of Policy
+        Those that may account number by number.
+    items_in_the_open : bool
+        Whether messages show which items they are about: what is accounted number by number does not cover that.
     """
 
-    changing = ("told", "updates", "pushes")
+    changing = ("told", "updates", "pushes", "coordinates")
 
-    def __init__(self, policies: Sequence[Policy], n_nodes: int) -> None:
+    def __init__(
+        self,
+        policies: Sequence[Policy],
+        n_nodes: int,
+        by_coordinates: Sequence[Policy] = (),
+        *,
+        items_in_the_open: bool = False,
+    ) -> None:
         self._policies = policies
+        self._by_coordinates = by_coordinates
+        self._items_in_the_open = items_in_the_open
         self._told = np.zeros(n_nodes)
-        self._updates = self._pushes = np.zeros(n_nodes, np.int64)
+        self._updates = self._pushes = self._coordinates = np.zeros(n_nodes, np.int64)
 
-    def changes(self, updates: I64, pushes: I64) -> tuple[I64, F64]:
+    def changes(self, updates: I64, pushes: I64, coordinates: I64) -> tuple[I64, F64]:
         """Return the nodes that have spent more since the last call, ascending, and the epsilon of each so far."""
-        self._updates, self._pushes = updates, pushes
+        self._updates, self._pushes, self._coordinates = updates, pushes, coordinates.copy()
         now = self._told.copy()
         for privacy in self._spent():
             now[privacy.nodes] = privacy.epsilon
@@ -52,8 +66,23 @@ class Ledger(Stateful):
             "epsilon_mean": epsilon.mean(),
             "noise_multiplier_min": noise.min(),
             "noise_multiplier_max": noise.max(),
+            **self._of_coordinates(spent),
+        }
+
+    def _of_coordinates(self, spent: Sequence[Privacy]) -> dict[str, Any]:
+        """Return what is said besides where privacy is accounted number by number."""
+        composed = [privacy for privacy in spent if privacy.epsilon_per_coordinate is not None]
+        if not composed:
+            return {}
+        nodes = np.concatenate([privacy.nodes for privacy in composed])
+        return {
+            "epsilon_per_coordinate": max(privacy.epsilon_per_coordinate or 0.0 for privacy in composed),
+            "coordinates_max": int(self._coordinates[nodes].max()),
+            **({"items_in_the_open": True} if self._items_in_the_open else {}),
         }
 
     def _spent(self) -> list[Privacy]:
-        found = (policy.spent(self._updates, self._pushes) for policy in self._policies)
+        whole = [policy.spent(self._updates, self._pushes) for policy in self._policies]
+        composed = [policy.spent_by_coordinates(self._coordinates) for policy in self._by_coordinates]
+        found = (*composed, *whole)  # what is said of a whole message goes into the log, if both are
         return [privacy for privacy in found if privacy is not None]

@@ -9,11 +9,11 @@ split are no candidates (the published code of PoisonFedDLRS masks training and 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import numpy as np
 
-from gossiprec.arrays import F32, I32, I64
+from gossiprec.arrays import F32, F64, I32, I64
 from gossiprec.compute.executors.base import Executor
 from gossiprec.compute.thread_pool import ThreadPool
 from gossiprec.data.split import Split
@@ -54,6 +54,14 @@ class Utility:
         That score whole lists.
     attacked : ndarray of int64, optional
         Items that poisoners promote: where these are the targets, each has a metric of its own, ``er@K[item]``.
+    keep_users : bool
+        Whether :attr:`by_user` is wanted.
+
+    Attributes
+    ----------
+    by_user : dict of str to ndarray of float64, shape (n_users_with_test_items,)
+        Each metric of test items of the models as last measured, user by user, ascending; their means were returned.
+        A metric is missing whose measure has not one value for each list.
 
     Notes
     -----
@@ -79,8 +87,11 @@ class Utility:
         threads: int = 1,
         *,
         attacked: I64 | None = None,
+        keep_users: bool = False,
     ) -> None:
         self._split = split
+        self._keep_users = keep_users
+        self.by_user: dict[str, F64] = {}
         apart = (
             targets is not None and attacked is not None and len(targets) and set(targets) <= set(attacked)
         )
@@ -102,7 +113,7 @@ class Utility:
         self._beside: dict[str, float] = {}
         for name in beside:
             order = ORDERS[name](split, seed)
-            found = self._found(order.of_all, order.of_candidates)
+            found = self._means(self._values(order.of_all, order.of_candidates))
             self._beside |= {beside_name(metric, name): value for metric, value in found.items()}
 
     def measure(self, current: I64) -> dict[str, float]:
@@ -110,28 +121,43 @@ class Utility:
 
         Metrics of test items are left out where nobody has any.
         """
-        own = self._found(
+        own = self._values(
             lambda users: self._scores_of_all(current, users),
             lambda users, candidates: self._scores_of_candidates(current, users, candidates),
         )
-        return own | self._beside
+        if self._keep_users:
+            tested = ((metric.name, own[metric.name]) for metric in self._metrics if metric.of_test_items)
+            self.by_user = {name: values for name, values in tested if len(values) == len(self._users)}
+        return self._means(own) | self._beside
 
-    def _found(
+    def _values(
         self, of_all: Callable[[I64], F32], of_candidates: Callable[[I64, Ragged], F32]
-    ) -> dict[str, float]:
-        """Return each metric of lists by these scores: of all items for some users, and of each user's candidates."""
+    ) -> dict[str, F64]:
+        """Return the values whose mean each metric is, by name: of test items as a rule one for each user.
+
+        Parameters
+        ----------
+        of_all, of_candidates : callable
+            Return the scores that make the lists: of all items for some users, and of each user's candidates.
+        """
         whole = self._whole.seen((some, of_all(some)) for some in self._blocks())
         sampled = [RelevantRanks(self._sampled_ranks(of_candidates)[:, None])] if self._sampled else []
-        found: dict[str, float] = {}
+        found: dict[str, F64] = {}
         for metric in self._metrics:
             seen = whole[metric.looks_at] if metric.full else sampled
             values = np.concatenate([metric.measure.of(part, metric.k) for part in seen])
-            if not metric.full:
-                values = user_means(values, self._tests_of)
-            found[metric.name] = mean_of_known(values)
+            found[metric.name] = values if metric.full else user_means(values, self._tests_of)
+        return found
+
+    def _means(self, values: Mapping[str, F64]) -> dict[str, float]:
+        """Return each metric, and those of target items item by item where these are attacked."""
+        found: dict[str, float] = {}
+        for metric in self._metrics:
+            own = values[metric.name]
+            found[metric.name] = mean_of_known(own)
             if metric.measure.wants is TargetRanks:
                 found |= {
-                    f"{metric.name}[{item}]": float(v) for item, v in zip(self._each, values, strict=False)
+                    f"{metric.name}[{item}]": float(v) for item, v in zip(self._each, own, strict=False)
                 }
         return found
 

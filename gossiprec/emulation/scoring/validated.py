@@ -26,11 +26,13 @@ class Validated(Stateful):
         self._by = by
         self._best: dict[str, Any] = {}
 
-    def note(self, utility: Mapping[str, float], *, time: float, round: int) -> None:
-        """Take a report into account."""
+    def note(self, utility: Mapping[str, float], *, time: float, round: int) -> bool:
+        """Take a report into account; say whether it is the best so far."""
         value = utility.get(self._by, math.nan)
-        if value > self._best.get("value", -math.inf):
+        best = bool(value > self._best.get("value", -math.inf))
+        if best:
             self._best = {"value": value, "round": round, "time": time, "utility": dict(utility)}
+        return best
 
     def utility(self) -> dict[str, float]:
         """Return what metrics of models, but for those of validation items, were at the report that is chosen."""

@@ -1,0 +1,29 @@
+"""``python -m analysis.perfedrec_pp --data PATH --out study/``: run or resume the study and write its report."""
+
+from __future__ import annotations
+
+import sys
+
+from analysis.papers.comparison_command import Command
+from analysis.papers.data_places import missing_data
+from analysis.perfedrec_pp.experiments import STUDY, experiments, subjects
+from analysis.perfedrec_pp.plan import DATA, data_of, paper_study
+from gossiprec.cli.main import exit_code
+
+COMMAND = Command(
+    file=STUDY,
+    subjects=subjects(),
+    about="Run or resume the experiments of the PerFedRec++ paper on Yelp, and write a report beside what the paper "
+    "prints, with who gains by personal models. Choose with --only, --seeds and --epochs.",
+    data="Holds yelp: train.txt, valid.txt and test.txt.",
+    only="Such as federated-paper,noise or an experiment; see --list.",
+    place=lambda data, scale: (
+        data,
+        missing_data(experiments(), DATA, data_of, data=data, scale=scale),
+    ),
+    study_of=paper_study,
+    report="analysis.perfedrec_pp.report",
+)
+
+if __name__ == "__main__":
+    sys.exit(exit_code(sys.argv[1:], COMMAND.made(), name="python -m analysis.perfedrec_pp"))

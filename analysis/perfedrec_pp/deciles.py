@@ -1,0 +1,96 @@
+"""What personal models cost or gain, by how active users are: the mix against the global model alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from analysis.papers.comparison import BEST, LAST, METRICS, name_of
+from analysis.papers.curves import differences
+from analysis.papers.document import Block, Column, Entry, Grid, Heading, Text
+from analysis.papers.seeds import PerSeed, Runs
+from analysis.papers.tables import DASH, measured
+from analysis.perfedrec_pp.experiments import ABLATIONS, FEDERATED, GLOBAL, SETTINGS, WHOLE
+
+WHEN = {LAST: "last", BEST: "validated"}
+"""Look -> what summaries call it."""
+MIX, ALONE = FEDERATED[WHOLE], ABLATIONS[GLOBAL]
+_ABOUT = (
+    "Users by the number of their training interactions, from the least active group on: Recall@20 of their mixes of "
+    "local, cluster and global model, of the global model alone (another run with the same seed, trained alike), and "
+    "the difference, at the last epoch and at each run's best."
+)
+
+
+def n_groups(runs: Runs, setting: str) -> int:
+    """Return how many groups every run of both methods tells of; 0 if one of them tells of none."""
+    found = [
+        len(_groups(run.summary))
+        for method in (MIX, ALONE)
+        for run in runs.get(name_of(setting, method), {}).values()
+    ]
+    return min(found, default=0)
+
+
+def of_group(
+    runs: Runs, setting: str, method: str, group: int, look: str, column: str = "Recall@20"
+) -> PerSeed:
+    """Return a metric of a group of users in a look, by seed, where runs tell it."""
+    found = {}
+    for seed, run in runs.get(name_of(setting, method), {}).items():
+        told = _groups(run.summary)
+        value = told[group].get(WHEN[look], {}).get(METRICS[column]) if group < len(told) else None
+        if value is not None:
+            found[seed] = float(value)
+    return found
+
+
+def gained(runs: Runs, setting: str, group: int, look: str) -> PerSeed:
+    """Return by how much the mix is ahead of the global model alone in a group, by seed."""
+    mix, alone = (of_group(runs, setting, method, group, look) for method in (MIX, ALONE))
+    return differences(mix, alone)
+
+
+def range_of(runs: Runs, setting: str, group: int) -> str:
+    """Return the fewest and the most training interactions of a group's users, over all seeds."""
+    told = [
+        own[group]
+        for run in runs.get(name_of(setting, MIX), {}).values()
+        if group < len(own := _groups(run.summary))
+    ]
+    if not told:
+        return DASH
+    low, high = min(one["train_min"] for one in told), max(one["train_max"] for one in told)
+    return f"{low}" if low == high else f"{low} to {high}"
+
+
+def decile_tables(runs: Runs) -> Iterator[Block]:
+    """Yield, for each setting in which both are told, recall of the mix and of the global model by group."""
+    found = {setting: n_groups(runs, setting) for setting in SETTINGS}
+    if not any(found.values()):
+        return
+    yield Heading(2, "Who gains by personal models", "deciles")
+    yield Text(_ABOUT)
+    columns = [
+        Column("group"),
+        Column("interactions"),
+        *(Column(look, ("mix", "global", "gain")) for look in WHEN),
+    ]
+    for setting, number in found.items():
+        rows = [_row(runs, setting, group) for group in range(number)]
+        if rows:
+            yield Heading(3, f"Setting {setting}", f"deciles-{setting}")
+            yield Grid(f"Gain by activity, {setting}", columns, rows, 2)
+
+
+def _row(runs: Runs, setting: str, group: int) -> list[Entry]:
+    fields = [Entry(f"{group + 1}"), Entry(range_of(runs, setting, group))]
+    for look in WHEN:
+        fields += [measured(of_group(runs, setting, method, group, look)) for method in (MIX, ALONE)]
+        fields.append(measured(gained(runs, setting, group, look)))
+    return fields
+
+
+def _groups(summary: Mapping[str, Any] | None) -> Sequence[Mapping[str, Any]]:
+    """Return what a run tells of groups by activity; nothing in runs that were not asked."""
+    return (summary or {}).get("by_activity") or []

@@ -1,0 +1,80 @@
+"""The experiments of ``study.yaml`` by setting and method; which row or point of the paper each is."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from analysis.papers.comparison import Comparison, is_of, parts_by_setting
+from analysis.papers.published import Published
+from analysis.papers.study_file import StudyFile
+
+STUDY = StudyFile(Path(__file__).with_name("study.yaml"))
+
+SETTINGS = {
+    "paper": "each client has an optimizer of its own and adds its noise itself; models of clusters go on from "
+    "round to round",
+    "authors_code": "rates, noise at the coordinator and empty cluster models of the published code, but not its "
+    "training on everybody's graph (docs/perfedrec_pp_study.md)",
+}
+CENTRAL = {"MF": "mf", "LightGCN": "lightgcn", "SGL": "sgl", "SimGCL": "simgcl", "xSimGCL": "xsimgcl"}
+CENTRAL_SETTING = "paper"
+"""The centralised rows, run in one setting alone: no loop of clients is in them."""
+FEDERATED = {"FedMF": "fedmf", "FedGNN": "fedgnn", "PerFedRec": "perfedrec", "PerFedRec++": "perfedrec-pp"}
+WHOLE, GLOBAL = "PerFedRec++", "no personalisation"
+ABLATIONS = {"no pre-training": "perfedrec", GLOBAL: "global", "no clustering": "no-clusters"}
+"""Part that is left out -> method; without pre-training it is PerFedRec, as in the print."""
+TABLE_ROWS = {"table4": {**CENTRAL, **FEDERATED}, "table5": {**ABLATIONS, WHOLE: FEDERATED[WHOLE]}}
+SWEEPS: dict[str, dict[float, str]] = {
+    "noise": {0: "noise-0", 0.01: "noise-0.01", 0.1: "perfedrec-pp", 0.3: "noise-0.3"},
+    "pretraining": {
+        0: "perfedrec",
+        1: "pretraining-1",
+        3: "pretraining-3",
+        5: "perfedrec-pp",
+        10: "pretraining-10",
+    },
+    "clusters": {2: "clusters-2", 5: "perfedrec-pp", 10: "clusters-10", 20: "clusters-20"},
+}
+"""Option -> its value -> method, in setting `paper`."""
+VIEWS = {"noise": "perfedrec-pp", "mix": "views-mix"}
+"""Views of pre-training: those of the published code, and of the paper's equations."""
+COUNTERPARTS = {"FedMF": "MF", "FedGNN": "LightGCN", "PerFedRec": "LightGCN", "PerFedRec++": "LightGCN"}
+"""A federated row, and the centralised one whose model its clients have."""
+PAPER = Comparison(
+    title="PerFedRec++",
+    settings=SETTINGS,
+    rows=TABLE_ROWS,
+    main="table4",
+    reference="FedGNN",
+    published=Published(Path(__file__).with_name("published.yaml")),
+    page="docs/perfedrec_pp_study.md",
+    apart=tuple(CENTRAL.values()),
+)
+
+
+def experiments() -> dict[str, dict[str, Any]]:
+    """Return what each experiment sets, in the order in which they are run: the most wanted first."""
+    return STUDY.experiments
+
+
+@cache
+def subjects() -> dict[str, tuple[str, ...]]:
+    """Return what ``--only`` can name, each with its experiments: tables, figures, settings; both with ``-``."""
+    parts = {
+        setting: {
+            "table4": tuple(TABLE_ROWS["table4"].values()),
+            "central": tuple(CENTRAL.values()),
+            "federated": tuple(FEDERATED.values()),
+            "table5": tuple(TABLE_ROWS["table5"].values()),
+            "deciles": (FEDERATED[WHOLE], ABLATIONS[GLOBAL]),
+            **{option: tuple(methods.values()) for option, methods in SWEEPS.items()},
+            "views": tuple(VIEWS.values()),
+        }
+        for setting in SETTINGS
+    }
+    there = experiments()
+    found = parts_by_setting(parts, there)
+    found |= {setting: tuple(name for name in there if is_of(name, setting)) for setting in SETTINGS}
+    return {**found, **{name: (name,) for name in there}}
