@@ -49,6 +49,7 @@ import torch
 from common import emit, median, rate, say
 
 from gossiprec import simulate
+from gossiprec.aggregators import Inbox
 from gossiprec.compute.executors.client_trainer import Lesson
 from gossiprec.compute.executors.full_batches import FullBatches
 from gossiprec.compute.executors.pair_batches import PairBatches
@@ -58,7 +59,7 @@ from gossiprec.emulation import Prepared, prepare
 from gossiprec.emulation.assembly.memory import peak_rss_mib
 from gossiprec.rng import generator
 from gossiprec.scenario import Scenario, load_scenario
-from gossiprec.servers.base import Extras, Round
+from gossiprec.servers.base import Answers, Extras, Round
 
 PASSES, SLICE, NAIVE = 5, 256, 48
 ML_1M = {"users": 6040, "items": 3706, "interactions": 1_000_209}
@@ -208,7 +209,9 @@ def contributed(options: argparse.Namespace) -> None:
     assert between is not None
     version = prepared.executor.store.load(np.zeros(1, np.int64))[0, work.layout.merged]
     say("PDC-FRS: the auxiliary model")
-    extras = between.step(version, Round(work.seed, 0, ML_1M["users"], work.layout))[1]
+    nobody = np.zeros(0, np.int64)
+    answers = Answers(nobody, Inbox(np.zeros((0, len(version)), np.float32), nobody, np.zeros(0), changes=[]))
+    extras = between.step(version, answers, Round(work.seed, 0, ML_1M["users"], work.layout))[1]
     bare(prepared, 1, options.threads, extras)
     found: dict[str, list[float]] = {"naive": [], "local": []}
     for number in range(options.rounds):

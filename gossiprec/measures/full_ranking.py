@@ -30,7 +30,7 @@ def relevant_ranks(
     k : int
         Ranks of `k` and above are told as :data:`~gossiprec.measures.base.BEHIND`.
     """
-    users, items = np.nonzero(relevant & candidates)
+    users, items = np.divmod(np.flatnonzero(relevant & candidates), scores.shape[1])  # nonzero is slow in 2-D
     own = scores[users, items]
     own = np.where(np.isnan(own), -np.inf, own)
     others = candidates & ~relevant

@@ -247,6 +247,10 @@ def test_a_client_keeps_the_moments_of_its_user_alone(executor):
     assert update == 3
 
 
+def touched(feed, node, update):
+    return Touched.of(feed, node, update=update, negatives=4, seed=5, changed=lambda drawn: drawn)
+
+
 def test_an_answer_is_as_large_as_what_the_client_has_touched(tmp_path):
     run = simulate(star(network=NETWORK, rounds=6), out=tmp_path / "run")
     feed = prepare(load_scenario(star())).executor.work.feed
@@ -257,10 +261,7 @@ def test_an_answer_is_as_large_as_what_the_client_has_touched(tmp_path):
 
     for node in range(12):
         n_updates = int((run.events("update")["node"] == node).sum())
-        due = {
-            4 * (9 * len(Touched.of(feed, node, update=k, negatives=4, seed=5).items) + 9)
-            for k in range(n_updates)
-        }
+        due = {4 * (9 * len(touched(feed, node, update).items) + 9) for update in range(n_updates)}
         sent = set(message["size_bytes"][message["sender"] == node].tolist())
         assert sent <= due
         if not (dropped["sender"] == node).any():

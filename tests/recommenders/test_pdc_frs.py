@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 
+from gossiprec.aggregators import Inbox
 from gossiprec.emulation import prepare, simulate
 from gossiprec.errors import ScenarioError
 from gossiprec.models import MODELS
@@ -17,7 +18,7 @@ from gossiprec.recommenders.auxiliary import AuxiliaryModel
 from gossiprec.recommenders.auxiliary_leaks import AT_ONCE, auxiliary_leak
 from gossiprec.recommenders.contribution import Contribution
 from gossiprec.scenario import load_scenario
-from gossiprec.servers.base import Round
+from gossiprec.servers.base import Answers, Round
 from tests.emulation.ended_early import OFTEN
 from tests.emulation.test_resume import check
 from tests.emulation.tiny_runs import tiny
@@ -65,7 +66,13 @@ def coordinator(n_clients=N_USERS, **options):
 
 
 def rounds_of(between, version, number):
-    return between.step(version, Round(SEED, number, N_USERS, NCF.layout(N_ITEMS)))
+    return between.step(version, nobody(version), Round(SEED, number, N_USERS, NCF.layout(N_ITEMS)))
+
+
+def nobody(version):
+    """Return a round's answers, of which there are none."""
+    none = np.zeros(0, np.int64)
+    return Answers(none, Inbox(np.zeros((0, len(version)), np.float32), none, np.zeros(0), changes=[]))
 
 
 # --- the auxiliary model
@@ -199,7 +206,7 @@ def test_soft_labels_are_learned(executor):
         pass
     extras = prepared.serving.extras
     again = prepare(load_scenario(scenario))  # its extras of the first round
-    first = again.between.step(sent, Round(5, 0, 12, layout))[1]
+    first = again.between.step(sent, nobody(sent), Round(5, 0, 12, layout))[1]
     assert first["sent_items"].shape == extras["sent_items"].shape == (12, 7)
     total = np.zeros(len(sent))
     for node in range(12):

@@ -12,6 +12,7 @@ A node's bytes must not depend on who trains beside it. Hence
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
@@ -126,25 +127,28 @@ class BatchedExecutor(Executor):
     def score_all(self, models: Readable, contexts: Mapping[str, I32], threads: ThreadPool) -> F32:
         """Return the scores of all items, user by user where the model has a way: no shape depends on other users."""
         with torch.no_grad(), one_torch_thread():
-            first = self._scorer_of(models, 0) if len(models.row) else None
+            rows = np.zeros(len(models.row), np.int64) if models.together else models.row
+            first = self._scorer_of(models, rows[0]) if len(rows) else None
             if first is None or contexts:
                 return super().score_all(models, contexts, threads)
-            found = np.empty((len(models.row), models.layout.n_items), np.float32)
+            found = np.empty((len(rows), models.layout.n_items), np.float32)
 
             def score_some(part: int) -> None:
+                some = sorted(threads.share(len(found), part), key=rows.__getitem__)
                 with torch.no_grad(), one_torch_thread():
-                    for place in threads.share(len(found), part):
-                        score = first if models.together or place == 0 else self._scorer_of(models, place)
+                    for row, places in itertools.groupby(some, rows.__getitem__):
+                        score = first if row == rows[0] else self._scorer_of(models, row)
                         assert score is not None  # the model has said how
-                        found[place] = score(self._put(models.user[place : place + 1])).cpu().numpy()
+                        for place in places:
+                            found[place] = score(self._put(models.user[place : place + 1])).cpu().numpy()
 
             threads.run(score_some)
         return found
 
-    def _scorer_of(self, models: Readable, place: int) -> Callable[[Tensor], Tensor] | None:
+    def _scorer_of(self, models: Readable, row: int) -> Callable[[Tensor], Tensor] | None:
         """Return what scores all items by one of the versions, if the model has a way of its own."""
-        row = models.rows[0 if models.together else models.row[place], : models.layout.size]
-        tables = tables_of(models.layout, self._put(row.astype(np.float32, copy=False)))
+        version = models.rows[row, : models.layout.size].astype(np.float32, copy=False)
+        tables = tables_of(models.layout, self._put(version))
         return self.work.model.all_items(models.layout.named(tables) | self._constants)
 
     def _merge(self, program: Program, tasks: I64) -> None:

@@ -68,12 +68,11 @@ class Update:
         before = self._tables(self.base).take(self.items, axis=0)
         return Change(self.items, self.rows - before, self.shared - shared)
 
-    def moved(self, model: F32, share: float) -> F32:
-        """Return a model, ``[items | shared]``, with a share of the change added."""
-        found, change = model.copy(), self.change
-        self._tables(found)[change.items] += np.float32(share) * change.rows
-        found[len(found) - len(self.shared) :] += np.float32(share) * change.shared
-        return found
+    def move(self, model: F32, share: float) -> None:
+        """Add a share of the change to a model, ``[items | shared]``."""
+        change = self.change
+        self._tables(model)[change.items] += np.float32(share) * change.rows
+        model[len(model) - len(self.shared) :] += np.float32(share) * change.shared
 
     def add_to(self, total: F64, share: float) -> None:
         """Add a share of the change to the columns of a model in double precision, in which it is worked out."""
@@ -287,7 +286,7 @@ class UpdateStore(Store):
         """
         personal = self._personal(current, users)
         if personal is not None:
-            return self._readable_by(*personal, users)
+            return self._readable_by(personal, current, users)
         if self.layout.of(Role.PRIVATE):
             return Readable(
                 self.layout,
@@ -301,26 +300,27 @@ class UpdateStore(Store):
         row[0, layout.items.start : layout.shared.stop] = self.version(int(current[-1]))
         return Readable(layout, row, np.zeros(len(users), np.int64), np.arange(len(users)), together=True)
 
-    def _personal(self, current: I64, users: I64) -> tuple[list[F32], I64] | None:
-        """Return the versions by which some users recommend, and which each takes; None: all by the present one."""
-        handle = int(current[-1])
-        version = self.version(handle)
-        found = None if self.mixture is None else self.mixture(users, version, self.extras(handle))
-        if found is None:
+    def _personal(self, current: I64, users: I64) -> Personal | None:
+        """Return the versions by which some users recommend; None: all by the present one."""
+        if self.mixture is None:
             return None
-        versions, of = list(found.versions), found.of.copy()
-        for place, own in enumerate(current[users].tolist() if found.local else ()):
-            held = self._held.get(own)
-            if isinstance(held, Update) and held.base is version:
-                versions.append(held.moved(versions[of[place]], found.local))
-                of[place] = len(versions) - 1
-        return versions, of
+        handle = int(current[-1])
+        return self.mixture(users, self.version(handle), self.extras(handle))
 
-    def _readable_by(self, versions: list[F32], of: I64, users: I64) -> Readable:
-        layout = replace(self.layout, n_users=len(users))
-        rows = np.zeros((len(versions), layout.row_size), np.float32)
+    def _readable_by(self, personal: Personal, current: I64, users: I64) -> Readable:
+        """Return a row for each version, and one for each user who has trained the present one."""
+        present, of = self.version(int(current[-1])), personal.of.copy()
+        held = [self._held.get(handle) for handle in current[users].tolist()]
+        own = [place for place, each in enumerate(held) if personal.local and _is_of(each, present)]
+        n, layout = len(personal.versions), replace(self.layout, n_users=len(users))
+        rows = np.zeros((n + len(own), layout.row_size), np.float32)
         rows[:, layout.users] = self.own[users, : self.layout.user_width].ravel()
-        rows[:, layout.items.start : layout.shared.stop] = versions
+        models = rows[:, layout.items.start : layout.shared.stop]
+        models[:n] = personal.versions
+        for row, place in enumerate(own, n):
+            models[row] = personal.versions[of[place]]
+            held[place].move(models[row], personal.local)  # type: ignore[union-attr]
+            of[place] = row
         return Readable(layout, rows, of, np.arange(len(users)))
 
     def forget(self, planner: Planner) -> None:

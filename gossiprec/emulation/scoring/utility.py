@@ -29,7 +29,7 @@ from gossiprec.ragged import Ragged
 from gossiprec.scenario.sections import LeastPopular, Targets
 
 BLOCK = 512
-"""Users whose scores of all items are held at a time; fewer where there are more than 2,000 items."""
+"""Users whose scores of all items are held at a time; fewer where there are more than 8,000 items."""
 
 
 class Utility:
@@ -164,7 +164,7 @@ class Utility:
     def _blocks(self) -> Iterator[I64]:
         """Yield whose lists are wanted, some at a time."""
         users = self._whole.users
-        size = min(BLOCK, max(1, 2**20 // self._split.n_items))
+        size = min(BLOCK, max(1, 2**22 // self._split.n_items))
         return (users[low : low + size] for low in range(0, len(users), size))
 
     def _sampled_ranks(self, scores_of: Callable[[I64, Ragged], F32]) -> I32:
