@@ -277,7 +277,7 @@ def test_what_clients_have_just_made_is_there_after_a_resumption_without_another
     ticks = Patient()
     simulate(scenario, out=tmp_path / "counted", progress=ticks)
     assert len(ticks.ticks) > 9  # answers of the last rounds come after the last wake
-    check(tmp_path, scenario, stops=(len(ticks.ticks) - 1,))
+    check(tmp_path, scenario, stops=(len(ticks.ticks),))
 
 
 def test_poisoners_and_the_coordinator_tell_of_no_row():

@@ -349,8 +349,6 @@ class UpdateStore(Store):
 
     def state(self, needed: I64) -> dict[str, Any]:
         """Return payloads, each version once, and what clients hold, for a checkpoint."""
-        kept = {handle for handle, each in self._held.items() if isinstance(each, Update)}
-        needed = np.union1d(needed, np.array(sorted(kept), np.int64))
         held = [self._held[handle] for handle in needed.tolist()]
         numbers: dict[int, int] = {}
         bases = [self.version(handle) for handle in needed.tolist()]
