@@ -24,12 +24,10 @@ _ABOUT = (
 
 def n_groups(runs: Runs, setting: str) -> int:
     """Return how many groups every run of both methods tells of; 0 if one of them tells of none."""
-    found = [
-        len(_groups(run.summary))
-        for method in (MIX, ALONE)
-        for run in runs.get(name_of(setting, method), {}).values()
-    ]
-    return min(found, default=0)
+    both = [runs.get(name_of(setting, method), {}) for method in (MIX, ALONE)]
+    if not all(both):
+        return 0
+    return min(len(_groups(run.summary)) for seeds in both for run in seeds.values())
 
 
 def of_group(

@@ -190,6 +190,9 @@ def test_runs_that_tell_of_no_groups_are_compared_otherwise(known, tmp_path):
     runs = known[1]
     old = {**runs, "paper-global": runs["paper-fedgnn"]}
     assert n_groups(old, "paper") == 0
+    assert n_groups({"paper-perfedrec-pp": runs["paper-perfedrec-pp"]}, "paper") == 0, (
+        "with nothing beside it"
+    )
     assert claim(old, "Not in the paper: personal models help every group").verdict == NOT_MEASURED
     assert claim(old, "Table 5, after convergence: with no personalisation").verdict == NOT_HELD
     REPORT.write(tmp_path, old, {}, planned=81, epochs=3)
