@@ -86,6 +86,23 @@ def test_a_written_out_gradient_of_pairs_trains_like_one_client_at_a_time(
     assert runs[0].executor.store.steps.tolist() == runs[1].executor.store.steps.tolist()
 
 
+@pytest.mark.parametrize("model", [LIGHTGCN, MF], ids=lambda model: model["name"])
+def test_an_answer_holds_the_touched_items_in_order(model):
+    """Those that the reference finds, ascending; rules that read single columns of updates rely on that."""
+    world = {"model": model, "training": {**FULL, "eps": 1e-3}, "recommender": CLUSTERS, "observers": []}
+    runs = [carried_out(star(**world, executor={"name": name})) for name in ("reference", "fused")]
+    answers = [
+        [each for each in run.executor.store._held.values() if not isinstance(each, np.ndarray)]
+        for run in runs
+    ]
+
+    assert len(answers[0]) == len(answers[1]) > 0
+    for slow, fast in zip(*answers, strict=True):
+        assert (np.diff(fast.items) > 0).all()
+        assert fast.items.tolist() == slow.items.tolist()
+        np.testing.assert_allclose(fast.rows, slow.rows, rtol=0, atol=1e-5)
+
+
 def executor_of(**more):
     world = {"training": FULL, "executor": {"name": "auto"}, "observers": [], **more}
     return prepare(load_scenario(star(**world))).executor.name
