@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 
 import numpy as np
@@ -221,13 +222,19 @@ def test_a_dimension_that_is_too_large_is_refused():
         load_scenario(central({"name": "lightgcn", "dim": 5000}))
 
 
-@pytest.mark.parametrize("model", MODELS[1:])
+OWN_GRAPH = {"name": "fedavg", "rounds": 2, "client_model": "none", "merge": "touched-mean"}
+
+
 @pytest.mark.parametrize(
-    "protocol",
+    ("model", "protocol"),
     [
-        {"name": "fedavg", "rounds": 2},
-        {"name": "fedavg", "rounds": 2, "client_model": "none", "merge": "touched-mean"},
-        {"name": "rand-gossip", "wakes": 2, "view": {"size": 3}},
+        *itertools.product(
+            MODELS[1:],
+            [{"name": "fedavg", "rounds": 2}, {"name": "rand-gossip", "wakes": 2, "view": {"size": 3}}],
+        ),
+        *[
+            (model, OWN_GRAPH) for model in MODELS[1:] if model != "lightgcn"
+        ],  # which has their own items' graph there
     ],
 )
 def test_nodes_without_the_graph_cannot_train_what_looks_through_it(model, protocol):

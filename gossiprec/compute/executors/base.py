@@ -53,8 +53,10 @@ class Workload:
     """What the coordinator sent beside the version that is trained."""
 
     def seen(self, p: Mapping[str, Tensor], batch: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
-        """Return a client's model as its loss is taken of it: encoded, if the model looks through a graph."""
-        return self.model.encode_own(p, batch) if isinstance(self.model, GraphModel) else p
+        """Return a model as its loss is taken of it: encoded, if it is for clients without one, and has a graph."""
+        if self.arena.anew and isinstance(self.model, GraphModel):
+            return self.model.encode_own(p, batch)
+        return p
 
     def steps(self, node: int, update: int) -> Iterator[tuple[Columns, Columns]]:
         """Yield the samples of each optimizer step of a local update, and what else is drawn for it."""
