@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from pydantic import Field, model_validator
 
-from gossiprec.arrays import F32, F64, I64
+from gossiprec.arrays import F32, F64, I32, I64
 from gossiprec.errors import ScenarioError
 from gossiprec.options import LARGEST, Options
 from gossiprec.recommenders.base import Between, Known
@@ -45,7 +45,8 @@ class Clustering(Between):
     """Remembers what each client last told of its user, clusters that, and keeps a model for each cluster.
 
     A cluster without an answer in a round keeps its model (`models` own), or recommends by the global one (round). At
-    a clustering the models of all begin anew with the global one, for it is not told which cluster has become which.
+    a clustering a model begins with the mean of those of the clusters that its members come from, the global one for
+    who was in none: it is not told which cluster has become which.
 
     Parameters
     ----------
@@ -180,8 +181,20 @@ class Clustering(Between):
         told = np.flatnonzero(np.isfinite(self._rows).all(axis=1))
         if len(told) < self._options.number:  # too few to speak of clusters: the old ones stay
             return
+        before = self._cluster_of.copy()
         self._cluster_of[:] = -1
         seed = int(round.generator("clustering").integers(2**31))
         self._cluster_of[told] = k_means(self._rows[told], self._options.number, seed)
-        self._models[:] = version
+        models = [self._begun(before[self._cluster_of == k], version) for k in range(len(self._models))]
+        self._models = np.array(models, np.float32).reshape(self._models.shape)
         self._n_made += 1
+
+    def _begun(self, before: I32, version: F32) -> F32:
+        """Return with what a cluster begins whose members were in these clusters: the mean of their models."""
+        if self._kind == "round" or not len(before):
+            return version
+        total: F64 = np.zeros(len(version))
+        for cluster, count in zip(*np.unique(before, return_counts=True), strict=True):
+            total += count * (version if cluster < 0 else self._models[cluster])
+        mean: F32 = (total / len(before)).astype(np.float32)
+        return mean

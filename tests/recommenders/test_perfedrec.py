@@ -120,15 +120,17 @@ def test_a_round_s_cluster_models_begin_with_what_was_published():
     assert (models[1] == second).all()  # without members' answers the global one
 
 
-def test_models_of_new_clusters_begin_with_the_global_one():
-    made = clustered()
+@pytest.mark.parametrize("models", ["own", "round"])
+def test_models_of_new_clusters_begin_with_those_that_their_members_had(models):
+    made = clustered(models)
     version = np.arange(N_COLUMNS, dtype=np.float32)
-    made.step(version, answers({0: (2, 1.0)}), round_of(3))
+    made._models[:] = np.array([[3.0], [5.0]])
     swapped = {client: RIGHT if row == LEFT else LEFT for client, row in TOLD.items()}
     swapped[5] = RIGHT
-    extras = made.step(version, answers(dict.fromkeys(swapped, (0, 50.0)), swapped), round_of(4))[1]
-    assert extras["cluster_of"].tolist() == [0, 0, 0, 1, 1, 0]
-    assert (extras["cluster_models"] == version).all()
+    extras = made.step(version, answers(dict.fromkeys(swapped, (0, 0.0)), swapped), round_of(4))[1]
+    assert extras["cluster_of"].tolist() == [0, 0, 0, 1, 1, 0]  # of the first four clients one was in none
+    of_members = [(3 * 3.0 + version) / 4, np.full(N_COLUMNS, 5.0)]
+    np.testing.assert_allclose(extras["cluster_models"], of_members if models == "own" else [version] * 2)
 
 
 def test_there_are_no_clusters_of_fewer_clients_than_clusters():
