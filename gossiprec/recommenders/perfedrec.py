@@ -128,8 +128,13 @@ class PerFedRec(FedGNN):
     options: PerFedRecOptions
 
     def check(self, layout: Layout, *, full_batches: bool) -> None:
-        """Refuse models without users' rows to be clustered."""
+        """Refuse models without users' rows to be clustered, or with weights of which there is nothing to mix."""
         super().check(layout, full_batches=full_batches)
+        if layout.of(Role.PRIVATE):
+            raise ScenarioError(
+                f"recommender: {type(self.model).__name__} has weights that each node keeps to itself, which are in no "
+                "version that could be mixed; take lightgcn, mf, gmf or ncf"
+            )
         if not layout.of(Role.USER):
             raise ScenarioError(
                 f"recommender: {type(self.model).__name__} has no rows of users that could be clustered; take "

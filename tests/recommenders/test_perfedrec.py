@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ from gossiprec.compute.store.updates import Update
 from gossiprec.emulation import prepare, simulate
 from gossiprec.errors import ScenarioError
 from gossiprec.models import MODELS, Role
+from gossiprec.models.base.blocks import Block
 from gossiprec.recommenders import RECOMMENDERS, Known
 from gossiprec.recommenders.cluster_models import Clustering, ClusterOptions
 from gossiprec.scenario import load_scenario
@@ -181,6 +183,15 @@ def test_without_shares_of_its_own_everybody_recommends_by_the_global_model():
     kind = RECOMMENDERS["perfedrec"]
     made = kind(kind.Options(local_share=0, cluster_models="none"), MF, negatives=1, learning_rate=0.1)
     assert made.personal(np.array([0]), np.ones(4, np.float32), {}) is None
+
+
+def test_weights_that_stay_with_clients_are_refused():
+    kind = RECOMMENDERS["perfedrec"]
+    made = kind(kind.Options(), MF, negatives=1, learning_rate=0.1)
+    made.check(LAYOUT, full_batches=True)
+    own = Block("own", Role.PRIVATE, (2,), LAYOUT.blocks[0].initial)
+    with pytest.raises(ScenarioError, match="MF has weights that each node keeps to itself"):
+        made.check(replace(LAYOUT, blocks=(*LAYOUT.blocks, own)), full_batches=True)
 
 
 # --- whole runs
