@@ -93,6 +93,11 @@ class Cast:
         return self.recommender.report(self.split, self.contribution, self.between)
 
     @property
+    def told_width(self) -> int:
+        """Numbers that each user's client tells of its user beside an update."""
+        return 0 if self.recommender is None else self.recommender.told_width(self.layout)
+
+    @property
     def merge_weights(self) -> F64:
         """What every node's models count in a merge: those of a poisoner as those of an average user."""
         return self.protocol.merge_weights(claimed_positives(self.split, self.n_poisoners))
@@ -127,7 +132,8 @@ def make_cast(scenario: Scenario, split: Split, protocol: Protocol) -> Cast:
             "protocol.choose: found 'proportional', but nothing in this scenario finds groups of clients; set "
             "recommender to perfedrec or perfedrec-pp, or choose to uniform"
         )
-    n_telling = split.n_users if recommender is not None and recommender.tells_users else 0
+    tells = recommender is not None and recommender.told_width(layout) > 0
+    n_telling = split.n_users if tells else 0
     outgoing = make_outgoing(scenario, policies, protocol, layout, server, n_telling)
     for entry in attackers:
         outgoing.forge(entry.nodes)
