@@ -122,9 +122,12 @@ class AtHand:
     ----------
     seed, node, update : int
         Of the run, whose it is, and its number among the node's.
+    layout : Layout
+        Of whole models.
     positives : ndarray of int32, shape (n_positives,)
         Its training items, ascending.
-    n_items : int
+    history : ndarray of int32, shape (n,)
+        Those that its user's state follows from, in the order of time (:meth:`gossiprec.feeds.base.Feed.history`).
     own : ndarray of float32, shape (user_width,)
         The row of its user, as it is now.
     version : ndarray of float32, shape (n_columns,)
@@ -138,8 +141,9 @@ class AtHand:
     seed: int
     node: int
     update: int
+    layout: Layout
     positives: I32
-    n_items: int
+    history: I32
     own: F32
     version: F32
     extras: Extras

@@ -103,10 +103,8 @@ class FedGNN(Recommender):
 
     def changed_samples(self, drawn: Columns, client: AtHand, draw: np.random.Generator) -> Columns:
         """Return pairs of which some are replaced."""
-        share = self.options.pseudo_items
-        return with_pseudo_items(
-            drawn, n_items=client.n_items, share=share, draw=draw, positives=client.positives
-        )
+        share, n_items = self.options.pseudo_items, client.layout.n_items
+        return with_pseudo_items(drawn, n_items=n_items, share=share, draw=draw, positives=client.positives)
 
     def loss(
         self, p: Mapping[str, Tensor], batch: Mapping[str, Tensor], extras: Mapping[str, Tensor]

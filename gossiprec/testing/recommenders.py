@@ -174,8 +174,8 @@ def clients_change_nothing_that_is_theirs(checked: _Checked) -> None:
     latest, width = int(run.planner.current[-1]), recommender.told_width(work.layout)
     clients = [
         AtHand(
-            5, node, 0, work.feed.positives[node], work.feed.n_items, store.own[node, : work.layout.user_width],
-            store.version(latest), store.extras(latest),
+            5, node, 0, work.layout, work.feed.positives[node], work.feed.history(node),
+            store.own[node, : work.layout.user_width], store.version(latest), store.extras(latest),
         )
         for node in range(4)
     ]  # fmt: skip
