@@ -372,7 +372,7 @@ class Recommender(ABC):
         """
         return None
 
-    def report(self, split: Split, contribution: Any, between: Between | None) -> dict[str, Any]:
+    def report(self, split: Split, contribution: Any, between: Between | None, own: F32) -> dict[str, Any]:
         """Return sections for the run's summary, with the truth at hand.
 
         Parameters
@@ -382,6 +382,8 @@ class Recommender(ABC):
             What :meth:`contributed` gave.
         between : Between or None
             The coordinator's part as it is at the end.
+        own : ndarray of float32, shape (n_users, user_width)
+            The rows that clients keep of their users.
         """
         return {}
 

@@ -17,6 +17,7 @@ from gossiprec.arrays import F32, I32
 from gossiprec.measures.top_k import in_top_k
 from gossiprec.models.base import Layout
 from gossiprec.numerics.one_thread import one_torch_thread
+from gossiprec.recommenders.user_vectors import items_of
 
 KEPT = 4
 """Versions of which lists are kept: late answers are to earlier ones."""
@@ -34,56 +35,52 @@ class CandidateLists:
     """The best items of each centroid in the versions that clients were sent last; each is worked out once.
 
     Scores of all centroids are worked out together, always in the same shape: bytes depend on nobody's company.
-
-    Parameters
-    ----------
-    layout : Layout
-        Of a model that scores by scalar products with the block ``items``.
-    number : int
-        Items in a list, at most n_items.
     """
 
-    def __init__(self, layout: Layout, number: int) -> None:
-        self._layout, self._number = layout, number
+    def __init__(self) -> None:
         self._known: OrderedDict[tuple[int, int], _Known] = OrderedDict()
         self._lock = threading.Lock()
 
-    def of(self, version: F32, centroids: F32, cluster: int) -> I32:
+    def of(self, layout: Layout, version: F32, centroids: F32, cluster: int, number: int) -> I32:
         """Return the best items of a centroid, ascending; of equal ones those of lower id.
 
         Parameters
         ----------
+        layout : Layout
+            Of whole models.
         version : ndarray of float32, shape (n_columns,)
         centroids : ndarray of float32, shape (n_clusters, d)
             The same object for all who were sent the same.
         cluster : int
+        number : int
+            How many, at most n_items; the same in every call.
         """
         with self._lock:
-            known = self._of_version(version, centroids)
+            known = self._of_version(layout, version, centroids)
             if cluster not in known.lists:
-                known.lists[cluster] = self._best(known.scores[cluster])
+                known.lists[cluster] = best_items(known.scores[cluster], number)
             return known.lists[cluster]
 
-    def alone(self, version: F32, vector: F32) -> I32:
-        """Return the best items of a vector that is nobody else's."""
-        return self._best(self._scores(version, vector[None])[0])
-
-    def _of_version(self, version: F32, centroids: F32) -> _Known:
+    def _of_version(self, layout: Layout, version: F32, centroids: F32) -> _Known:
         key = id(version), id(centroids)
         if key not in self._known:
-            self._known[key] = _Known((version, centroids), self._scores(version, centroids), {})
+            scores = scores_of(centroids, items_of(layout, version))
+            self._known[key] = _Known((version, centroids), scores, {})
             if len(self._known) > KEPT:
                 self._known.popitem(last=False)
         return self._known[key]
 
-    def _scores(self, version: F32, vectors: F32) -> F32:
-        import torch
 
-        layout = self._layout
-        items = layout.named(layout.version_tables(version))["items"]
-        with one_torch_thread():
-            found: F32 = (torch.tensor(vectors) @ torch.from_numpy(np.require(items, ["C", "W"])).T).numpy()
-        return found
+def scores_of(vectors: F32, items: F32) -> F32:
+    """Return the scalar product of each vector with each item's row, shape (n, n_items)."""
+    import torch
 
-    def _best(self, scores: F32) -> I32:
-        return np.flatnonzero(in_top_k(scores[None], self._number)[0]).astype(np.int32)
+    with one_torch_thread():
+        rows = torch.from_numpy(np.require(items, requirements=["C", "W"]))
+        found: F32 = (torch.tensor(vectors) @ rows.T).numpy()
+    return found
+
+
+def best_items(scores: F32, number: int) -> I32:
+    """Return the items of the highest scores, ascending; of equal ones those of lower id."""
+    return np.flatnonzero(in_top_k(scores[None], number)[0]).astype(np.int32)

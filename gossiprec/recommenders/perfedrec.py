@@ -169,7 +169,7 @@ class PerFedRec(FedGNN):
             known, options.clusters, models=options.cluster_models, table_noise=options.table_noise
         )
 
-    def report(self, split: Split, contribution: Any, between: Between | None) -> dict[str, Any]:
+    def report(self, split: Split, contribution: Any, between: Between | None, own: F32) -> dict[str, Any]:
         """Return what pre-training took, and how large the last clusters were."""
         assert isinstance(between, Clustering)
         return between.report()

@@ -86,12 +86,6 @@ class Cast:
         """How many nodes have no user."""
         return self.protocol.n_users - self.split.n_users
 
-    def recommender_report(self) -> dict[str, Any]:
-        """Return what the recommender says of the run."""
-        if self.recommender is None:
-            return {}
-        return self.recommender.report(self.split, self.contribution, self.between)
-
     @property
     def told_width(self) -> int:
         """Numbers that each user's client tells of its user beside an update."""
