@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import chain
 
 import numpy as np
 import pytest
@@ -21,7 +22,7 @@ N_ITEMS = 60
 def split_of(train, validation=(), test=(), sequences=None):
     """Return a split of the lists that are given, in the order in which the parts have them unless told otherwise."""
     parts = [list(part) + [[]] * (len(train) - len(part)) for part in (train, validation, test)]
-    order = sequences or [sum(lists, []) for lists in zip(*parts, strict=True)]
+    order = sequences or [list(chain(*lists)) for lists in zip(*parts, strict=True)]
     sets = (Ragged.from_parts([np.array(sorted(items), np.int32) for items in part]) for part in parts)
     rows = Ragged.from_parts([np.array(items, np.int32) for items in order])
     return Split("tiny", len(train), N_ITEMS, *sets, sequences=rows)
@@ -121,7 +122,7 @@ def test_data_of_one_node_are_its_sequence():
 
 
 def test_data_without_times_are_refused():
-    with pytest.raises(DataError, match="has no times.*take data with times"):
+    with pytest.raises(DataError, match=r"has no times.*take data with times"):
         SequenceFeed.within(replace(split_of([[1, 2]]), sequences=None), 5)
 
 
