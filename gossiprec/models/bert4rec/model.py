@@ -19,8 +19,8 @@ from gossiprec.feeds import MaskedFeed
 from gossiprec.feeds.base import Columns
 from gossiprec.models import MODELS
 from gossiprec.models.base.blocks import Block, Role, normal, ones
-from gossiprec.models.base.sequence_model import SequenceModel, SequenceOptions
-from gossiprec.models.bert4rec.encoder import Places, drop_outs, encoded, encoder_blocks, normed
+from gossiprec.models.base.sequence_model import SequenceModel, SequenceOptions, dropped
+from gossiprec.models.bert4rec.encoder import Places, encoded, encoder_blocks, normed
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -106,15 +106,19 @@ class BERT4Rec(SequenceModel):
         """Return the sequences, some items of which are masked in each update."""
         return MaskedFeed.within(split, self.options.max_length, self.options.mask, self.options.last_alone)
 
-    def numbered(self, samples: Columns) -> Columns:
-        """Return the numbers of the places with an item to be learnt, and of those that are no padding."""
-        real = (samples["previous"] >= 0) | (samples["items"] >= 0)
-        return {**super().numbered(samples), "real": np.flatnonzero(real)}
+    def packed(self, samples: Columns) -> Columns:
+        """Return the batch with the numbers of the places that are no padding, ``real``, too."""
+        batch = super().packed(samples)
+        return {**batch, "real": np.flatnonzero((batch["previous"] >= 0) | (batch["items"] >= 0))}
 
     def draws(self, samples: Columns, draw: np.random.Generator) -> Columns:
-        """Return what drops out."""
-        options, shape = self.options, (*samples["previous"].shape, self.options.dim)
-        return drop_outs(options.layers, options.heads, shape, options.dropout, draw)
+        """Return what drops out: of real places alone, if the batch knows them."""
+        options = self.options
+        n, length = samples["previous"].shape
+        places = (len(samples["real"]),) if "real" in samples else (n, length)
+        rows = dropped((*places, 1 + 2 * options.layers, options.dim), options.dropout, draw)
+        shares = dropped((n, options.layers, options.heads, length, length), options.dropout, draw)
+        return {**rows, **{f"{name}_attention": factors for name, factors in shares.items()}}
 
     def states(self, p: Mapping[str, Tensor], batch: Mapping[str, Tensor]) -> Tensor:
         """Return the output at each place; a gap is a place with an item to be learnt and none that is known."""
@@ -126,6 +130,7 @@ class BERT4Rec(SequenceModel):
         """Return the output at a gap behind the last item."""
         import torch
 
+        history = history[:, : self.options.max_length - 1]  # the feed's are no longer; some are wider
         known = torch.cat([history, -torch.ones_like(history[:, :1])], dim=1)
         length = (history >= 0).sum(1, keepdim=True)
         places = Places(torch.arange(known.shape[1], device=known.device) <= length)
