@@ -81,8 +81,9 @@ def library_encoder(p):
 def embedded(p, batch):
     known = batch["previous"]
     rows = torch.where((known >= 0)[..., None], p["items"][known.clamp(min=0)], p["gap"])
-    number = torch.arange(known.shape[1]).clamp(max=MAX_LENGTH - 1)
-    return layer_norm(rows + p["positions"][number], (DIM,), p["input_scales"], p["input_offsets"], 1e-12)
+    lengths = real_places(batch).sum(1).tolist()
+    ages = torch.tensor([[max(n - 1 - place, 0) for place in range(known.shape[1])] for n in lengths])
+    return layer_norm(rows + p["positions"][ages], (DIM,), p["input_scales"], p["input_offsets"], 1e-12)
 
 
 def with_output(p, rows):
@@ -123,7 +124,8 @@ def written_out(p, batch, s, keep):
     """Return the states of one sequence, without its padding, head by head and place by place."""
     n = int(real_places(batch)[s].sum())
     known = batch["previous"][s, :n].tolist()
-    rows = torch.stack([p["items"][item] if item >= 0 else p["gap"] for item in known]) + p["positions"][:n]
+    rows = torch.stack([p["items"][item] if item >= 0 else p["gap"] for item in known])
+    rows = rows + p["positions"][:n].flip(0)
     rows = layer_norm(rows, (DIM,), p["input_scales"], p["input_offsets"], 1e-12) * keep["keep"][s, :n, 0]
     for k in range(LAYERS):
         mixed = torch.zeros_like(rows)
@@ -210,11 +212,12 @@ def test_stacked_models_learn_what_each_does_alone(loss):
             torch.testing.assert_close(found[name][k], slope, rtol=1e-9, atol=1e-9)
 
 
+@pytest.mark.parametrize("width", [MAX_LENGTH - 1, 32])
 @pytest.mark.parametrize("history", [[3, 1, 4], [], [2, 0, 6, 8, 9]])
-def test_a_user_is_the_output_at_a_gap_behind_the_history(history):
+def test_a_user_is_the_output_at_a_gap_behind_the_history(history, width):
     model, user = made(), torch.tensor([0])
     p = blocks_of(model)
-    filled = torch.tensor(history + [-1] * (5 - len(history)))
+    filled = torch.tensor(history + [-1] * (width - len(history)))
     found = model.scores_after(p, filled[None], user)[0]
     gap = model.states(p, sequences([*history, [0]]))[0, len(history)]
     torch.testing.assert_close(found, p["items"] @ gap, rtol=1e-9, atol=1e-9)

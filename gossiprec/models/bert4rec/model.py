@@ -73,9 +73,11 @@ class BERT4Rec(SequenceModel):
 
     Notes
     -----
-    The rows of items are both input and output (tied). RecBole until August 2023, which published work on federated
-    recommenders used, takes the encoder's output as it is (``output_layer: false``); later versions have a dense layer
-    behind it, and an offset of each item's score, which there is none of here.
+    The rows of items are both input and output (tied). Positions count from the end of a sequence, so that the gap behind
+    a history has the same one for everybody; in RecBole they count from the beginning, which gives it, behind the longest
+    sequences, one that nobody has learnt. RecBole until August 2023, which published work on federated recommenders used,
+    takes the encoder's output as it is (``output_layer: false``); later versions have a dense layer behind it, and an
+    offset of each item's score, which there is none of here.
     """
 
     Options = BERT4RecOptions
@@ -142,14 +144,10 @@ class BERT4Rec(SequenceModel):
         import torch
         from torch.nn.functional import gelu
 
-        number = (
-            torch.arange(known.shape[1], device=known.device)
-            .clamp(max=self.options.max_length - 1)
-            .expand(known.shape)
-        )
-        item, number = places.of(known), places.of(number)
+        ages = places.real.sum(1, keepdim=True) - 1 - torch.arange(known.shape[1], device=known.device)
+        item, age = places.of(known), places.of(ages.clamp(0, self.options.max_length - 1))
         rows = torch.where((item >= 0)[..., None], p["items"][item.clamp(min=0)], p["gap"])
-        rows = normed(rows + p["positions"][number], p["input_scales"], p["input_offsets"])
+        rows = normed(rows + p["positions"][age], p["input_scales"], p["input_offsets"])
         rows = encoded(p, places.kept(rows, 0), places, self.options.heads)
         if not self.options.output_layer:
             return rows
