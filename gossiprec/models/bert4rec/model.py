@@ -73,11 +73,11 @@ class BERT4Rec(SequenceModel):
 
     Notes
     -----
-    The rows of items are both input and output (tied). Positions count from the end of a sequence, so that the gap behind
-    a history has the same one for everybody; in RecBole they count from the beginning, which gives it, behind the longest
-    sequences, one that nobody has learnt. RecBole until August 2023, which published work on federated recommenders used,
-    takes the encoder's output as it is (``output_layer: false``); later versions have a dense layer behind it, and an
-    offset of each item's score, which there is none of here.
+    The rows of items are both input and output (tied). Positions count from the end of a sequence, so that the gap
+    behind a history has the same one for everybody; in RecBole they count from the beginning, which gives it, behind
+    the longest sequences, one that nobody has learnt. RecBole until August 2023, which published work on federated
+    recommenders used, takes the encoder's output as it is (``output_layer: false``); later versions have a dense
+    layer behind it, and an offset of each item's score, which there is none of here.
     """
 
     Options = BERT4RecOptions
