@@ -81,6 +81,11 @@ class SequenceFeed(ListFeed):
         positives, sequences = (Ragged.from_parts([part]) for part in (np.unique(sequence), sequence))
         return type(self)(positives, self.n_items, sequences, self.max_length)
 
+    def history(self, node: int) -> I32:
+        """Return a node's latest items, in the order of time."""
+        latest: I32 = self.sequences[node][-self.longest_history :]
+        return latest
+
     def targets(self, node: int) -> Columns:
         """Return what a node has taken, each beside the item before."""
         items = self.sequences[node]

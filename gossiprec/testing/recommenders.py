@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from gossiprec.aggregators import Inbox
 from gossiprec.arrays import F32
+from gossiprec.compute.store.updates import UpdateStore
 from gossiprec.emulation import Prepared, prepare
 from gossiprec.emulation.assembly.prepare import load_data
 from gossiprec.models import MODELS
 from gossiprec.recommenders import RECOMMENDERS, Between, Known, Recommender
+from gossiprec.recommenders.base import AtHand
 from gossiprec.recommenders.written_out import not_written_out
 from gossiprec.scenario import load_scenario
 from gossiprec.servers.base import Answers, Round
@@ -134,7 +136,8 @@ def the_coordinator_keeps_to_what_it_announces(checked: _Checked) -> None:
         assert all(len(extras[name]) == known.n_clients for name in between.own_extras)
         for name in between.own_extras | between.one_of:
             sizes[name] //= len(extras[name])
-        assert sum(sizes.values()) == between.extra_bytes
+        sent = sum(size for name, size in sizes.items() if name not in between.stands_for)
+        assert sent + between.answer_bytes == between.extra_bytes
         version = found
 
 
@@ -161,23 +164,33 @@ def what_the_coordinator_remembers_is_in_its_state(checked: _Checked) -> None:
 
 
 def clients_change_nothing_that_is_theirs(checked: _Checked) -> None:
-    """Learn from the columns of the feed, and tell of a user's row, by the draws alone and without changing either."""
-    work = checked.run(protocol={**SLICES, "rounds": 1}).executor.work
+    """Learn from the columns of the feed, and tell of a user, by the draws alone and without changing either."""
+    run = checked.run()
+    work, store = run.executor.work, run.executor.store
     recommender, drawn = work.recommender, work.feed.samples(3, update=0, negatives=1, seed=5)
     assert recommender is not None
+    assert isinstance(store, UpdateStore)
     before = {name: column.copy() for name, column in drawn.items()}
-    positives, n_items, row = work.feed.positives[3], work.feed.n_items, np.ones(6, np.float32)
+    latest, width = int(run.planner.current[-1]), recommender.told_width(work.layout)
+    clients = [
+        AtHand(
+            5, node, 0, work.layout, work.feed.positives[node], work.feed.history(node),
+            store.own[node, : work.layout.user_width], store.version(latest), store.extras(latest),
+        )
+        for node in range(4)
+    ]  # fmt: skip
+    held = [client.own.tobytes() + client.version.tobytes() for client in clients]
 
-    def played() -> list[bytes]:
-        draw = np.random.default_rng(4)
-        changed = recommender.changed_samples(drawn, positives=positives, n_items=n_items, draw=draw)
+    def played(some: list[AtHand]) -> list[bytes]:
+        told = np.asarray(recommender.told_rows(some), np.float32) if width else None
+        assert told is None or told.shape == (len(some), width)
+        client = replace(some[-1], told=None if told is None else told[-1])
+        changed = recommender.changed_samples(drawn, client, np.random.default_rng(4))
         assert changed.keys() == drawn.keys()
-        told = np.asarray(recommender.told_row(row, draw), np.float32)
-        assert told.shape == row.shape
-        return [column.tobytes() for column in (*changed.values(), told)]
+        return [column.tobytes() for column in (*changed.values(), *([] if told is None else [told[-1]]))]
 
-    assert played() == played()
-    assert (row == 1).all()
+    assert played(clients) == played(clients) == played(clients[-1:])
+    assert [client.own.tobytes() + client.version.tobytes() for client in clients] == held
     for name, column in drawn.items():
         np.testing.assert_array_equal(column, before[name])
 
