@@ -45,6 +45,8 @@ class Comparison:
         validation items.
     tables : mapping of str to tuple of str
         Setting -> its tables, the one that names the methods first; all of `rows` if it is not named.
+    data : mapping of str to str
+        Row of the table of the data -> the setting that has these data; any that is judged for other rows.
     unit : str
         What reports are numbered by, but for methods that are apart.
     """
@@ -61,6 +63,7 @@ class Comparison:
     metrics: Mapping[str, str] = field(default_factory=lambda: AT_20)
     leading: str = "Recall@20"
     tables: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    data: Mapping[str, str] = field(default_factory=dict)
     unit: str = "epoch"
 
     @property
@@ -149,8 +152,8 @@ def parts_by_setting(
     for part in dict.fromkeys(part for own in parts.values() for part in own):
         whole: dict[str, tuple[str, ...]] = {}
         for setting, own in parts.items():
-            names = dict.fromkeys(name_of(setting, method) for method in own[part])
-            if names.keys() <= set(experiments):
+            names = dict.fromkeys(name_of(setting, method) for method in own.get(part, ()))
+            if names and names.keys() <= set(experiments):
                 whole[f"{part}-{setting}"] = tuple(names)
         wanted = {name for own in whole.values() for name in own}
         found[part] = tuple(name for name in experiments if name in wanted)

@@ -110,14 +110,16 @@ def _statistics(paper: Comparison, table: str, runs: Runs) -> Grid:
     """Return the size of the data beside the print."""
     numbers = paper.published.of_table(table).values()
     keys = {"users": "nodes"}
-    run = next(
-        (run for name in runs if paper.setting_of(name) in paper.judged for run in runs[name].values()), None
-    )
     rows = []
     for number in numbers:
         key = keys.get(number.column, number.column)
+        settings = (paper.data[number.row],) if number.row in paper.data else paper.judged
+        run = next(
+            (run for name in runs if paper.setting_of(name) in settings for run in runs[name].values()), None
+        )
         ours = (run.summary or {}).get(key) if run is not None else None
         verdict = agreement(number.band, {} if ours is None else {0: float(ours)})
         shown = Entry(DASH if ours is None else f"{ours:,}", mark=verdict.mark, kind=verdict.word)
-        rows.append([Entry(number.column), Entry(f"{number.value:,}", kind="printed"), shown])
+        what = f"{number.row}, {number.column}" if paper.data else number.column
+        rows.append([Entry(what), Entry(f"{number.value:,}", kind="printed"), shown])
     return Grid(table, [Column("what"), Column("print"), Column("ours")], rows)
