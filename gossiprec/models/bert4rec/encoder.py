@@ -122,8 +122,9 @@ def _attention(p: Mapping[str, Tensor], k: int, rows: Tensor, places: Places, n_
     import torch
 
     given = places.spread(rows @ p["attention_weights"][k].T + p["attention_biases"][k])
-    query, key, value = given.view(*given.shape[:2], 3, n_heads, -1).movedim(1, -2).unbind(1)
-    closeness = query @ key.transpose(-1, -2) / sqrt(query.shape[-1])
+    width = rows.shape[-1] // n_heads
+    query, key, value = given.view(*given.shape[:2], 3, n_heads, width).movedim(1, -2).unbind(1)
+    closeness = query @ key.transpose(-1, -2) / sqrt(width)
     least = torch.finfo(closeness.dtype).min  # not minus infinity: places may all be padding
     shares = torch.where(places.real[:, None, None], closeness, least).softmax(-1)
     if places.keep:
