@@ -26,6 +26,7 @@ from gossiprec.recommenders.base import AtHand, Personal, Recommender
 from gossiprec.recommenders.client_negatives import NONE
 from gossiprec.recommenders.fed_softmax import require_vectors
 from gossiprec.recommenders.pseudo_items import outside
+from gossiprec.recommenders.user_vectors import items_of
 from gossiprec.servers.base import Extras
 
 if TYPE_CHECKING:
@@ -91,10 +92,9 @@ class BIL(Recommender):
         """Return the version with rows of norm 1, by which all recommend."""
         layout, one = self.model.layout(1), version.copy()
         n_items = (len(version) - layout.n_shared) // layout.item_width
-        rows = self.model.layout(n_items)
-        table = rows.named(rows.version_tables(one))["items"]
-        norms = np.sqrt(np.square(table).sum(axis=1, keepdims=True))
-        table /= np.maximum(norms, np.float32(TINY))
+        rows = items_of(self.model.layout(n_items), one)
+        norms = np.sqrt(np.square(rows).sum(axis=1, keepdims=True))
+        rows /= np.maximum(norms, np.float32(TINY))
         return Personal(one[None], np.zeros(len(clients), np.int64), 0.0)
 
 

@@ -184,9 +184,8 @@ class FedCL(FedSoftmax):
         options = self.options
         told = {"epsilon": options.epsilon, "clip": options.clip, **between.uploads()}
         if options.leaks is not None:
-            layout = self.model.layout(split.n_items)
+            layout, seed = self.model.layout(split.n_items), between.seed
             told["leaks"] = leaks_of(
-                self.model, layout, between.told, split, own, k=options.leaks, clip=options.clip,
-                noisy=options.epsilon is not None, seed=between.seed,
-            )  # fmt: skip
+                self.model, layout, between.told, split, own, k=options.leaks, clip=options.clip, seed=seed
+            )
         return {"clusters": between.report(), "told_vectors": told}

@@ -8,7 +8,7 @@ import numpy as np
 
 from gossiprec.arrays import F32, I32
 from gossiprec.feeds.lists import filled
-from gossiprec.models.base import Layout
+from gossiprec.models.base import Layout, Role
 from gossiprec.models.base.sequence_model import SequenceModel
 from gossiprec.numerics.one_thread import one_torch_thread
 
@@ -56,7 +56,12 @@ def vectors_of(
 
 def items_of(layout: Layout, version: F32) -> F32:
     """Return the rows of items that states are multiplied with, a view of the version; shape (n_items, d)."""
-    rows: F32 = layout.named(layout.version_tables(version))["items"]
+    table, at = layout.version_tables(version)["items"], 0  # a table of all that items have
+    for block in layout.of(Role.ITEM):
+        if block.name == "items":
+            break
+        at += block.width
+    rows: F32 = table[:, at : at + dim_of(layout)]
     return rows
 
 

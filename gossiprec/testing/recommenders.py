@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from gossiprec.aggregators import Inbox
+from gossiprec.aggregators.base import Change
 from gossiprec.arrays import F32
 from gossiprec.compute.store.updates import UpdateStore
 from gossiprec.emulation import Prepared, prepare
@@ -55,8 +56,8 @@ class _Checked:
             pass
         return prepared
 
-    def between(self) -> tuple[Between | None, F32, Known]:
-        """Return the coordinator's part, a version for it, and what it knows."""
+    def between(self) -> tuple[Between | None, F32, Known, int]:
+        """Return the coordinator's part, a version for it, what it knows, and how much clients tell of their users."""
         model = MODELS["gmf"](MODELS["gmf"].Options())
         layout = model.layout(30)
         options = self.recommender.Options.model_validate(
@@ -67,7 +68,7 @@ class _Checked:
         contribution = made.contributed(split, 5)
         known = Known(model, layout, np.arange(30, dtype=np.int64)[::-1], 2, 5, split.n_users, contribution)
         version = np.random.default_rng(3).normal(0, 0.3, layout.merged.stop - layout.merged.start)
-        return made.between(known), version.astype(np.float32), known
+        return made.between(known), version.astype(np.float32), known, made.told_width(layout)
 
 
 def check_recommender(
@@ -124,11 +125,12 @@ def company_changes_nothing(checked: _Checked) -> None:
 
 def the_coordinator_keeps_to_what_it_announces(checked: _Checked) -> None:
     """Give finite versions of the same shape, and extras of extra_bytes, without changing what it was handed."""
-    between, version, known = checked.between()
+    between, version, known, told_width = checked.between()
     for number in range(5 if between is not None else 0):
         assert between is not None
         before = version.copy()
-        found, extras = between.step(version, _nobody(version), _round(number, known))
+        answers = _answers(version, number, known, told_width)
+        found, extras = between.step(version, answers, _round(number, known))
         np.testing.assert_array_equal(version, before)
         assert found.shape == version.shape
         assert np.isfinite(found).all()
@@ -143,18 +145,20 @@ def the_coordinator_keeps_to_what_it_announces(checked: _Checked) -> None:
 
 def what_the_coordinator_remembers_is_in_its_state(checked: _Checked) -> None:
     """Go on from state() after restore() as if it had not been interrupted."""
-    whole, version, known = checked.between()
+    whole, version, known, told_width = checked.between()
     first, second = checked.between()[0], checked.between()[0]
     if whole is None or first is None or second is None:
         return
     for number in range(3):
-        expected, _ = whole.step(version, _nobody(version), _round(number, known))
-        first.step(version, _nobody(version), _round(number, known))
+        answers = _answers(version, number, known, told_width)
+        expected, _ = whole.step(version, answers, _round(number, known))
+        first.step(version, answers, _round(number, known))
         version = expected
     second.restore(first.state())
     for number in range(3, 6):
+        answers = _answers(version, number, known, told_width)
         (expected, due), (found, extras) = (
-            part.step(version, _nobody(version), _round(number, known)) for part in (whole, second)
+            part.step(version, answers, _round(number, known)) for part in (whole, second)
         )
         np.testing.assert_array_equal(found, expected)
         assert {name: extra.tobytes() for name, extra in extras.items()} == {
@@ -212,10 +216,18 @@ def _version(run: Prepared, *, first: bool = False) -> F32:
     return store.load(run.planner.current[-1:])[0, store.layout.merged]
 
 
-def _nobody(version: F32) -> Answers:
-    """Return a round's answers, of which there are none."""
-    none = np.zeros(0, np.int64)
-    return Answers(none, Inbox(np.zeros((0, len(version)), np.float32), none, np.zeros(0), changes=[]))
+def _answers(version: F32, number: int, known: Known, told_width: int) -> Answers:
+    """Return what a round has brought: nothing, or what some clients tell of their users, who have changed nothing."""
+    draw, layout = np.random.default_rng(number), known.layout
+    n = known.n_clients // 2 if told_width and number else 0
+    nothing = Change(
+        np.zeros(0, np.int32),
+        np.zeros((0, layout.item_width), np.float32),
+        np.zeros(layout.n_shared, np.float32),
+    )
+    inbox = Inbox(np.tile(version, (n, 1)), np.arange(n), np.ones(n), changes=[nothing] * n)
+    told = draw.normal(0, 1, (n, told_width)).astype(np.float32) if n else None
+    return Answers(draw.permutation(known.n_clients)[:n], inbox, told)
 
 
 def _round(number: int, known: Known) -> Round:
