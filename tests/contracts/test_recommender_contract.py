@@ -53,10 +53,11 @@ OPTIONS = {
 LIGHT = {"name": "lightgcn", "dim": 6, "layers": 2}
 GRU = {"name": "gru4rec", "dim": 6, "hidden": 8, "loss": "sampled", "dropout": 0.0}
 TOWERS = {"name": "two-tower", "dim": 6, "loss": "sampled"}
+BERT = {"name": "bert4rec", "dim": 6, "inner": 8, "layers": 1, "loss": "sampled", "dropout": 0.0}
 MODELS = {
     "bil": [GRU, TOWERS],
     "fed-softmax": [TOWERS],
-    "fedcl": [GRU, TOWERS],
+    "fedcl": [GRU, TOWERS, BERT],
     "fedgnn": [LIGHT],
     "perfedrec": [{"name": "mf", "dim": 6, "loss": "bpr"}],
     "perfedrec-pp": [LIGHT],

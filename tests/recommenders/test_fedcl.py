@@ -20,6 +20,7 @@ from gossiprec.servers.base import Answers, Round
 
 N_ITEMS, DIM, N_CLIENTS = 60, 4, 20
 GRU = MODELS["gru4rec"](MODELS["gru4rec"].Options(dim=DIM, hidden=5, loss="sampled"))
+BERT = MODELS["bert4rec"](MODELS["bert4rec"].Options(dim=DIM, inner=6, layers=1, loss="sampled"))
 TOWERS = MODELS["two-tower"](MODELS["two-tower"].Options(dim=DIM, loss="sampled", init_std=0.5))
 LAYOUT = GRU.layout(N_ITEMS)
 FEW = {"local_items": 12, "local_negatives": 5, "semi_hard": 8}
@@ -110,14 +111,15 @@ def test_noise_is_drawn_for_each_client_and_update():
     assert len(set(found)) == 3
 
 
-def test_what_a_client_tells_depends_on_nobody_s_company():
+@pytest.mark.parametrize("model", [GRU, BERT])
+def test_what_a_client_tells_depends_on_nobody_s_company(model):
     clients = [
-        client(node % 7, positives=range(1 + node)) for node in range(40)
-    ]  # more than one stack, two widths
-    whole = fedcl().told_rows(clients)
+        client(node % 7, positives=range(1 + node), model=model) for node in range(40)
+    ]  # two widths, stacks
+    whole = fedcl(model).told_rows(clients)
     for node in (0, 5, 16, 35, 39):
-        assert fedcl().told_rows([clients[node]]).tobytes() == whole[node].tobytes()
-    assert fedcl().told_rows(clients[::-1])[::-1].tobytes() == whole.tobytes()
+        assert fedcl(model).told_rows([clients[node]]).tobytes() == whole[node].tobytes()
+    assert fedcl(model).told_rows(clients[::-1])[::-1].tobytes() == whole.tobytes()
 
 
 def test_users_who_have_taken_nothing_have_a_vector():
@@ -253,7 +255,7 @@ def test_a_bank_holds_what_each_user_told_last():
     told = made.told
     assert told.latest[1].tolist() == [0, 2, 0, 0]
     assert told.before[1].tolist() == RIGHT
-    assert told.total[1].tolist() == [0, 2, 0, 0]
+    assert told.total[1].tolist() == [8, 2, 0, 0]
     assert told.means[2].tolist() == RIGHT
     assert told.counts.tolist() == [0, 3, 1] + [0] * (N_CLIENTS - 3)
     assert np.isnan(told.latest[4]).all()
