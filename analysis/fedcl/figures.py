@@ -37,8 +37,8 @@ WORDS = {
 }
 LEAKS = {
     "re-identified": ("re-identified", "guessing"),
-    "own vector first": ("own vector first", ""),
-    "own vector first, means": ("of means", ""),
+    "own vector first": ("own vector first", "first, guessing"),
+    "own vector first, means": ("of means", "first, guessing"),
     "CDA": ("CDA", "CDA, guessing"),
     "CDA, means": ("CDA of means", "CDA, guessing"),
 }
@@ -124,17 +124,16 @@ def _leaks() -> Drawing:
     def of(runs: Runs, method: str, column: str) -> PerSeed:
         return told(runs, name_of("beauty", method), column)
 
-    def level(runs: Runs, name: str, own: PerSeed) -> list[Line]:
+    def level(name: str, own: PerSeed) -> list[Line]:
         return [Line(name, ends, (100 * mean(own),) * 2, kind="level")] if own else []
 
     def panels(runs: Runs) -> dict[str, list[Line]]:
         found = {}
         for title, (column, guess) in LEAKS.items():
             lines = [line_of(WHOLE, {x: of(runs, method, column) for x, method in methods.items()})]
-            lines += level(runs, NO_NOISE, of(runs, "no-noise", column))
-            if guess:
-                known = [of(runs, method, guess) for method in EPSILON.values()]
-                lines += level(runs, "guessing", next((own for own in known if own), {}))
+            lines += level(NO_NOISE, of(runs, "no-noise", column))
+            known = [of(runs, method, guess) for method in EPSILON.values()]
+            lines += level("guessing", next((own for own in known if own), {}))
             found[title] = lines
         return found
 

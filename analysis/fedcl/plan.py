@@ -63,7 +63,7 @@ def _tiny() -> dict[str, Any]:
 
 
 def _small(name: str) -> dict[str, Any]:
-    """Return what an experiment sets at the tiny scale: other data, smaller networks and batches, a fifth of the clusters."""
+    """Return what an experiment sets at the tiny scale: other data, and a fifth of the clusters."""
     sets = {key: value for key, value in STUDY.experiments[name].items() if key not in LONG}
     sets |= {"evaluate.every": 1} if name in _CENTRAL else {}
     sets |= {"dataset": _data(50)} if PAPER.setting_of(name) == "ml-1m" else {}

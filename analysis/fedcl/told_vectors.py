@@ -12,17 +12,19 @@ from analysis.papers.document import Block, Column, Entry, Grid, Heading, Text
 from analysis.papers.seeds import PerSeed, Runs
 from analysis.papers.tables import measured
 
+_LIKELIEST, _GUESSED = ("told_vectors", "leaks", "likeliest"), ("told_vectors", "leaks", "random")
 COLUMNS = {
     "told, times": ("told_vectors", "received_mean"),
     "epsilon spent": ("privacy", "epsilon_max"),
-    "re-identified": ("told_vectors", "leaks", "reidentified"),
-    "guessing": ("told_vectors", "leaks", "reidentified_random"),
-    "own vector first": ("told_vectors", "leaks", "own_first"),
-    "of means": ("told_vectors", "leaks", "own_first_of_means"),
-    "CDA": ("told_vectors", "leaks", "cda"),
-    "CDA of means": ("told_vectors", "leaks", "cda_of_means"),
-    "CDA, no noise": ("told_vectors", "leaks", "cda_exact"),
-    "CDA, guessing": ("told_vectors", "leaks", "cda_random"),
+    "re-identified": (*_LIKELIEST, "reidentified"),
+    "guessing": (*_GUESSED, "reidentified"),
+    "own vector first": (*_LIKELIEST, "own_first"),
+    "of means": (*_LIKELIEST, "own_first_of_means"),
+    "first, guessing": (*_GUESSED, "own_first"),
+    "CDA": (*_LIKELIEST, "cda"),
+    "CDA of means": (*_LIKELIEST, "cda_of_means"),
+    "CDA, no noise": ("told_vectors", "leaks", "exact", "cda"),
+    "CDA, guessing": (*_GUESSED, "cda"),
 }
 """Title -> where the number stands in ``summary.json``."""
 DIGITS = {"told, times": 1, "epsilon spent": 0}
@@ -31,10 +33,11 @@ UTILITY = ("HR@10", "nDCG@10")
 _ABOUT = (
     "Utility at the last round beside what the coordinator learns of users by the vectors that they tell. *Told, "
     "times*: by a user, the mean. *Epsilon spent*: over all that a user told, the most of anybody. *Re-identified*: "
-    "how often what a user told last lies nearest to what it told before. *Own vector first*: how often what a user "
-    "told last, or the mean of all that it told, is nearest to its vector as it would be without noise. *CDA*: "
-    "accuracy of the 50 told vectors nearest to that of a made-up user who has a user's items, as guesses at the 50 "
-    "most similar users; of the last ones, of means, and of vectors without noise. Nobody has published these."
+    "how often what a user told last fits best what it told before. *Own vector first*: how often what a user told "
+    "last, or the mean of all that it told, fits its vector without noise best. *CDA*: accuracy of the 50 told vectors "
+    "that fit a made-up user with a user's items best, as guesses at the 50 most similar users; of the last ones, of "
+    "means, and of vectors without noise. What fits is judged by how much likelier a vector is than by the mean of "
+    "all (docs/recommenders.md). Nobody has published these."
 )
 
 

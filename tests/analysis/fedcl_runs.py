@@ -25,9 +25,11 @@ def risen(hits: float, *, falls: bool = False, seeds: int = 3) -> list[dict[str,
 
 def told(reidentified: float, cda: float, *, means: float = 0.02) -> dict[str, Any]:
     """Return what a summary tells of vectors that users told."""
-    leaks = {
-        "reidentified": reidentified, "reidentified_random": 0.001, "own_first": 0.002, "own_first_of_means": 0.004,
-        "cda": cda, "cda_of_means": means, "cda_exact": 0.2, "cda_random": 0.002,
+    likeliest = {
+        "reidentified": reidentified, "own_first": 0.002, "own_first_of_means": 0.004,
+        "cda": cda, "cda_of_means": means,
     }  # fmt: skip
+    guessed = {"reidentified": 0.001, "own_first": 0.001, "cda": 0.002}
+    leaks = {"likeliest": likeliest, "random": guessed, "exact": {"cda": 0.2}}
     vectors = {"epsilon": 4.0, "clip": 1.0, "received_mean": 10.0, "received_max": 23, "leaks": leaks}
     return {"told_vectors": vectors, "privacy": {"epsilon_max": 92.0}}
