@@ -26,8 +26,9 @@ def known(tmp_path_factory):
     runs = runs_of(folder, {
         "beauty-gru4rec": risen(0.04, falls=True), "beauty-gru4rec-fed": risen(0.032),
         "beauty-gru4rec-bil": risen(0.02, falls=True), "beauty-hardest": risen(0.03),
-        "beauty-clusters-5": risen(0.04), "beauty-clusters-100": risen(0.02), "ml-1m-gru4rec-fed": risen(0.05),
+        "beauty-clusters-5": risen(0.04), "beauty-clusters-100": risen(0.02),
     })  # fmt: skip
+    runs |= runs_of(folder, {"ml-1m-gru4rec-fed": risen(0.08)}, summary={"nodes": 6035})
     runs |= runs_of(folder, {NOISY: risen(0.03)}, summary=told(0.002, 0.004))
     runs |= runs_of(folder, {CLEAR: risen(0.035)}, summary=told(0.9, 0.15))
     REPORT.write(folder, runs, {}, planned=3 * len(experiments()), epochs=10)
@@ -43,7 +44,11 @@ def claim(runs, begin):
 def test_looks_go_by_hits_and_each_setting_has_a_print_of_its_own(known):
     runs = known[1]
     assert chosen_epochs(PAPER, runs, NOISY, PAPER.at_print) == {1: 2, 2: 2, 3: 2}  # 0.032 passes 0.0316
-    assert chosen_epochs(PAPER, runs, "ml-1m-gru4rec-fed", PAPER.at_print) == {}  # 0.075 does not pass 0.1025
+    assert chosen_epochs(PAPER, runs, "ml-1m-gru4rec-fed", PAPER.at_print) == {
+        1: 3,
+        2: 3,
+        3: 3,
+    }  # 0.12 passes 0.1025
     assert chosen_epochs(PAPER, runs, "beauty-gru4rec", BEST) == {1: 2, 2: 2, 3: 2}
     assert score(PAPER, runs, NOISY, "HR@10", LAST)[1] == pytest.approx(0.045)
     page = (known[0] / "report.md").read_text()
@@ -65,8 +70,8 @@ def test_a_table_is_redrawn_in_its_own_setting_alone(known):
 
 def test_the_size_of_each_data_set_stands_beside_its_own_print(known):
     first = (known[0] / "report.md").read_text().split("### Table 1")[1].split("### ")[0]
-    assert "| Beauty, users | 40,226 | ✗ 6,040 |" in first  # what all runs by hand say they have
-    assert "| ML-1M, users | 6,040 | ✓ 6,040 |" in first
+    assert "| Beauty, users | 40,226 | ✗ 6,040 |" in first  # what other runs by hand say they have
+    assert "| ML-1M, users | 6,040 | ✗ 6,035 |" in first
 
 
 def test_fedcl_is_judged_beside_centralised_training_at_the_best_reports(known):
