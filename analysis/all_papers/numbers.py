@@ -64,11 +64,11 @@ class Guesses:
 
 def guesses(run: Run) -> Guesses | None:
     """Return the best guesses of a run; None if nobody made any."""
-    found = [_judged(one) for one in summary(run, "membership") or ()]
+    found = [judged(one) for one in summary(run, "membership") or ()]
     return max(found, key=lambda one: one.advantage, default=None)
 
 
-def _judged(told: Mapping[str, Any]) -> Guesses:
+def judged(told: Mapping[str, Any]) -> Guesses:
     """Return the advantage of guesses that a summary tells of; 0 where none of them is right."""
     accuracy, precision, recall = (told[key] or 0.0 for key in ("accuracy", "precision", "recall"))
     if not precision:

@@ -33,7 +33,7 @@ def _added(scenario: Section) -> str:
     """Return the recommender and the policies, with what says how much noise there is."""
     recommender, found = scenario.get("recommender"), []
     if recommender:
-        told = [f"{key} {recommender[key]}" for key in ("epsilon", "augmented") if key in recommender]
+        told = [f"{key} {recommender[key]:g}" for key in ("epsilon", "augmented") if key in recommender]
         found.append(recommender["name"] + (f" ({', '.join(told)})" if told else ""))
     for policy in scenario.get("policies", ()):
         scale = f" {policy['noise']} {policy['scale']:g}" if policy.get("scale") else ""
@@ -45,9 +45,9 @@ def _training(training: Section) -> str:
     """Return the optimizer, its rate, the batches and the negatives."""
     batch = training["batch_size"]
     batches = "full batches" if batch in (None, "full") else f"batches of {batch}"
-    return (
-        f"{training['optimizer']} {training['learning_rate']:g}, {batches}, {training['negatives']} negatives"
-    )
+    number = training["negatives"]
+    negatives = f"{number} negative{'s' if number > 1 else ''}"
+    return f"{training['optimizer']} {training['learning_rate']:g}, {batches}, {negatives}"
 
 
 def _protocol(scenario: Section) -> str:

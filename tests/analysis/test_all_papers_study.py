@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import csv
-import shutil
 
 import numpy as np
 import pytest
 
-from analysis.all_papers.numbers import guesses
+from analysis.all_papers.numbers import guesses, judged
 from gossiprec import open_run
 from tests.analysis.commands import in_a_process
 
@@ -53,7 +52,11 @@ def in_cells(out, row, number):
 
 
 def test_utility_is_that_of_the_best_validation_report(whole, runs):
-    for name, row in (("fedncf", "FedNCF; "), ("fedgnn", "FedGNN"), ("central-gru4rec", "GRU4Rec, centralised")):
+    for name, row in (
+        ("fedncf", "FedNCF; "),
+        ("fedgnn", "FedGNN"),
+        ("central-gru4rec", "GRU4Rec, centralised"),
+    ):
         told = runs[name].summary["utility"]
         assert line(whole, row)[2:4] == [
             f"{told[f'{metric}[validated]']:.4f}" for metric in ("recall@20", "full_ndcg@20")
@@ -73,28 +76,32 @@ def test_exposure_is_that_of_the_run_with_poisoners(whole, runs):
 def test_leakage_is_that_of_the_run_that_somebody_watches(whole, runs):
     for name, row in (("rand-gossip", "Rand-Gossip"), ("fedncf", "FedNCF; "), ("fedgnn", "FedGNN")):
         (found,) = [
-            one
-            for one in runs[f"{name}-watched"].summary["attacks"]
-            if one["relevance"] == "standardized"
+            one for one in runs[f"{name}-watched"].summary["attacks"] if one["relevance"] == "standardized"
         ]
         assert line(whole, row)[6].startswith(
             f"{found['max_aac']:.3f}; upper {found['upper_bound']:.3f}; by guessing {found['random_bound']:.3f}"
         )
 
 
-def test_the_advantage_is_that_of_the_rates_of_the_run(whole, runs):
-    run = runs["rand-gossip-watched"]
-    best = guesses(run)
-    (told,) = [one for one in run.summary["membership"] if one["threshold"] == best.threshold]
-    assert (best.precision, best.recall) == (told["precision"], told["recall"])
-    # of 10,000 pairs with such rates
-    slope = 1 - 2 * told["recall"] + told["recall"] / told["precision"]
-    had = (1 - told["accuracy"]) / slope
-    right, guessed = told["recall"] * had, told["recall"] * had / told["precision"]
-    assert (right + (1 - had) - (guessed - right)) == pytest.approx(told["accuracy"])
-    assert in_cells(whole, "rand-gossip", "advantage") == pytest.approx(
-        told["recall"] - (guessed - right) / (1 - had)
-    )
+@pytest.mark.parametrize("counts", [(30, 10, 50, 10), (5, 40, 50, 5), (40, 0, 60, 0), (1, 99, 0, 0)])
+def test_the_advantage_is_that_of_guesses_with_such_rates(counts):
+    right, wrong, left, missed = counts
+    had, others = right + missed, wrong + left
+    rates = {
+        "accuracy": (right + left) / sum(counts),
+        "precision": right / (right + wrong),
+        "recall": right / had,
+    }
+    assert judged({"threshold": 0.2, **rates}).advantage == pytest.approx(right / had - wrong / others)
+
+
+def test_where_no_guess_is_right_there_is_no_advantage(whole, runs):
+    nobody = {"threshold": 0.2, "accuracy": 0.8, "precision": None, "recall": 0.0}
+    assert judged(nobody).advantage == 0
+    best = guesses(runs["rand-gossip-watched"])
+    told = [judged(one) for one in runs["rand-gossip-watched"].summary["membership"]]
+    assert best.advantage == max(one.advantage for one in told)
+    assert in_cells(whole, "rand-gossip", "advantage") == best.advantage
 
 
 def test_bytes_are_those_of_the_log_by_client_and_local_epoch(whole, runs):
@@ -146,8 +153,20 @@ def test_what_is_missing_says_why(whole):
 
 
 def test_a_row_that_fails_says_why_and_stops_no_other(tmp_path):
-    found = study(tmp_path / "out", "--scale", "tiny", "--only", "fedncf,fcf", "--seeds", "1")
-    assert found.returncode == 0
+    folder, draw = tmp_path / "data" / "ml-100k", np.random.default_rng(1)
+    folder.mkdir(parents=True)
+    lines = [
+        f"{user}\t{item}\t5\t{time}\n"
+        for user in range(1, 261)
+        for time, item in enumerate(draw.choice(np.arange(1, 61), 12, replace=False))
+    ]
+    (folder / "u.data").write_text("".join(lines))  # without u.item there are no titles
+    out = tmp_path / "study"
+    result = study(out, "--data", str(folder.parent), "--only", "pdc-frs,fcf")
+    assert result.returncode == 1
+    assert line(out, "PDC-FRS")[1].startswith("–; failed:")
+    assert "titles" in line(out, "PDC-FRS")[1]
+    assert float(line(out, "FCF")[2]) > 0
 
 
 def test_finished_runs_are_not_repeated(whole):
