@@ -30,21 +30,20 @@ def central(**sections):
     return run(protocol={"name": "central", "epochs": 3}, **sections)
 
 
-def federated(name="reference", **sections):
+def federated(**sections):
     model = {**MODEL, "loss": "sampled"}
     return run(
         **{
             "protocol": FEDERATED,
             "training": AT_CLIENTS,
             "model": model,
-            "executor": {"name": name},
             **sections,
         }
     )
 
 
-def naive_recall(prepared, part, k=5):
-    """Return the recall of a part's items, asked after the items before it, one user after the other."""
+def naive_rank(prepared, part):
+    """Return the mean reciprocal rank of a part's first item, asked after the items before, user by user."""
     split, work = prepared.split, prepared.executor.work
     row = torch.from_numpy(work.arena.rows[0, : work.layout.size])
     p, found = work.layout.named(tables_of(work.layout, row)), []
@@ -55,28 +54,44 @@ def naive_recall(prepared, part, k=5):
         query = {"items": torch.arange(split.n_items), "user": torch.tensor([user])}
         scores = work.model.score(p, query | {"history": torch.tensor(history)}).numpy()
         scores[sorted(taken)] = -np.inf
-        tests = getattr(split, part)[user].tolist()
-        found.append(np.mean([item in np.argsort(-scores)[:k] for item in tests]))
+        order = np.argsort(-scores, kind="stable").tolist()
+        found.append(1 / (1 + min(order.index(item) for item in getattr(split, part)[user].tolist())))
     return np.mean(found)
 
 
-def test_tests_are_asked_for_after_validation_items_and_these_after_training_items():
-    prepared = carried_out(central())
-    metrics = ["recall@5", "val_recall@5"]
-    utility = Utility(prepared.split, metrics, prepared.executor, 3, mask="train+validation")
+@pytest.mark.parametrize("name", ["reference", "batched"])
+def test_tests_are_asked_for_after_validation_items_and_these_after_training_items(name):
+    telling = {**MODEL, "init_std": 2.0}  # rows so large that lists differ with histories
+    prepared = carried_out(central(model=telling, executor={"name": name}))
+    metrics = {"full_mrr@40": "test", "val_full_mrr@40": "validation"}
+    utility = Utility(prepared.split, list(metrics), prepared.executor, 3, mask="train+validation")
     found = utility.measure(prepared.planner.current)
     expected = {
-        "recall@5": naive_recall(prepared, "test"),
-        "val_recall@5": naive_recall(prepared, "validation"),
+        metric: pytest.approx(naive_rank(prepared, part), rel=1e-6) for metric, part in metrics.items()
     }
-    assert found == {name: pytest.approx(value) for name, value in expected.items()}
-    assert all(expected.values())
+    assert found == expected
 
 
-def test_clients_train_alike_in_both_executors():
-    one, other = (models_of(carried_out(federated(name))) for name in ("reference", "batched"))
-    begin = models_of(carried_out(federated(), upto=0))
-    assert np.linalg.norm(one - other) < 1e-4 * np.linalg.norm(one - begin)
+def test_what_drops_out_depends_on_seed_node_update_and_step_alone():
+    work = carried_out(federated(), upto=0).executor.work
+    samples = {"previous": np.zeros((1, 32), np.int32)}
+    each = [(3, 2, 0), (3, 2, 0), (4, 2, 0), (3, 1, 0), (3, 2, 1)]
+    found = [work.draws(*which, samples)[1]["keep"].tobytes() for which in each]
+    assert found[0] == found[1]
+    assert len(set(found)) == 4
+
+
+@pytest.mark.parametrize("whose", [federated, run])
+def test_nodes_train_alike_in_both_executors(whose):
+    data = {**tiny()["dataset"], "items": 120, "interactions": 420}  # sequences of one and of two units
+    long = {"dataset": data, "model": {**MODEL, "loss": "sampled", "max_length": 60}}
+    if whose is run:
+        long["training"] = {**TRAINING, "batch_size": "full"}
+    one, other = (
+        models_of(carried_out(whose(**long, executor={"name": name}))) for name in ("reference", "batched")
+    )
+    begin = models_of(carried_out(whose(**long), upto=0))
+    assert np.linalg.norm(one - other) < 1e-3 * np.linalg.norm(one - begin)
 
 
 def test_bytes_of_clients_do_not_depend_on_threads():
@@ -85,11 +100,6 @@ def test_bytes_of_clients_do_not_depend_on_threads():
         for threads in (1, 2)
     )
     assert one.tobytes() == other.tobytes()
-
-
-def test_a_node_that_gossips_hears_of_sequences_it_has_not_got():
-    prepared = carried_out(run(training={**TRAINING, "batch_size": "full"}))
-    assert np.isfinite(models_of(prepared)).all()
 
 
 def test_a_client_cannot_tell_an_item_from_all_others():
