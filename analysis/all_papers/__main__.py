@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from analysis.all_papers.experiments import STUDY, experiments, lacking, subjects
+from analysis.all_papers.experiments import STUDY, experiments, subjects
 from analysis.all_papers.plan import DATA, table_study
 from analysis.papers.command import asked, carry_out, chosen, list_subjects, names_in
 from analysis.papers.data_places import missing_data
@@ -47,7 +47,7 @@ def main(
         return
     names = chosen(names_in(only), subjects(), there)
     places = {dataset: DATA[dataset]}
-    without = {**missing_data(there, places, lambda _: dataset, data=data, scale=scale), **lacking()}
+    without = missing_data(there, places, lambda _: dataset, data=data, scale=scale)
 
     def report(folder: Path, runs: Runs, reasons: dict[str, str]) -> list[Path]:
         from analysis.all_papers.report import write  # late: the list needs none of it

@@ -10,7 +10,6 @@ from typing import Any
 import yaml
 
 from analysis.papers.study_file import StudyFile
-from gossiprec.recommenders import RECOMMENDERS
 
 STUDY = StudyFile(Path(__file__).with_name("study.yaml"))
 WATCHED, ATTACKED = "-watched", "-attacked"
@@ -70,13 +69,3 @@ def subjects() -> dict[str, tuple[str, ...]]:
     plain = tuple(one for one in there if not one.endswith((WATCHED, ATTACKED)))
     own = {f"row-{name}": row.experiments for name, row in rows().items()}
     return {"plain": plain, **found, **own, **{name: (name,) for name in there}}
-
-
-def lacking() -> dict[str, str]:
-    """Return the experiments of recommenders that this version does not have, each with why it cannot be run."""
-    named = {name: (own.get("recommender") or {}).get("name") for name, own in experiments().items()}
-    return {
-        name: f"there is no recommender {recommender!r} in this version"
-        for name, recommender in named.items()
-        if recommender is not None and recommender not in RECOMMENDERS
-    }

@@ -86,9 +86,8 @@ def _shorter(sets: dict[str, Any]) -> dict[str, Any]:
         found["attackers.0.fraction"] = 0.05
     if "clusters" in recommender:
         found["recommender.clusters"] = {"number": 5, "first": 1, "every": 1}
+    if "leaks" in recommender:
+        found["recommender.leaks"] = 5
     if recommender.get("name") == "pdc-frs":  # drawn items have no titles
-        found |= {
-            "recommender.similarity": {"name": "co-occurrence", "public_users": 0.2},
-            "recommender.leaks": 5,
-        }
+        found["recommender.similarity"] = {"name": "co-occurrence", "public_users": 0.2}
     return found

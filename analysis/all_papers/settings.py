@@ -13,7 +13,7 @@ def in_one_line(scenario: Section) -> str:
     parts = (
         _model(scenario["model"]),
         _added(scenario),
-        _training(scenario["training"]),
+        _training(scenario),
         _protocol(scenario),
     )
     return "; ".join(part for part in parts if part)
@@ -41,13 +41,23 @@ def _added(scenario: Section) -> str:
     return ", ".join(found)
 
 
-def _training(training: Section) -> str:
+def _training(scenario: Section) -> str:
     """Return the optimizer, its rate, the batches and the negatives."""
-    batch = training["batch_size"]
+    training, batch = scenario["training"], scenario["training"]["batch_size"]
     batches = "full batches" if batch in (None, "full") else f"batches of {batch}"
-    number = training["negatives"]
-    negatives = f"{number} negative{'s' if number > 1 else ''}"
-    return f"{training['optimizer']} {training['learning_rate']:g}, {batches}, {negatives}"
+    return f"{training['optimizer']} {training['learning_rate']:g}, {batches}, {_negatives(scenario)}"
+
+
+def _negatives(scenario: Section) -> str:
+    """Return how many items a positive is told from, as far as they are drawn."""
+    recommender = scenario.get("recommender") or {}
+    if "local_negatives" in recommender:
+        semi_hard = f" and {recommender['semi_hard']} semi-hard" if "semi_hard" in recommender else ""
+        return f"{recommender['local_negatives']} local{semi_hard} negatives"
+    if scenario["model"].get("loss") == "all":
+        return "all items as negatives"
+    number = scenario["training"]["negatives"]
+    return f"{number} negative{'s' if number > 1 else ''}"
 
 
 def _protocol(scenario: Section) -> str:

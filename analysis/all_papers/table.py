@@ -26,6 +26,11 @@ from gossiprec.eventlog import Run
 METRICS = ("recall@20", "full_ndcg@20")
 EXPOSURES = ("er@5", "er@20")
 LEVELS = ("popularity", "random")
+TOLD = {
+    "contributed sets": ("contribution", "leaks", "cda"),
+    "told vectors": ("told_vectors", "leaks", "likeliest", "cda_of_means"),
+}
+"""What users tell besides, and which number of a summary says how well their communities are found by it."""
 _LONGEST = 200
 """Characters of a reason that are shown."""
 COLUMNS = (
@@ -115,13 +120,14 @@ class Line:
         bounds = (("upper", "upper_bound"), ("by guessing", "random_bound"))
         small = (f"{words} {mean(numbers[key]):.3f}" for words, key in bounds if numbers[key])
         why = self.row.unwatched or self._missing(WATCHED)
-        return _shown(numbers["max_aac"], *small, *self._contributed(), digits=3, why=why)
+        return _shown(numbers["max_aac"], *small, *self._told(), digits=3, why=why)
 
-    def _contributed(self) -> Iterator[str]:
-        """Yield what contributed sets tell of communities, where there are such."""
-        told = by_seed(self.seeds(), lambda run: summary(run, "contribution", "leaks", "cda"))
-        if told:
-            yield f"by contributed sets {mean(told):.3f}"
+    def _told(self) -> Iterator[str]:
+        """Yield what else than models tells of communities, where users have told it."""
+        for words, path in TOLD.items():
+            found = by_seed(self.seeds(), lambda run, path=path: summary(run, *path))
+            if found:
+                yield f"by {words} {mean(found):.3f}"
 
     def _guesses(self, numbers: Numbers) -> Entry:
         best = [found for run in self.seeds(WATCHED).values() if (found := guesses(run)) is not None]
