@@ -8,10 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from analysis.papers.curves import VALIDATION
 from analysis.papers.seeds import PerSeed
 from gossiprec.eventlog import Run
 
+VALIDATION = "val_recall@20"
+"""By which reports are chosen."""
 NEAR_BEST = 0.95
 Reading = Callable[[Run], float | None]
 
@@ -28,6 +29,11 @@ def summary(run: Run, *path: str) -> Any:
     for key in path:
         found = found.get(key) if isinstance(found, Mapping) else None
     return found
+
+
+def at(*path: str) -> Reading:
+    """Return what reads an entry of a summary."""
+    return lambda run: summary(run, *path)
 
 
 def utility(metric: str) -> Reading:
