@@ -59,10 +59,12 @@ def csv_rows(runs: Runs, reasons: Mapping[str, str]) -> Iterator[list[Cell]]:
     """Yield each number of the table by row and seed."""
     for name, row in rows().items():
         for number, values in Line(row, runs, reasons).numbers().items():
-            yield from ([name, number, seed, value] for seed, value in values.items())
+            for seed, value in values.items():
+                yield [name, number, seed, value]
     for order in LEVELS:
         for metric in METRICS:
-            yield from ([order, metric, seed, value] for seed, value in level(order, metric, runs).items())
+            for seed, value in level(order, metric, runs).items():
+                yield [order, metric, seed, value]
 
 
 def _opening(runs: Runs, planned: int, scale: Scale) -> str:

@@ -15,6 +15,7 @@ from analysis.all_papers.numbers import (
     near_best,
     sent,
     summary,
+    told,
     utility,
 )
 from analysis.all_papers.settings import in_one_line
@@ -84,7 +85,7 @@ class Line:
         found["local epochs to 95 %"] = {seed: at[1] for seed, at in near.items()}
         found["local epochs"] = by_seed(plain, epochs_a_client)
         for clock in ("wall", "processor"):
-            found[f"{clock} seconds"] = by_seed(plain, lambda run, c=clock: summary(run, f"{c}_seconds"))
+            found[f"{clock} seconds"] = by_seed(plain, told(f"{clock}_seconds"))
         return found
 
     def fields(self) -> list[Entry]:
@@ -125,7 +126,7 @@ class Line:
     def _told(self) -> Iterator[str]:
         """Yield what else than models tells of communities, where users have told it."""
         for words, path in TOLD.items():
-            found = by_seed(self.seeds(), lambda run, path=path: summary(run, *path))
+            found = by_seed(self.seeds(), told(*path))
             if found:
                 yield f"by {words} {mean(found):.3f}"
 
