@@ -8,11 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from analysis.papers.curves import VALIDATION
 from analysis.papers.seeds import PerSeed
 from gossiprec.eventlog import Run
 
-VALIDATION = "val_recall@20"
-"""By which reports are chosen."""
 NEAR_BEST = 0.95
 Reading = Callable[[Run], float | None]
 
@@ -31,14 +30,19 @@ def summary(run: Run, *path: str) -> Any:
     return found
 
 
-def at(*path: str) -> Reading:
-    """Return what reads an entry of a summary."""
-    return lambda run: summary(run, *path)
+def told(*path: str) -> Reading:
+    """Return what reads a number of the summary."""
+
+    def read(run: Run) -> float | None:
+        found: float | None = summary(run, *path)
+        return found
+
+    return read
 
 
 def utility(metric: str) -> Reading:
     """Return what reads a metric, as it stood at the report that validation items choose: ``recall@20[validated]``."""
-    return lambda run: summary(run, "utility", metric)
+    return told("utility", metric)
 
 
 def cda(entry: str) -> Reading:
@@ -74,16 +78,16 @@ def guesses(run: Run) -> Guesses | None:
     return max(found, key=lambda one: one.advantage, default=None)
 
 
-def judged(told: Mapping[str, Any]) -> Guesses:
+def judged(rates: Mapping[str, Any]) -> Guesses:
     """Return the advantage of guesses that a summary tells of; 0 where none of them is right."""
-    accuracy, precision, recall = (told[key] or 0.0 for key in ("accuracy", "precision", "recall"))
+    accuracy, precision, recall = (rates[key] or 0.0 for key in ("accuracy", "precision", "recall"))
     if not precision:
-        return Guesses(0.0, told["threshold"], 0.0, 0.0)
+        return Guesses(0.0, rates["threshold"], 0.0, 0.0)
     # with b the share had, accuracy is R b + 1 - b - R b (1/P - 1)
     slope = 1 - 2 * recall + recall / precision
     had = (1 - accuracy) / slope if slope else 1.0
     false = recall * had * (1 / precision - 1) / (1 - had) if had < 1 else 0.0
-    return Guesses(recall - false, told["threshold"], precision, recall)
+    return Guesses(recall - false, rates["threshold"], precision, recall)
 
 
 def advantage(run: Run) -> float | None:
@@ -108,8 +112,8 @@ def sent(direction: str) -> Reading:
     """Return what reads the bytes of a client and local epoch: ``up``, ``down``; in gossip both are what is sent."""
 
     def read(run: Run) -> float | None:
-        told = summary(run, "bytes") or {}
-        total = told.get(direction, told.get("sent"))
+        by_way = summary(run, "bytes") or {}
+        total = by_way.get(direction, by_way.get("sent"))
         n_epochs = epochs_a_client(run) * summary(run, "nodes")
         return None if is_central(run) or total is None else total / n_epochs
 
@@ -118,10 +122,10 @@ def sent(direction: str) -> Reading:
 
 def near_best(run: Run) -> tuple[int, float] | None:
     """Return the round, and the local epochs a client has had, at which validation came to 95 % of its best."""
-    told = run.metrics
-    own = told["metric"] == VALIDATION
+    columns = run.metrics
+    own = columns["metric"] == VALIDATION
     if not own.any():
         return None
-    values = told["value"][own]
+    values = columns["value"][own]
     first = int(np.argmax(values >= NEAR_BEST * values.max()))
-    return int(told["round"][own][first]), epochs_a_client(run, float(told["time"][own][first]))
+    return int(columns["round"][own][first]), epochs_a_client(run, float(columns["time"][own][first]))

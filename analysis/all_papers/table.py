@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from analysis.all_papers.experiments import ATTACKED, WATCHED, Row
 from analysis.all_papers.numbers import (
     advantage,
-    at,
     by_seed,
     cda,
     epochs_a_client,
@@ -16,6 +15,7 @@ from analysis.all_papers.numbers import (
     near_best,
     sent,
     summary,
+    told,
     utility,
 )
 from analysis.all_papers.settings import in_one_line
@@ -80,12 +80,12 @@ class Line:
         found |= {name: by_seed(watched, cda(name)) for name in ("max_aac", "upper_bound", "random_bound")}
         found["advantage"] = by_seed(watched, advantage)
         found |= {f"bytes {way}": by_seed(plain, sent(way)) for way in ("up", "down")}
-        near = {seed: reached for seed, run in plain.items() if (reached := near_best(run)) is not None}
-        found["rounds to 95 %"] = {seed: float(reached[0]) for seed, reached in near.items()}
-        found["local epochs to 95 %"] = {seed: reached[1] for seed, reached in near.items()}
+        near = {seed: at for seed, run in plain.items() if (at := near_best(run)) is not None}
+        found["rounds to 95 %"] = {seed: float(at[0]) for seed, at in near.items()}
+        found["local epochs to 95 %"] = {seed: at[1] for seed, at in near.items()}
         found["local epochs"] = by_seed(plain, epochs_a_client)
         for clock in ("wall", "processor"):
-            found[f"{clock} seconds"] = by_seed(plain, at(f"{clock}_seconds"))
+            found[f"{clock} seconds"] = by_seed(plain, told(f"{clock}_seconds"))
         return found
 
     def fields(self) -> list[Entry]:
@@ -126,7 +126,7 @@ class Line:
     def _told(self) -> Iterator[str]:
         """Yield what else than models tells of communities, where users have told it."""
         for words, path in TOLD.items():
-            found = by_seed(self.seeds(), at(*path))
+            found = by_seed(self.seeds(), told(*path))
             if found:
                 yield f"by {words} {mean(found):.3f}"
 
