@@ -23,7 +23,7 @@ class Mean(Aggregator):
         """Return the mean by weights; the own model counts in gossip, and a coordinator's does not."""
         share, out = inbox.model_weights / inbox.model_weights.sum(), np.empty_like(own)
         if isinstance(inbox.rows, Summing) and not inbox.own_weight:
-            return inbox.rows.weighted_sum(inbox.places, share).astype(np.float32)
+            return inbox.rows.weighted_sum(inbox.places, share)
         for columns, models in inbox.models(own):
             out[columns] = (share[:, None] * models).sum(axis=0)
         return out

@@ -19,9 +19,10 @@ class ThreadPool:
         self.size = size
         self._others = ThreadPoolExecutor(size - 1) if size > 1 else None
 
-    def run(self, job: Callable[[int], None]) -> None:
-        """Call ``job(0) .. job(size - 1)`` and return when all have returned."""
-        waiting = [self._others.submit(job, part) for part in range(1, self.size)] if self._others else []
+    def run(self, job: Callable[[int], None], parts: int | None = None) -> None:
+        """Call ``job(0) .. job(size - 1)``, or the first `parts` of them, and return when all have returned."""
+        last = self.size if parts is None else min(parts, self.size)
+        waiting = [self._others.submit(job, part) for part in range(1, last)] if self._others else []
         try:
             job(0)
         finally:

@@ -10,9 +10,11 @@ import numpy as np
 import numpy.typing as npt
 
 from gossiprec.aggregators.base import Change, Inbox
-from gossiprec.arrays import F32, F64, I32, I64, U32
+from gossiprec.arrays import F32, F64, I32, I64, U32, Bools
 from gossiprec.compute.plan.planner import Planner, Sightings
+from gossiprec.compute.store.adding import add_change, add_version, is_finite
 from gossiprec.compute.store.base import Handles, Readable, Store, UpdateRows
+from gossiprec.jit import compiled
 from gossiprec.models.base import Layout, Model, Role
 from gossiprec.ragged import Ragged
 from gossiprec.recommenders.base import Personal
@@ -74,12 +76,14 @@ class Update:
         self._tables(model)[change.items] += np.float32(share) * change.rows
         model[len(model) - len(self.shared) :] += np.float32(share) * change.shared
 
+    @property
+    def is_finite(self) -> bool:
+        """Whether all of the change is numbers."""
+        return bool(compiled(is_finite)(self.base, self.items, self.rows, self.shared))
+
     def add_to(self, total: F64, share: float) -> None:
         """Add a share of the change to the columns of a model in double precision, in which it is worked out."""
-        shared = self.base[len(self.base) - len(self.shared) :]
-        before = self._tables(self.base).take(self.items, axis=0)
-        self._tables(total)[self.items] += share * np.subtract(self.rows, before, dtype=np.float64)
-        total[len(total) - len(shared) :] += share * np.subtract(self.shared, shared, dtype=np.float64)
+        compiled(add_change)(total, self.base, self.items, self.rows, self.shared, share)
 
     @property
     def size_bytes(self) -> int:
@@ -100,7 +104,7 @@ Mixture: TypeAlias = Callable[[I64, F32, Extras], Personal | None]
 
 
 class _Models:
-    """Received models as rows to be read (:class:`gossiprec.aggregators.base.Rows`), some columns at a time."""
+    """Received models as rows to be read (:class:`gossiprec.aggregators.base.Summing`), some columns at a time."""
 
     def __init__(self, updates: list[Update], n_columns: int) -> None:
         self._updates = updates
@@ -110,17 +114,22 @@ class _Models:
         places, columns = at
         return np.stack([self._updates[place].part(columns.start, columns.stop) for place in places.tolist()])
 
-    def weighted_sum(self, places: Handles, shares: F64) -> F64:
+    def are_finite(self, places: Handles) -> Bools:
+        """Return which of some models, and what they have changed, are numbers alone."""
+        return np.array([self._updates[place].is_finite for place in places.tolist()], np.bool_)
+
+    def weighted_sum(self, places: Handles, shares: F64) -> F32:
         """Return the sum of some models, each times its share: each version once, and what was made of it."""
         total, counts = np.zeros(self.shape[1]), dict[int, float]()
+        found = np.empty(self.shape[1], np.float32)
         versions = {id(update.base): update.base for update in self._updates}
         for place, share in zip(places.tolist(), shares.tolist(), strict=True):
             update = self._updates[place]
             counts[id(update.base)] = counts.get(id(update.base), 0.0) + share
             update.add_to(total, share)
         for version, share in counts.items():
-            total += np.multiply(versions[version], share, dtype=np.float64)
-        return total
+            compiled(add_version)(total, versions[version], share, found)
+        return found
 
 
 class _Changes(Sequence[Change]):
@@ -187,7 +196,8 @@ class UpdateStore(Store):
         self.first, self.second = (np.zeros_like(self.own[: moments * n_nodes]) for _ in range(2))
         self.steps = np.zeros(n_nodes, np.int64)
         common = model.initial_rows(layout, 1, seed)[0, layout.merged].copy()
-        self._held: dict[int, Payload] = dict.fromkeys(range(n_nodes), common)
+        self._held: dict[int, Payload] = {}
+        self._common = common  # what is under all other handles
         self._extras: dict[int, Extras] = {}
         self.rows = UpdateRows(_ByHandle(self.load), _ByHandle(self._load_bases))
         self.mixture: Mixture | None = None
@@ -195,8 +205,7 @@ class UpdateStore(Store):
     def begin(self, start: Callable[[F32, F32], tuple[F32, F32]]) -> None:
         """Let the common version and the users' rows be what `start` makes of them, before anything has happened."""
         width = self.layout.user_width
-        common, self.own[:, :width] = start(self._held[0], self.own[:, :width].copy())  # type: ignore[arg-type]
-        self._held = dict.fromkeys(self._held, common)
+        self._common, self.own[:, :width] = start(self._common, self.own[:, :width].copy())
 
     @property
     def is_half(self) -> bool:
@@ -205,12 +214,12 @@ class UpdateStore(Store):
 
     def version(self, handle: int) -> F32:
         """Return the version, ``[items | shared]``, under a handle, or the one that the update there was made from."""
-        held = self._held[handle]
+        held = self.held(handle)
         return held.base if isinstance(held, Update) else held
 
     def held(self, handle: int) -> Payload:
         """Return the payload under a handle; not to be changed."""
-        return self._held[handle]
+        return self._held.get(handle, self._common)
 
     def attach(self, handle: int, extras: Extras) -> None:
         """Keep what the coordinator sends beside the version under a handle."""
@@ -228,7 +237,7 @@ class UpdateStore(Store):
         """Return whole models; private weights, which never leave, are zero, and users' rows that are not told."""
         rows = np.zeros((len(handles), self.layout.row_size), np.float32)
         for row, handle in zip(rows, handles.tolist(), strict=True):
-            held = self._held[handle]
+            held = self.held(handle)
             row[self.layout.merged] = _whole(held)
             if isinstance(held, Update) and held.user is not None:
                 row[self.layout.users] = held.user
@@ -237,7 +246,7 @@ class UpdateStore(Store):
     def told_users(self, handles: Handles) -> F32 | None:
         """Return what came beside updates."""
         unknown = np.full(self.layout.user_width, np.nan, np.float32)
-        held = [self._held[handle] for handle in handles.tolist()]
+        held = [self.held(handle) for handle in handles.tolist()]
         told = [each.user if isinstance(each, Update) else None for each in held]
         if all(row is None for row in told):
             return None
@@ -257,7 +266,7 @@ class UpdateStore(Store):
 
     def inbox(self, handles: Handles, weights: F64, own_weight: float) -> Inbox:
         """Return updates, both as changes and as the models that they make of their versions."""
-        held = [self._held[handle] for handle in handles.tolist()]
+        held = [self.held(handle) for handle in handles.tolist()]
         updates = [each for each in held if isinstance(each, Update)]
         assert len(updates) == len(held), "clients answer with updates"
         models = _Models(updates, self._n_columns)
@@ -329,13 +338,13 @@ class UpdateStore(Store):
         Their clients have no model until they are sent the next: the coordinator's present version stands for it. Where
         clients recommend by versions of their own, what they have made of the present one is kept while it is that.
         """
-        held, needed, idle = self._held, planner.needed_rows.tolist(), planner.idle_rows.tolist()
-        self._held = {handle: held[handle] for handle in needed}
-        self._extras = {handle: self._extras[handle] for handle in needed if handle in self._extras}
-        present = self.version(int(planner.current[-1]))
-        self._held |= dict.fromkeys(idle, present)
+        kept, needed = {handle: self.held(handle) for handle in planner.busy_rows.tolist()}, planner.is_needed
+        self._extras = {handle: extras for handle, extras in self._extras.items() if needed(handle)}
+        present = self.version(planner.current_of(self.n_nodes - 1))
         if self.mixture is not None:
-            self._held |= {handle: held[handle] for handle in idle if _is_of(held.get(handle), present)}
+            of_present = {handle: held for handle, held in self._held.items() if _is_of(held, present)}
+            kept |= {handle: held for handle, held in of_present.items() if needed(handle)}
+        self._held, self._common = kept, present
 
     @staticmethod
     def own_columns(layout: Layout) -> I64:
@@ -349,7 +358,7 @@ class UpdateStore(Store):
 
     def state(self, needed: I64) -> dict[str, Any]:
         """Return payloads, each version once, and what clients hold, for a checkpoint."""
-        held = [self._held[handle] for handle in needed.tolist()]
+        held = [self.held(handle) for handle in needed.tolist()]
         numbers: dict[int, int] = {}
         bases = [self.version(handle) for handle in needed.tolist()]
         version = np.array([numbers.setdefault(id(base), len(numbers)) for base in bases], np.int64)
