@@ -11,6 +11,7 @@ from pydantic import ValidationError
 
 from gossiprec.data.base import Dataset, SplitRule
 from gossiprec.data.check_ins import check_ins_of
+from gossiprec.data.sequences import sequences_of
 from gossiprec.data.split import Interactions, Split
 from gossiprec.errors import DataError, ScenarioError
 from gossiprec.options import Options
@@ -51,12 +52,13 @@ def _problems(error: ValidationError, allowed: type[Options]) -> str:
 def divided(dataset: Dataset, divide: SplitRule, seed: int) -> tuple[Interactions, Split]:
     """Return all interactions and their checked split, with what is known of items; check-ins where these have places.
 
-    Here, not in the rules: whichever rule divides the items, their texts stay, and moves between them follow from the
-    parts.
+    Here, not in the rules: whichever rule divides the items, their texts stay, and their order in time and moves
+    between them follow from the parts.
     """
     data = dataset.load(seed)
     split = checked(divide(data, dataset, seed))
-    split = replace(split, item_names=data.item_names, item_texts=data.item_texts)
+    names, texts = data.item_names, data.item_texts
+    split = replace(split, item_names=names, item_texts=texts, sequences=sequences_of(data, split))
     if data.coordinates is not None:
         split = replace(split, check_ins=check_ins_of(data, split))
     return data, split
@@ -100,6 +102,7 @@ def first_users(split: Split, count: int) -> Split:
         train=split.train.first(count),
         validation=split.validation.first(count),
         test=split.test.first(count),
+        sequences=split.sequences and split.sequences.first(count),
         check_ins=known
         and replace(known, train=known.train.first_users(count), test=known.test.first_users(count)),
     )

@@ -100,6 +100,8 @@ class Split:
         Sets of items, ascending; disjoint within a user.
     check_ins : CheckIns or None
         None for data without places and times.
+    sequences : Ragged of int32, one row a user, or None
+        Its items of all parts in the order of time, each once, unknown times first; None for data without times.
     item_names, item_texts : tuple of str or None
         As of :class:`Interactions`.
     """
@@ -111,5 +113,6 @@ class Split:
     validation: Ragged
     test: Ragged
     check_ins: CheckIns | None = None
+    sequences: Ragged | None = None
     item_names: tuple[str, ...] | None = None
     item_texts: tuple[str, ...] | None = None

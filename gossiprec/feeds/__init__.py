@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from gossiprec.feeds.base import Feed
+from gossiprec.feeds.lists import ListFeed
 from gossiprec.feeds.pairwise import PairwiseFeed
 from gossiprec.feeds.pointwise import PointwiseFeed
+from gossiprec.feeds.sequences import SequenceFeed
 from gossiprec.feeds.transitions import TransitionFeed
 
-__all__ = ["Feed", "PairwiseFeed", "PointwiseFeed", "TransitionFeed"]
+__all__ = ["Feed", "ListFeed", "PairwiseFeed", "PointwiseFeed", "SequenceFeed", "TransitionFeed"]

@@ -106,6 +106,16 @@ class Feed(ABC):
         """Return the context in which each user is recommended a list, (n_users,) each; empty where there is none."""
         return {}
 
+    def histories(self, split: Split, before: str) -> Columns:
+        """Return what is looked at of all that each user took before a part of the split, ``test`` or ``validation``.
+
+        Returns
+        -------
+        mapping of str to ndarray of int32, shape (n_users, ...)
+            Columns of a query as a whole; empty where models know their users by rows.
+        """
+        return {}
+
 
 def membership(positives: Ragged, n_items: int) -> U8:
     """Return the bitset of every node's positives, shape (n_nodes, ceil(n_items / 8))."""
@@ -132,6 +142,12 @@ def draw_negatives_of_some(feed: Feed, nodes: I64, updates: I64, *, negatives: i
     return _draw_negatives(
         feed, nodes, feed.positives.sizes[nodes], update=updates, negatives=negatives, seed=seed
     )
+
+
+def draw_shared_negatives(feed: Feed, nodes: I64, updates: I64, *, negatives: int, seed: int) -> I64:
+    """Return items that are not training positives of some nodes, one row for a local update of each."""
+    each = np.ones(len(nodes), np.int64)
+    return _draw_negatives(feed, nodes, each, update=updates, negatives=negatives, seed=seed)
 
 
 def _draw_negatives(

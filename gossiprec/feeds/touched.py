@@ -40,7 +40,7 @@ class Touched:
     ) -> Touched:
         """Draw the samples of a node's local update; what is `changed` of them is learnt from."""
         drawn = changed(feed.samples(node, update=update, negatives=negatives, seed=seed))
-        named = np.concatenate([drawn[name] for name in feed.item_columns])
+        named = np.concatenate([drawn[name].ravel() for name in feed.item_columns])
         items = np.unique(named[named >= 0]).astype(np.int32)
         places = {
             name: np.where(drawn[name] >= 0, np.searchsorted(items, drawn[name]), -1).astype(np.int32)

@@ -261,7 +261,8 @@ def _shuffled(split: Split, kept: set[int]) -> Split:
     check_ins = split.check_ins
     if check_ins is not None:
         check_ins = CheckIns(check_ins.coordinates, _moved(check_ins.train, order), check_ins.test)
-    return replace(split, train=_picked(split.train, order), check_ins=check_ins)
+    sequences = split.sequences and _picked(split.sequences, order)
+    return replace(split, train=_picked(split.train, order), check_ins=check_ins, sequences=sequences)
 
 
 def _picked(sets: Ragged, order: I64) -> Ragged:

@@ -19,7 +19,7 @@ from gossiprec.models.base.analytic import has_own_gradient
 
 NODE, SEED = 5, 3
 WIDTH = 6
-"""Samples of a batch."""
+"""Samples of a batch, at most."""
 _assert_close = partial(torch.testing.assert_close, rtol=1e-7, atol=1e-9)
 
 
@@ -52,7 +52,7 @@ class Case:
         """Samples of the node."""
         columns = self.feed.samples(NODE, update=0, negatives=2, seed=SEED)
         batch = {name: _double(tensor_of(column[:WIDTH])) for name, column in columns.items()}
-        return {**batch, "weights": torch.ones(WIDTH, dtype=torch.float64)}
+        return {**batch, "weights": torch.ones(len(batch["items"]), dtype=torch.float64)}
 
     @cached_property
     def query(self) -> Tensors:
@@ -189,7 +189,8 @@ def its_written_out_gradient_is_that_of_the_loss(case: Case) -> None:
 def padding_counts_for_nothing(case: Case) -> None:
     """Have the same loss and gradient with samples of weight 0 behind the others."""
     padded = {
-        name: torch.cat([column, torch.zeros(3, dtype=column.dtype)]) for name, column in case.batch.items()
+        name: torch.cat([column, torch.zeros(3, *column.shape[1:], dtype=column.dtype)])
+        for name, column in case.batch.items()
     }
     for job in (case.loss, grad(case.loss)):
         _assert_close(job(case.row, padded), job(case.row, case.batch))

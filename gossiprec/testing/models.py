@@ -8,6 +8,7 @@ from typing import Any
 from gossiprec.emulation.assembly.prepare import load_data
 from gossiprec.models import MODELS, Model
 from gossiprec.models.base.graph_model import GraphModel
+from gossiprec.models.base.sequence_model import SequenceModel
 from gossiprec.scenario import load_scenario
 from gossiprec.testing import (
     central_runs,
@@ -50,6 +51,8 @@ def check_model(model_class: type[Model], options: Mapping[str, Any] | None = No
         for n_users, where in ((1, ""), (data.n_users, ", where every node holds all users' rows,")):
             case = Case(model, data, model.layout(data.n_items, n_users))
             hold(about + where, case, (*model_formula.CLAIMS, *pair_gradients.CLAIMS, *initial_rows.CLAIMS))
+        if isinstance(model, SequenceModel):  # a batch is of users, of whom there are few
+            run["training"] = {**run["training"], "batch_size": 4}
         if isinstance(model, GraphModel):
             hold(about, Through(case, model), graph_models.CLAIMS)
         else:

@@ -22,6 +22,7 @@ from gossiprec.models.base import Model
 from gossiprec.models.base.blocks import Layout
 from gossiprec.models.base.graph_model import GraphModel
 from gossiprec.models.base.kernels import Query
+from gossiprec.models.base.sequence_model import SequenceModel
 from gossiprec.ragged import Ragged
 from gossiprec.recommenders.base import Recommender
 from gossiprec.rng import generator
@@ -66,12 +67,16 @@ class Workload:
             yield {**samples, **of_samples}, of_step
 
     def draws(self, node: int, update: int, step: int, samples: Columns) -> tuple[Columns, Columns]:
-        """Return what the recommender draws for a step of a local update, and beside its samples."""
+        """Return what the recommender draws for a step of a local update, and it and the model beside its samples."""
+        of_model: Columns = {}
+        if isinstance(self.model, SequenceModel):
+            draw = generator(self.seed, "model", node, update * MOST_STEPS + step)
+            of_model = self.model.draws(samples, draw)
         if self.recommender is None:
-            return {}, {}
+            return {}, of_model
         draw = generator(self.seed, "recommender", node, update * MOST_STEPS + step)
         of_step, of_samples = self.recommender.draws(self.layout, samples, draw)
-        return {**of_step, **self.recommender.own_part(node, self.extras)}, of_samples
+        return {**of_step, **self.recommender.own_part(node, self.extras)}, {**of_model, **of_samples}
 
 
 class Executor(ABC):
@@ -173,7 +178,13 @@ class Executor(ABC):
     def score(self, query: Query) -> F32:
         """Return predicted scores: logits where the model predicts probabilities; shape (offsets[-1],)."""
 
-    def score_all(self, models: Readable, contexts: Mapping[str, I32], threads: ThreadPool) -> F32:
+    def score_all(
+        self,
+        models: Readable,
+        contexts: Mapping[str, I32],
+        threads: ThreadPool,
+        histories: Mapping[str, I32] | None = None,
+    ) -> F32:
         """Return the scores of all items, shape (n_models, n_items), by some threads: to the byte the same by any.
 
         Parameters
@@ -183,6 +194,8 @@ class Executor(ABC):
         contexts : mapping of str to ndarray of int32, shape (n_models,)
             The feed's context columns.
         threads : ThreadPool
+        histories : mapping of str to ndarray of int32, shape (n_models, ...), optional
+            Those of its columns that are about a user.
         """
         n_items, constants = models.layout.n_items, self.work.model.constants
         found = np.empty((len(models.row), n_items), np.float32)
@@ -193,7 +206,8 @@ class Executor(ABC):
             offsets = np.arange(len(some) + 1, dtype=np.int64) * n_items
             wide = {name: column[each].repeat(n_items) for name, column in contexts.items()}
             about = (models.layout, models.rows, models.row[each], models.user[each])
-            scores = self.score(Query(*about, offsets, items, wide, constants, models.together))
+            before = {name: column[each] for name, column in (histories or {}).items()}
+            scores = self.score(Query(*about, offsets, items, wide, constants, models.together, before))
             found[each] = scores.reshape(len(some), n_items)
 
         if self.parallel:

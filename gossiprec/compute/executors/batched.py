@@ -12,9 +12,7 @@ A node's bytes must not depend on who trains beside it. Hence
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
 
 import numpy as np
 import numpy.typing as npt
@@ -23,19 +21,21 @@ from torch import Tensor
 from torch.func import grad, vmap
 from torch.optim.adam import adam
 
-from gossiprec.arrays import F32, I32, I64, U32
+from gossiprec.arrays import F32, I32, I64
 from gossiprec.compute.executors import EXECUTORS
 from gossiprec.compute.executors.base import Executor, Workload
+from gossiprec.compute.executors.stacks import Stack, width_of
 from gossiprec.compute.executors.tensors import (
     Tensors,
     alike,
     constants_of,
-    length_of,
+    forms_of,
     padded_width,
     pieces,
     tables_of,
     tensor_of,
 )
+from gossiprec.compute.executors.whole_lists import WholeLists
 from gossiprec.compute.plan.program import Program
 from gossiprec.compute.store.base import Readable
 from gossiprec.compute.store.keys import merge_keys, update_keys
@@ -43,7 +43,6 @@ from gossiprec.compute.thread_pool import ThreadPool
 from gossiprec.compute.train.node_settings import Kind
 from gossiprec.compute.train.noise import noise_row
 from gossiprec.errors import ResourceError
-from gossiprec.feeds.base import Columns
 from gossiprec.models.base.kernels import Query
 from gossiprec.numerics.one_thread import one_torch_thread
 
@@ -81,6 +80,7 @@ class BatchedExecutor(Executor):
         self._device = _choose_device(device)
         self._constants = self._known(work.model.constants)
         self._extras = self._known(work.extras)
+        self._whole_lists = WholeLists(work.model, self._constants, self._put)
         self._gradient = vmap(grad(self._loss))
         self._clipped = vmap(self._clipped_sum)
         self._kinds = work.node_settings.kinds
@@ -116,6 +116,7 @@ class BatchedExecutor(Executor):
                 at = offsets[queries, None] + np.where(real, place, 0)
                 wanted = {name: self._put(column[at]) for name, column in asked.items()}
                 wanted["user"] = self._put(query.user[queries, None])
+                wanted |= {name: self._put(column[queries]) for name, column in query.histories.items()}
                 used = 0 if query.together else row[queries]
                 chosen = self._put(rows[used, : layout.size].astype(np.float32, copy=False))
                 known = {name: self._put(own[name][row[queries]]) for name in each}
@@ -124,32 +125,18 @@ class BatchedExecutor(Executor):
                 out[at[real]] = logits.cpu().numpy()[real]
         return out
 
-    def score_all(self, models: Readable, contexts: Mapping[str, I32], threads: ThreadPool) -> F32:
+    def score_all(
+        self,
+        models: Readable,
+        contexts: Mapping[str, I32],
+        threads: ThreadPool,
+        histories: Mapping[str, I32] | None = None,
+    ) -> F32:
         """Return the scores of all items, user by user where the model has a way: no shape depends on other users."""
-        with torch.no_grad(), one_torch_thread():
-            rows = np.zeros(len(models.row), np.int64) if models.together else models.row
-            first = self._scorer_of(models, rows[0]) if len(rows) else None
-            if first is None or contexts:
-                return super().score_all(models, contexts, threads)
-            found = np.empty((len(rows), models.layout.n_items), np.float32)
-
-            def score_some(part: int) -> None:
-                some = sorted(threads.share(len(found), part), key=rows.__getitem__)
-                with torch.no_grad(), one_torch_thread():
-                    for row, places in itertools.groupby(some, rows.__getitem__):
-                        score = first if row == rows[0] else self._scorer_of(models, row)
-                        assert score is not None  # the model has said how
-                        for place in places:
-                            found[place] = score(self._put(models.user[place : place + 1])).cpu().numpy()
-
-            threads.run(score_some)
-        return found
-
-    def _scorer_of(self, models: Readable, row: int) -> Callable[[Tensor], Tensor] | None:
-        """Return what scores all items by one of the versions, if the model has a way of its own."""
-        version = models.rows[row, : models.layout.size].astype(np.float32, copy=False)
-        tables = tables_of(models.layout, self._put(version))
-        return self.work.model.all_items(models.layout.named(tables) | self._constants)
+        if histories and models.together:
+            return self._whole_lists.after(models, histories["history"], threads)
+        found = None if contexts or histories else self._whole_lists.user_by_user(models, threads)
+        return super().score_all(models, contexts, threads, histories) if found is None else found
 
     def _merge(self, program: Program, tasks: I64) -> None:
         """Merge every task's first delivery, then every task's second, and so on, into the target rows."""
@@ -165,7 +152,7 @@ class BatchedExecutor(Executor):
         keys = merge_keys(program, tasks, self.work.seed) if arena.is_half else None
         arena.store(program.target[tasks], rows, keys)
 
-    def _stacks(self, program: Program, tasks: I64) -> Iterator[_Stack]:
+    def _stacks(self, program: Program, tasks: I64) -> Iterator[Stack]:
         """Draw all batches; stack updates of equal width, those with most batches first."""
         work = self.work
         lessons = [
@@ -175,19 +162,20 @@ class BatchedExecutor(Executor):
             )
         ]
         lessons.sort(key=lambda lesson: -len(lesson[1]))
-        widths = [length_of(steps[0][0]) if steps else 0 for _, steps in lessons]
-        padded = padded_width(widths)
+        firsts = [steps[0][0] if steps else {} for _, steps in lessons]
+        padded = np.array([width_of(columns) for columns in firsts], np.int64)
         kinds = self._kinds[program.node[np.array([task for task, _ in lessons], np.int64)]]
-        for kind in np.unique(kinds).tolist():
-            of_kind = np.where(kinds == kind, padded, 0)
+        forms = forms_of(firsts)
+        for kind, form in sorted(set(zip(kinds.tolist(), forms.tolist(), strict=True))):
+            of_kind = np.where((kinds == kind) & (forms == form), padded, 0)
             samples = int(of_kind.max()) if kind == Kind.PRIVATE else 1  # each has a gradient of its own
             for width, chosen in alike(of_kind, max(1, self._stack_rows // max(samples, 1))):
                 some = np.array([lessons[c][0] for c in chosen])
                 batches = [lessons[c][1] for c in chosen]
                 keys = update_keys(program, some, self.work.seed) if self.work.arena.is_half else None
-                yield _Stack.pad(program.node[some], program.target[some], keys, batches, width, Kind(kind))
+                yield Stack.pad(program.node[some], program.target[some], keys, batches, width, Kind(kind))
 
-    def _train(self, stack: _Stack) -> None:
+    def _train(self, stack: Stack) -> None:
         """Train a stack and store the result; nodes drop out as their batches run out."""
         arena, size = self.work.arena, self.work.layout.size
         has_moments = self.work.training.optimizer == "adam"
@@ -274,7 +262,7 @@ class BatchedExecutor(Executor):
         gradient /= weights.sum(1, keepdim=True).clamp(min=1.0)
 
     def _draw_back(
-        self, gradient: Tensor, now: Tensor, start: Tensor, stack: _Stack, some: slice, batch: Tensors
+        self, gradient: Tensor, now: Tensor, start: Tensor, stack: Stack, some: slice, batch: Tensors
     ) -> None:
         """Add the gradient of the drift penalty, in place: items of the batch, or under DP-SGD all items."""
         layout = self.work.layout
@@ -283,8 +271,9 @@ class BatchedExecutor(Executor):
         if stack.kind == Kind.ANCHORED:
             counts = torch.zeros(len(now), layout.n_items, device=now.device)
             for name in self.work.feed.item_columns:
-                items = batch[name]
-                counts.scatter_add_(1, items.clamp(min=0), batch["weights"] * (items >= 0))  # -1: no item
+                items, weights = batch[name].flatten(1), batch["weights"]
+                weights = weights.repeat_interleave(items.shape[1] // weights.shape[1], dim=1)
+                counts.scatter_add_(1, items.clamp(min=0), weights * (items >= 0))  # -1: no item
             touched = counts > 0
         wanted = touched.repeat_interleave(layout.item_width, dim=1) & (pull > 0)
         table = layout.items
@@ -303,57 +292,6 @@ class BatchedExecutor(Executor):
     def _put(self, array: npt.NDArray[np.generic]) -> Tensor:
         """Move an array to the device."""
         return tensor_of(array).to(self._device)
-
-
-@dataclass(frozen=True)
-class _Stack:
-    """Local updates to run side by side, those with most batches first.
-
-    Attributes
-    ----------
-    node, target : ndarray of int64, shape (n_tasks,)
-    keys : ndarray of uint32, shape (n_tasks,), or None
-        For rounding what was trained.
-    n_steps : ndarray of int64, shape (n_tasks,)
-        Batches of each task, all epochs together.
-    columns : dict of str to ndarray, shape (n_tasks, n_steps[0], width)
-        Samples, and their ``weights``: 0 is padding.
-    drawn : dict of str to ndarray, shape (n_tasks, n_steps[0], ...)
-        What else is drawn for each step.
-    kind : Kind
-        How all of them train.
-    """
-
-    node: I64
-    target: I64
-    keys: U32 | None
-    n_steps: I64
-    columns: Columns
-    drawn: Columns
-    kind: Kind
-
-    @classmethod
-    def pad(
-        cls, node: I32, target: I32, keys: U32 | None, lessons: list[list[tuple[Columns, Columns]]], width: int,
-        kind: Kind,
-    ) -> _Stack:  # fmt: skip
-        """Pad each task's batches to `width`."""
-        n_steps = np.array([len(steps) for steps in lessons], np.int64)
-        shape, (samples, of_step) = (len(lessons), int(n_steps.max())), lessons[0][0]
-        columns = {
-            name: np.zeros((*shape, width, *column.shape[1:]), column.dtype)
-            for name, column in samples.items()
-        }
-        drawn = {name: np.zeros((*shape, *one.shape), one.dtype) for name, one in of_step.items()}
-        columns["weights"] = np.zeros((*shape, width), np.float32)
-        for t, steps in enumerate(lessons):
-            for k, (batch, of_step) in enumerate(steps):
-                for name, column in batch.items():
-                    columns[name][t, k, : len(column)] = column
-                for name, one in of_step.items():
-                    drawn[name][t, k] = one
-                columns["weights"][t, k, : length_of(batch)] = 1.0
-        return cls(node.astype(np.int64), target.astype(np.int64), keys, n_steps, columns, drawn, kind)
 
 
 def _choose_device(name: str) -> torch.device:

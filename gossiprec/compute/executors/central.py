@@ -26,6 +26,7 @@ from gossiprec.feeds.base import Columns
 from gossiprec.models.base.graph import Graph
 from gossiprec.models.base.graph_model import GraphModel
 from gossiprec.models.base.kernels import Query
+from gossiprec.models.base.sequence_model import SequenceModel
 from gossiprec.numerics.one_thread import one_torch_thread
 from gossiprec.rng import generator
 
@@ -71,9 +72,16 @@ class CentralExecutor(Executor):
         """Return predicted scores; the run's own model is looked at through the graph."""
         return self._scoring.score(replace(query, rows=self._seen(query.rows)))
 
-    def score_all(self, models: Readable, contexts: Mapping[str, I32], threads: ThreadPool) -> F32:
+    def score_all(
+        self,
+        models: Readable,
+        contexts: Mapping[str, I32],
+        threads: ThreadPool,
+        histories: Mapping[str, I32] | None = None,
+    ) -> F32:
         """Return the scores of all items, likewise."""
-        return self._scoring.score_all(replace(models, rows=self._seen(models.rows)), contexts, threads)
+        seen = replace(models, rows=self._seen(models.rows))
+        return self._scoring.score_all(seen, contexts, threads, histories)
 
     def _seen(self, rows: F32) -> F32:
         """Return rows as they are scored: of a model that needs the graph, encoded, once for each version."""
@@ -144,12 +152,15 @@ class _Loss:
         self._views: Sequence[Graph] = ()
         if isinstance(work.model, GraphModel):
             self._views = work.model.views(graph, generator(work.seed, "graph-views", node, epoch))
-        self._draw = generator(work.seed, "graph-steps", node, epoch)
+        self._draw = generator(work.seed, "graph-steps", node, epoch)  # of models with and without a graph
 
     def of(self, p: Tensors, batch: Columns) -> Tensor:
         """Return the loss of a batch."""
         model = self._work.model
         if isinstance(model, GraphModel):
             p = dict(model.encode_step(p, self._graph, self._views, self._draw))
+        if isinstance(model, SequenceModel):
+            places = {"places": np.flatnonzero(batch["items"] >= 0)}
+            batch = {**batch, **places, **model.draws(batch, self._draw)}
         samples = {name: tensor_of(column) for name, column in batch.items()}
         return model.loss(p, {**samples, "weights": torch.ones(len(samples["user"]))})

@@ -86,9 +86,15 @@ class ClientExecutor(Executor):
         """Return predicted scores."""
         return self._scoring.score(query)
 
-    def score_all(self, models: Readable, contexts: Mapping[str, I32], threads: ThreadPool) -> F32:
+    def score_all(
+        self,
+        models: Readable,
+        contexts: Mapping[str, I32],
+        threads: ThreadPool,
+        histories: Mapping[str, I32] | None = None,
+    ) -> F32:
         """Return the scores of all items."""
-        return self._scoring.score_all(models, contexts, threads)
+        return self._scoring.score_all(models, contexts, threads, histories)
 
     def _adopt(self, program: Program, tasks: I64) -> dict[int, int]:
         """Let each task's target be the version that it adopts last, or its source; return the handle of that."""

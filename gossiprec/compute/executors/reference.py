@@ -62,6 +62,7 @@ class ReferenceExecutor(Executor):
                 own = torch.from_numpy(query.rows[row].astype(np.float32))
                 wanted = {name: tensor_of(column[some]) for name, column in asked.items()}
                 wanted["user"] = torch.tensor([user])
+                wanted |= {name: tensor_of(column[q]) for name, column in query.histories.items()}
                 out[some] = self.work.model.score(
                     layout.named(tables_of(layout, own)) | known, wanted
                 ).numpy()
@@ -117,7 +118,7 @@ class _Learner:
             self._noisy_gradient(batch)
         else:
             torch.autograd.backward(self._loss(batch))
-            items = np.concatenate([batch[name].numpy() for name in self._work.feed.item_columns])
+            items = np.concatenate([batch[name].numpy().ravel() for name in self._work.feed.item_columns])
             touched = torch.from_numpy(np.unique(items[items >= 0]))  # -1: no item
         if start is not None:
             drift = (self._tables["items"][touched] - start[touched]).square().sum()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from math import prod
 from typing import Any
 
@@ -41,6 +41,18 @@ def constants_of(constants: Mapping[str, npt.NDArray[Any]]) -> Tensors:
 def length_of(batch: Columns) -> int:
     """Return how many samples there are."""
     return len(next(iter(batch.values())))
+
+
+def are_lists(samples: Columns) -> bool:
+    """Whether each sample is a list of items, as wide as whole vectors (:mod:`gossiprec.feeds.lists`)."""
+    return samples["items"].ndim > 1
+
+
+def forms_of(samples: Iterable[Columns]) -> I64:
+    """Return a number for each batch, equal for those whose single samples have as many numbers."""
+    known: dict[tuple[tuple[int, ...], ...], int] = {}
+    shapes = (tuple(part.shape[1:] for part in columns.values()) for columns in samples)
+    return np.array([known.setdefault(shape, len(known)) for shape in shapes], np.int64)
 
 
 def padded_width(length: npt.ArrayLike) -> I64:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 import torch
@@ -13,7 +13,9 @@ from gossiprec.arrays import F32, I64
 from gossiprec.compute.executors.tensors import (
     Tensors,
     alike,
+    are_lists,
     constants_of,
+    forms_of,
     length_of,
     padded_width,
     tables_of,
@@ -62,9 +64,8 @@ def fitted_users(
         return model.loss(p, {**batch, "user": torch.zeros(1, dtype=torch.int64)})
 
     losses = vmap(loss)
-    widths = _width([length_of(columns) for columns in samples])
     with one_torch_thread():
-        for width, some in alike(widths, max(1, STACK_BYTES // (4 * layout.row_size))):
+        for width, some in _stacks(samples, max(1, STACK_BYTES // (4 * layout.row_size))):
             batch = _padded([samples[place] for place in some], width)
             models = np.zeros((len(some), layout.size), np.float32)
             models[:, layout.items.start : layout.shared.stop] = frozen(some)
@@ -86,6 +87,14 @@ def _descend(users: Tensor, gradient: Tensor, first: Tensor, second: Tensor, ste
     users.sub_(first / (1 - 0.9**step) / deviation * rate)
 
 
+def _stacks(samples: Sequence[Columns], stack_rows: int) -> Iterator[tuple[int, I64]]:
+    """Yield widths, and which rows' samples are worked out in each together."""
+    lengths, forms = [length_of(columns) for columns in samples], forms_of(samples)
+    widths = np.array(lengths, np.int64) if are_lists(samples[0]) else _width(lengths)
+    for form in np.unique(forms).tolist():
+        yield from alike(np.where(forms == form, widths, 0), stack_rows)
+
+
 def _width(lengths: Sequence[int]) -> I64:
     """Return to what samples are padded: fewer widths than those of local updates, for larger stacks."""
     widths = padded_width(lengths)
@@ -96,7 +105,10 @@ def _width(lengths: Sequence[int]) -> I64:
 
 def _padded(samples: Sequence[Columns], width: int) -> Tensors:
     """Return samples as a stack, with their weights: 0 is padding."""
-    batch = {name: np.zeros((len(samples), width), column.dtype) for name, column in samples[0].items()}
+    batch = {
+        name: np.zeros((len(samples), width, *column.shape[1:]), column.dtype)
+        for name, column in samples[0].items()
+    }
     batch["weights"] = np.zeros((len(samples), width), np.float32)
     for k, columns in enumerate(samples):
         for name, column in columns.items():

@@ -65,7 +65,15 @@ def with_poisoners(split: Split, count: int) -> Split:
         return split
     train, validation, test = (_longer(part, count) for part in (split.train, split.validation, split.test))
     n_users = split.n_users + count
-    return replace(split, n_users=n_users, train=train, validation=validation, test=test, check_ins=None)
+    return replace(
+        split,
+        n_users=n_users,
+        train=train,
+        validation=validation,
+        test=test,
+        check_ins=None,
+        sequences=split.sequences and _longer(split.sequences, count),
+    )
 
 
 def _longer(sets: Ragged, count: int) -> Ragged:

@@ -14,6 +14,7 @@ from gossiprec.compute.train.node_settings import Kind, NodeSettings
 from gossiprec.emulation.assembly.client_messages import refused
 from gossiprec.emulation.assembly.participants import Cast
 from gossiprec.feeds import PairwiseFeed
+from gossiprec.models.base.sequence_model import SequenceModel
 from gossiprec.recommenders.base import has_own
 from gossiprec.recommenders.written_out import not_written_out
 
@@ -42,6 +43,11 @@ def make_client_executor(cast: Cast, settings: NodeSettings, epochs: int) -> Cli
     if model.constants:
         raise refused(
             f"model.name: {scenario.model.name} knows its items by constants, which go with whole models; take another"
+        )
+    if isinstance(model, SequenceModel) and model.needs_all_items:
+        raise refused(
+            f"model.loss: {scenario.model.name} with loss 'all' tells an item from all others, and a client without "
+            "a model holds few of them; set it to sampled"
         )
     empty = Arena(layout, n_nodes=1, capacity=1, moments=False)
     work = Workload(

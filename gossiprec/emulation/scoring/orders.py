@@ -33,6 +33,10 @@ class Order(ABC):
         """Return the scores of all items for some users, shape (n_users, n_items)."""
         return np.stack([self.of_user(user) for user in users.tolist()])
 
+    def before(self, users: I64, part: str) -> F32:
+        """Return the same, before whichever part of the split."""
+        return self.of_all(users)
+
     def of_candidates(self, users: I64, candidates: Ragged) -> F32:
         """Return the scores of each user's candidates, in their order.
 

@@ -10,6 +10,7 @@ split are no candidates (the published code of PoisonFedDLRS masks training and 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -20,8 +21,8 @@ from gossiprec.data.split import Split
 from gossiprec.emulation.scoring.orders import ORDERS
 from gossiprec.emulation.scoring.sampled_items import drawn_candidates
 from gossiprec.emulation.scoring.whole_lists import WholeLists
-from gossiprec.measures.base import RelevantRanks, TargetRanks
-from gossiprec.measures.metric import read_metric
+from gossiprec.measures.base import RelevantRanks, TargetRanks, ValidationRanks
+from gossiprec.measures.metric import Metric, read_metric
 from gossiprec.measures.names import beside_name
 from gossiprec.measures.ranking import mean_of_known, ranks_against, user_means
 from gossiprec.models.base.kernels import Query
@@ -103,9 +104,13 @@ class Utility:
         self._metrics = [m for m in asked if m.looks_at is not RelevantRanks or len(self._users)]
         full = [metric for metric in self._metrics if metric.full]
         wanted = np.zeros(0, np.int64) if targets is None else targets
-        self._whole = WholeLists(split, full, wanted, mask.split("+"))
         feed = executor.work.feed
         self._before_tests, self._before_next = feed.before_tests(split), feed.before_next(split)
+        self._histories = {part: feed.histories(split, part) for part in ("test", "validation")}
+        self._whole = [
+            (part, WholeLists(split, some, wanted, mask.split("+")))
+            for part, some in _by_part(full, apart=bool(self._histories["test"])).items()
+        ]
         self._sampled = len(full) < len(self._metrics)
         if self._sampled:
             self._tests_of = np.concatenate([[0], np.cumsum(split.test.sizes[self._users])])
@@ -113,7 +118,7 @@ class Utility:
         self._beside: dict[str, float] = {}
         for name in beside:
             order = ORDERS[name](split, seed)
-            found = self._means(self._values(order.of_all, order.of_candidates))
+            found = self._means(self._values(order.before, order.of_candidates))
             self._beside |= {beside_name(metric, name): value for metric, value in found.items()}
 
     def measure(self, current: I64) -> dict[str, float]:
@@ -122,7 +127,7 @@ class Utility:
         Metrics of test items are left out where nobody has any.
         """
         own = self._values(
-            lambda users: self._scores_of_all(current, users),
+            lambda users, part: self._scores_of_all(current, users, part),
             lambda users, candidates: self._scores_of_candidates(current, users, candidates),
         )
         if self._keep_users:
@@ -131,21 +136,25 @@ class Utility:
         return self._means(own) | self._beside
 
     def _values(
-        self, of_all: Callable[[I64], F32], of_candidates: Callable[[I64, Ragged], F32]
+        self, of_all: Callable[[I64, str], F32], of_candidates: Callable[[I64, Ragged], F32]
     ) -> dict[str, F64]:
         """Return the values whose mean each metric is, by name: of test items as a rule one for each user.
 
         Parameters
         ----------
         of_all, of_candidates : callable
-            Return the scores that make the lists: of all items for some users, and of each user's candidates.
+            Return the scores that make the lists: of all items for some users before a part of the split, and of each
+            user's candidates.
         """
-        whole = self._whole.seen((some, of_all(some)) for some in self._blocks())
+        whole: dict[type[Any], list[Any]] = {}
+        for part, lists in self._whole:
+            seen = lists.seen((some, of_all(some, part)) for some in self._blocks(lists.users))
+            whole |= {kind: ranks for kind, ranks in seen.items() if ranks}
         sampled = [RelevantRanks(self._sampled_ranks(of_candidates)[:, None])] if self._sampled else []
         found: dict[str, F64] = {}
         for metric in self._metrics:
-            seen = whole[metric.looks_at] if metric.full else sampled
-            values = np.concatenate([metric.measure.of(part, metric.k) for part in seen])
+            ranks = whole[metric.looks_at] if metric.full else sampled
+            values = np.concatenate([metric.measure.of(some, metric.k) for some in ranks])
             found[metric.name] = values if metric.full else user_means(values, self._tests_of)
         return found
 
@@ -161,9 +170,8 @@ class Utility:
                 }
         return found
 
-    def _blocks(self) -> Iterator[I64]:
+    def _blocks(self, users: I64) -> Iterator[I64]:
         """Yield whose lists are wanted, some at a time."""
-        users = self._whole.users
         size = min(BLOCK, max(1, 2**22 // self._split.n_items))
         return (users[low : low + size] for low in range(0, len(users), size))
 
@@ -178,15 +186,28 @@ class Utility:
         """Return the scores of test items and of those that each is ranked among, by the users' own models."""
         width = self._candidates.shape[1]
         contexts = {name: column.repeat(width) for name, column in self._before_tests.items()}
+        histories = {name: column[users] for name, column in self._histories["test"].items()}
         models, known = self._executor.store.readable(current, users), self._executor.work.model.constants
         about = (models.layout, models.rows, models.row, models.user, candidates.offsets, candidates.values)
-        return self._executor.score(Query(*about, contexts, known, models.together))
+        return self._executor.score(Query(*about, contexts, known, models.together, histories))
 
-    def _scores_of_all(self, current: I64, users: I64) -> F32:
-        """Return the scores of all items by the users' own models, shape (n_users, n_items)."""
+    def _scores_of_all(self, current: I64, users: I64, part: str) -> F32:
+        """Return the scores of all items by the users' own models before a part, shape (n_users, n_items)."""
         contexts = {name: column[users] for name, column in self._before_next.items()}
         models = self._executor.store.readable(current, users)
-        return self._executor.score_all(models, contexts, self._threads)
+        histories = {name: column[users] for name, column in self._histories[part].items()}
+        return self._executor.score_all(models, contexts, self._threads, histories)
+
+
+def _by_part(metrics: Sequence[Metric], *, apart: bool) -> dict[str, list[Metric]]:
+    """Return the metrics by the part before which users are asked: all before tests, where that is all the same."""
+    if not apart:
+        return {"test": list(metrics)}
+    found: dict[str, list[Metric]] = {}
+    for metric in metrics:
+        part = "validation" if metric.looks_at is ValidationRanks else "test"
+        found.setdefault(part, []).append(metric)
+    return found
 
 
 def target_items(chosen: Targets | None, split: Split) -> I64:

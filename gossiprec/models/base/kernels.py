@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import numpy as np
@@ -46,6 +46,8 @@ class Query:
         (n_rows, n_items, ...).
     together : bool
         All queries use row 0, which need not be copied for each of them.
+    histories : mapping of str to ndarray of int32, shape (n_queries, ...)
+        Columns of the feed about a query as a whole (:meth:`gossiprec.feeds.base.Feed.histories`).
     """
 
     layout: Layout
@@ -57,6 +59,7 @@ class Query:
     contexts: Mapping[str, I32]
     constants: Mapping[str, F32]
     together: bool = False
+    histories: Mapping[str, I32] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

@@ -1,1 +1,7 @@
-"""GRU4Rec: a recurrent network over what a user has taken, one item after the other."""
+"""GRU4Rec: a recurrent network that follows a user's sequence."""
+
+from __future__ import annotations
+
+from gossiprec.models.gru4rec.model import GRU4Rec
+
+__all__ = ["GRU4Rec"]

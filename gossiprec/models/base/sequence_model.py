@@ -1,0 +1,135 @@
+"""Models that find a state of the user, and score items by its dot product with their rows.
+
+References
+----------
+Softmax of the positive against sampled candidates: specification, section 6 (FedCL, eq. 1); against all items:
+Hidasi et al., "Session-based recommendations with recurrent neural networks", ICLR 2016, and the RecBole library.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+from pydantic import Field
+
+from gossiprec.feeds.base import Columns
+from gossiprec.models.base.model import Model
+from gossiprec.options import Options
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+class SequenceOptions(Options):
+    """Options that all of them have."""
+
+    dim: int = Field(default=64, ge=1, le=1024, description="embedding size d")
+    init_std: float = Field(default=0.02, gt=0, description="standard deviation of the initial item rows")
+    loss: Literal["all", "sampled"] = Field(
+        default="all",
+        description="what a positive is told from: all items; or the negatives of its list (training.negatives)",
+    )
+    in_batch: bool = Field(
+        default=True, description="of `sampled`: likewise from the other items of the list"
+    )
+
+
+class SequenceModel(Model):
+    """A model whose score of an item is the dot product of the item's row and a state of the user.
+
+    Its samples are lists (:class:`gossiprec.feeds.ListFeed`): places with an item to be learnt, -1 at others. It has
+    the block ``items`` of one row for each item, which may be its input, too.
+    """
+
+    options: SequenceOptions
+    has_sample_gradients = False  # the mean is over all places, of which lists have different numbers
+    predicts_probabilities = False
+
+    @abstractmethod
+    def states(self, p: Mapping[str, Tensor], batch: Mapping[str, Tensor]) -> Tensor:
+        """Return the state by which the item at each place is scored, shape (n, length, d)."""
+
+    @abstractmethod
+    def state_after(self, p: Mapping[str, Tensor], history: Tensor, user: Tensor) -> Tensor:
+        """Return the state of some users after all that they have taken, shape (n, d).
+
+        Parameters
+        ----------
+        p : mapping of str to Tensor
+        history : Tensor of int64, shape (n, length)
+            In the order of time; -1 behind it.
+        user : Tensor of int64, shape (n,) or (1,)
+            Rows of the user table, for models that have one.
+        """
+
+    @property
+    def needs_all_items(self) -> bool:
+        """Whether its loss is about all items: a client that holds some rows alone cannot take it."""
+        return self.options.loss == "all"
+
+    def score(self, p: Mapping[str, Tensor], query: Mapping[str, Tensor]) -> Tensor:
+        """Return dot products: after the whole ``history``, after the one item ``previous`` of each, or after none."""
+        rows, user = p["items"][query["items"]], query["user"]
+        if "history" in query:
+            return rows @ self.state_after(p, query["history"][None], user)[0]
+        if "previous" in query:
+            return (rows * self.state_after(p, query["previous"][:, None], user)).sum(-1)
+        return rows @ self.state_after(p, -user.new_ones(1, 1), user)[0]
+
+    def scores_after(self, p: Mapping[str, Tensor], history: Tensor, user: Tensor) -> Tensor:
+        """Return the scores of all items for some users, shape (n, n_items)."""
+        return self.state_after(p, history, user) @ p["items"].T
+
+    def loss(self, p: Mapping[str, Tensor], batch: Mapping[str, Tensor]) -> Tensor:
+        """Return the mean cross-entropy over all places with an item.
+
+        Where the batch has ``places``, numbers of these among all, no other is worked out.
+        """
+        import torch
+
+        states, wanted = self.states(p, batch), batch["items"]
+        weights = (wanted >= 0) * batch["weights"][:, None]
+        if self.needs_all_items:
+            if "places" in batch:
+                states, wanted, weights = (
+                    part.flatten(0, 1)[batch["places"]] for part in (states, wanted, weights)
+                )
+            logits = states @ p["items"].T
+            own = logits.gather(-1, wanted.clamp(min=0)[..., None])[..., 0]
+            total = torch.logsumexp(logits, dim=-1)
+        else:
+            own = (states * p["items"][wanted.clamp(min=0)]).sum(-1)
+            others = self._candidates(batch)
+            logits = states @ p["items"][others.clamp(min=0)].transpose(-1, -2)
+            logits = torch.where(_counts(others, wanted), logits, -torch.inf)
+            total = torch.logsumexp(torch.cat([own[..., None], logits], dim=-1), dim=-1)
+        return ((total - own) * weights).sum() / weights.sum().clamp(min=1.0)
+
+    def _candidates(self, batch: Mapping[str, Tensor]) -> Tensor:
+        """Return what the positives of each list are told from, shape (n, n_candidates); -1: nothing."""
+        import torch
+
+        if not self.options.in_batch:
+            return batch["negatives"]
+        return torch.cat([batch["negatives"], batch["items"]], dim=1)
+
+    def draws(self, samples: Columns, draw: np.random.Generator) -> Columns:
+        """Return what is drawn for a step beside its samples, such as which numbers drop out; shape (n, ...) each."""
+        return {}
+
+
+def _counts(others: Tensor, wanted: Tensor) -> Tensor:
+    """Return which candidates count where, (n, length, n_candidates): none is the positive, none comes twice."""
+    again = (others[:, :, None] == others[:, None, :]).tril(-1).any(-1)
+    return ((others >= 0) & ~again)[:, None, :] & (others[:, None, :] != wanted[:, :, None])
+
+
+def dropped(shape: tuple[int, ...], rate: float, draw: np.random.Generator) -> Columns:
+    """Return ``keep``, factors of which a share is 0 and all others what keeps the mean; nothing for the rate 0."""
+    if not rate:
+        return {}
+    kept = draw.random(shape, np.float32) >= np.float32(rate)
+    return {"keep": kept.astype(np.float32) / np.float32(1.0 - rate)}

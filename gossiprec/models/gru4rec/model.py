@@ -1,0 +1,100 @@
+"""GRU4Rec: a gated recurrent unit reads what a user has taken, and its output tells what comes next.
+
+References
+----------
+Hidasi et al., "Session-based recommendations with recurrent neural networks", ICLR 2016; sizes as in the RecBole
+library: one layer, a dense layer back to the embedding's size, dropout of inputs, a tied item table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from math import sqrt
+from typing import TYPE_CHECKING
+
+import numpy as np
+from pydantic import Field
+
+from gossiprec.data.split import Split
+from gossiprec.feeds import SequenceFeed
+from gossiprec.feeds.base import Columns
+from gossiprec.models import MODELS
+from gossiprec.models.base.blocks import Block, Role, normal, uniform
+from gossiprec.models.base.sequence_model import SequenceModel, SequenceOptions, dropped
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+class GRU4RecOptions(SequenceOptions):
+    """Options of GRU4Rec."""
+
+    hidden: int = Field(default=128, ge=1, le=4096, description="size of the recurrent unit")
+    dropout: float = Field(default=0.3, ge=0, lt=1, description="share of the inputs' numbers that drop out")
+    max_length: int = Field(
+        default=50, ge=1, le=10**4, description="latest items of a sequence that are looked at"
+    )
+
+
+@MODELS.register("gru4rec")
+class GRU4Rec(SequenceModel):
+    """Score of item j after a sequence: ``v_j . (D h + c)``, h being the unit's state after its last item."""
+
+    Options = GRU4RecOptions
+    options: GRU4RecOptions
+    feed = SequenceFeed
+
+    def blocks(self) -> tuple[Block, ...]:
+        """Return ``items | shared``; there is no row for a user, who is known by what was taken."""
+        d, h = self.options.dim, self.options.hidden
+        within, dense = uniform(1 / sqrt(h)), uniform(1 / sqrt(h))
+        return (
+            Block("items", Role.ITEM, (d,), normal(self.options.init_std)),
+            Block("input_weights", Role.SHARED, (3 * h, d), within),
+            Block("recurrent_weights", Role.SHARED, (3 * h, h), within),
+            Block("input_biases", Role.SHARED, (3 * h,), within),
+            Block("recurrent_biases", Role.SHARED, (3 * h,), within),
+            Block("dense_weights", Role.SHARED, (d, h), dense),
+            Block("dense_biases", Role.SHARED, (d,), dense),
+        )
+
+    def feed_of(self, split: Split) -> SequenceFeed:
+        """Return the sequences."""
+        return SequenceFeed.within(split, self.options.max_length)
+
+    def draws(self, samples: Columns, draw: np.random.Generator) -> Columns:
+        """Return which numbers of the inputs drop out."""
+        return dropped((*samples["previous"].shape, self.options.dim), self.options.dropout, draw)
+
+    def states(self, p: Mapping[str, Tensor], batch: Mapping[str, Tensor]) -> Tensor:
+        """Return the state at each place: after the item before it."""
+        import torch
+
+        outputs = torch.stack(self._outputs(p, batch["previous"], batch.get("keep")), dim=1)
+        return outputs @ p["dense_weights"].T + p["dense_biases"]
+
+    def state_after(self, p: Mapping[str, Tensor], history: Tensor, user: Tensor) -> Tensor:
+        """Return the state after the last item."""
+        return self._outputs(p, history, None)[-1] @ p["dense_weights"].T + p["dense_biases"]
+
+    def _outputs(self, p: Mapping[str, Tensor], sequence: Tensor, keep: Tensor | None) -> list[Tensor]:
+        """Return the unit's output after each place, shape (n, hidden) each; places without an item change nothing.
+
+        Gates in the order and with the biases of ``torch.nn.GRU``.
+        """
+        import torch
+
+        is_item = (sequence >= 0)[..., None]
+        rows = torch.where(is_item, p["items"][sequence.clamp(min=0)], 0.0)
+        if keep is not None:
+            rows = rows * keep
+        given = rows @ p["input_weights"].T + p["input_biases"]
+        state, outputs = torch.zeros_like(given[:, 0, : self.options.hidden]), []
+        for place in range(sequence.shape[1]):
+            reset, update, new = given[:, place].chunk(3, dim=-1)
+            again = (state @ p["recurrent_weights"].T + p["recurrent_biases"]).chunk(3, dim=-1)
+            update = torch.sigmoid(update + again[1])
+            new = torch.tanh(new + torch.sigmoid(reset + again[0]) * again[2])
+            state = torch.where(is_item[:, place], new + update * (state - new), state)
+            outputs.append(state)
+        return outputs

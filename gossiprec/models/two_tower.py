@@ -1,0 +1,50 @@
+"""Two towers: a row for each user and each item, learnt by telling what was taken from candidates.
+
+References
+----------
+Specification, section 6: FedCL's "NCF", which its loss lets score by dot products alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from pydantic import Field
+
+from gossiprec.feeds import ListFeed
+from gossiprec.models import MODELS
+from gossiprec.models.base.blocks import Block, Role, normal
+from gossiprec.models.base.sequence_model import SequenceModel, SequenceOptions
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+class TwoTowerOptions(SequenceOptions):
+    """Options of two towers."""
+
+    in_batch: bool = Field(
+        default=False, description="of `sampled`: a positive is also told from the other items of the list"
+    )
+
+
+@MODELS.register("two-tower")
+class TwoTower(SequenceModel):
+    """Score of item j for user u: ``u . v_j``, in whatever order the user has taken items."""
+
+    Options = TwoTowerOptions
+    feed = ListFeed
+
+    def blocks(self) -> tuple[Block, ...]:
+        """Return ``users | items``."""
+        dim, embedding = self.options.dim, normal(self.options.init_std)
+        return (Block("users", Role.USER, (dim,), embedding), Block("items", Role.ITEM, (dim,), embedding))
+
+    def states(self, p: Mapping[str, Tensor], batch: Mapping[str, Tensor]) -> Tensor:
+        """Return the user's row, at every place."""
+        return p["users"][batch["user"]][:, None].expand(*batch["items"].shape, -1)
+
+    def state_after(self, p: Mapping[str, Tensor], history: Tensor, user: Tensor) -> Tensor:
+        """Return the users' rows."""
+        return p["users"][user].expand(len(history), -1)
