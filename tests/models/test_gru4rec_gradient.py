@@ -18,6 +18,20 @@ def shared_weights(dim, hidden, draw):
     return (draw.normal(size=size) * 0.2).astype(np.float32)
 
 
+def steps(inputs, weights):
+    """Return the states of torch.nn.GRU, of which each input that is one takes a step."""
+    hidden = weights[1].shape[1]
+    recurrence = torch.nn.GRU(weights[0].shape[1], hidden).double()
+    names = ("weight_ih_l0", "weight_hh_l0", "bias_ih_l0", "bias_hh_l0")
+    real = [row for row in inputs if row is not None]
+    found = torch.zeros(1, hidden, dtype=torch.float64)
+    if real:
+        given = dict(zip(names, weights[:4], strict=True))
+        outputs, _ = torch.func.functional_call(recurrence, given, (torch.stack(real)[:, None],))
+        found = torch.cat([found, outputs[:, 0]])
+    return found[torch.tensor([row is not None for row in inputs]).long().cumsum(0)]
+
+
 def expected(core, items, previous, wanted, others, keep, hidden, in_batch):
     """Return the slopes by torch.nn.GRU, place by place: candidates are a set less the positive."""
     dim = items.shape[1]
@@ -26,14 +40,9 @@ def expected(core, items, previous, wanted, others, keep, hidden, in_batch):
     parts = torch.split(torch.from_numpy(core.astype(np.float64)), sizes)
     weights = [part.view(shape).clone().requires_grad_() for part, shape in zip(parts, shapes, strict=True)]
     rows = torch.from_numpy(items.astype(np.float64)).requires_grad_()
-    inputs = [rows[at] if at >= 0 else torch.zeros(dim, dtype=torch.float64) for at in previous.tolist()]
-    embedded = torch.stack(inputs) * torch.from_numpy(keep.astype(np.float64))
-    recurrence = torch.nn.GRU(dim, hidden).double()
-    names = ("weight_ih_l0", "weight_hh_l0", "bias_ih_l0", "bias_hh_l0")
-    found, _ = torch.func.functional_call(
-        recurrence, dict(zip(names, weights[:4], strict=True)), (embedded[:, None],)
-    )
-    states = found[:, 0] @ weights[4].T + weights[5]
+    kept = torch.from_numpy(keep.astype(np.float64))
+    inputs = [rows[at] * one if at >= 0 else None for at, one in zip(previous.tolist(), kept, strict=True)]
+    states = steps(inputs, weights) @ weights[4].T + weights[5]
     at_all = {item for item in [*others.tolist(), *(wanted.tolist() if in_batch else [])] if item >= 0}
     lost = []
     for state, item in zip(states, wanted.tolist(), strict=True):
@@ -41,7 +50,8 @@ def expected(core, items, previous, wanted, others, keep, hidden, in_batch):
             logits = rows[[item, *sorted(at_all - {item})]] @ state
             lost.append(torch.logsumexp(logits, 0) - logits[0])
     torch.stack(lost).mean().backward()
-    return np.concatenate([weight.grad.numpy().ravel() for weight in weights]), rows.grad.numpy()
+    slopes = [torch.zeros_like(weight) if weight.grad is None else weight.grad for weight in weights]
+    return np.concatenate([slope.numpy().ravel() for slope in slopes]), rows.grad.numpy()
 
 
 def found(core, items, previous, wanted, others, keep, hidden, in_batch):

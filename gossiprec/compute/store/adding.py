@@ -1,4 +1,7 @@
-"""What is done with numbers of updates: plain loops, compiled where they are called (:mod:`gossiprec.jit`)."""
+"""What is done with numbers of updates: plain loops, compiled where they are called (:mod:`gossiprec.jit`).
+
+Loops over shared weights begin at 0 of views, because the compiler then does several numbers at a time.
+"""
 
 from __future__ import annotations
 
@@ -14,8 +17,9 @@ def add_change(total: F64, base: F32, items: I32, rows: F32, shared: F32, share:
         at = items[touched] * width
         for k in range(width):
             total[at + k] += share * (np.float64(rows[touched, k]) - np.float64(base[at + k]))
+    into, before = total[first:], base[first:]
     for k in range(len(shared)):
-        total[first + k] += share * (np.float64(shared[k]) - np.float64(base[first + k]))
+        into[k] += share * (np.float64(shared[k]) - np.float64(before[k]))
 
 
 def add_version(total: F64, version: F32, share: float, found: F32) -> None:
@@ -26,12 +30,13 @@ def add_version(total: F64, version: F32, share: float, found: F32) -> None:
 
 
 def is_finite(base: F32, items: I32, rows: F32, shared: F32) -> bool:
-    """Return whether all that an update has changed of its base is numbers."""
-    width, first, others = rows.shape[1], len(base) - len(shared), 0
+    """Return whether all that an update has changed of its base is numbers: that less itself is zero."""
+    width, first, found = rows.shape[1], len(base) - len(shared), True
     for touched in range(len(items)):
         at = items[touched] * width
         for k in range(width):
-            others += not np.isfinite(rows[touched, k] - base[at + k])
+            found &= np.isfinite(rows[touched, k] - base[at + k])
+    before = base[first:]
     for k in range(len(shared)):
-        others += not np.isfinite(shared[k] - base[first + k])
-    return others == 0
+        found &= np.isfinite(shared[k] - before[k])
+    return found

@@ -76,9 +76,10 @@ class SequenceGradient:
           the model's blocks.
         - items, item_slopes: float32, shape (n_items, item_width), C-contiguous: those that are touched, each once.
         - previous, wanted: int32, shape (length,): the rows of the item before each place, and of that which came
-          there; -1: none.
+          there; -1: none, nothing to go on by, or nothing to be learnt.
         - others: int32, shape (n_others,): the rows of what all places are to be told from; -1: none.
         - keep: float32, shape (length, item_width): what the item before each place is multiplied by; or (0, ...).
+          What the model draws for a step (:meth:`SequenceModel.draws`).
     shape : ndarray of int64
         What the kernel is told of the model's sizes and options.
     """
@@ -99,8 +100,8 @@ def has_own_pair_gradient(model: Any) -> bool:
 
 
 def has_own_sequence_gradient(model: Any) -> bool:
-    """Whether the same holds of its gradient of sequences."""
-    return written_with(model, "sequence_gradient", "states", "score", "loss")
+    """Whether the same holds of its gradient of sequences, and of what is drawn for it."""
+    return written_with(model, "sequence_gradient", "states", "loss", "draws")
 
 
 def written_with(thing: Any, written_out: str, *formulas: str) -> bool:

@@ -5,7 +5,8 @@ With the input x of a place, the hidden state h before it, and the weights W, U 
     r = sigmoid(W_r x + b_r + U_r h + c_r),  z = sigmoid(W_z x + b_z + U_z h + c_z),
     n = tanh(W_n x + b_n + r (U_n h + c_n)),  h' = (1 - z) n + z h,
 
-as in torch.nn.GRU. Before each place only U h is to be worked out; slopes of W and U wait for the last.
+as in torch.nn.GRU; a place without an item before it changes nothing. Before each place only U h is to be worked out;
+slopes of W and U wait for the last.
 
 References
 ----------
@@ -43,7 +44,7 @@ def fill(core, items, slopes, item_slopes, previous, wanted, others, keep, shape
     slopes[:], item_slopes[:] = float32(0.0), float32(0.0)
     inputs, hidden, gates = _zeros(n, dim), _zeros(n + 1, width), _zeros(n, 4 * width)
     _embed(items, previous, keep, inputs, n)
-    _forward(core, inputs, hidden, gates, n, dim, width)
+    _forward(core, previous, inputs, hidden, gates, n, dim, width)
     states, scores = _zeros(n, dim), _zeros(n, len(items))
     dense = _dense(dim, width)
     for t in range(n):
@@ -58,7 +59,7 @@ def fill(core, items, slopes, item_slopes, previous, wanted, others, keep, shape
     _add_rows(slopes, dense + dim * width, by_states, 0, dim, n, dim)
     add_product(slopes, dense, width, by_states, 0, 1, dim, hidden, width, width, dim, n, width)
     add_product(by_hidden, 0, width, by_states, 0, dim, 1, core, dense, width, n, dim, width)
-    _backward(core, hidden, gates, by_hidden, pulls, n, dim, width)
+    _backward(core, previous, hidden, gates, by_hidden, pulls, n, dim, width)
     _add_of_weights(slopes, inputs, hidden, pulls, n, dim, width)
     by_inputs = _zeros(n, dim)
     add_product(by_inputs, 0, dim, pulls, 0, 4 * width, 1, core, 0, dim, n, 2 * width, dim)
@@ -112,7 +113,7 @@ def _add_embedded(item_slopes, previous, keep, by_inputs, n):
 
 
 @outline
-def _forward(core, inputs, hidden, gates, n, dim, width):
+def _forward(core, previous, inputs, hidden, gates, n, dim, width):
     """Work out gates and hidden states; row t of `hidden` is the state before place t."""
     recurrent, biases = _recurrent(dim, width), _biases(dim, width)
     for t in range(n):
@@ -123,6 +124,9 @@ def _forward(core, inputs, hidden, gates, n, dim, width):
     new = 2 * width * width
     for t in range(n):
         at, before = 4 * t * width, t * width
+        if previous[t] < 0:
+            copy(hidden, before + width, hidden, before, width)
+            continue
         if t:
             add_inner_products(gates, at, 0, hidden, before, 0, core, recurrent, width, 1, 2 * width, width)
             add_inner_products(
@@ -166,10 +170,14 @@ def _mix(z, new, before, after):
 
 
 @outline
-def _backward(core, hidden, gates, by_hidden, pulls, n, dim, width):
+def _backward(core, previous, hidden, gates, by_hidden, pulls, n, dim, width):
     """Go back through the places; `by_hidden` holds the slopes by hidden states, of what is scored by each."""
     recurrent = _recurrent(dim, width)
     for t in range(n - 1, -1, -1):
+        if previous[t] < 0:
+            if t:
+                add_times(by_hidden, (t - 1) * width, by_hidden, t * width, width, float32(1.0))
+            continue
         r, z, new, of_hidden = _quarters(gates, 4 * t * width, width)
         by_r, by_z, by_of_hidden, by_new = _quarters(pulls, 4 * t * width, width)
         slope = by_hidden[t * width : (t + 1) * width]
