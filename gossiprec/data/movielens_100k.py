@@ -19,12 +19,12 @@ from gossiprec.data.base import Dataset
 from gossiprec.data.blocks import Layout
 from gossiprec.data.cells import Codes
 from gossiprec.data.columns import Table, first_cells, read_table
+from gossiprec.data.kept import KeptOptions, kept
 from gossiprec.data.parts import Part, read_pairs, split_of
 from gossiprec.data.sources import Source, beside, locate
 from gossiprec.data.split import Interactions, Split
 from gossiprec.data.texts import flag, plain, read_texts
 from gossiprec.errors import DataError
-from gossiprec.options import Options as OptionSet
 
 CANONICAL_SHA256 = "06416e597f82b7342361e41163890c81036900f418ad91315590814211dca490"
 """Digest of the unpacked u.data as GroupLens publishes it."""
@@ -44,14 +44,15 @@ class MovieLens100k(Dataset):
 
     Notes
     -----
-    Dense ids are the original ids less one. The published split is read from ``pepper/`` beside the data
-    (files ``ml-100k.{train,validation,test}.rating``, plain or .gz, ids from 0); where that is absent, from
-    the original ``ua.base`` and ``ua.test``, whose test items are the same, without validation items.
+    Dense ids are the original ids less one where nothing is left out, else by their order. The published split is read
+    from ``pepper/`` beside the data (files ``ml-100k.{train,validation,test}.rating``, plain or .gz, ids from 0);
+    where that is absent, from the original ``ua.base`` and ``ua.test``, whose test items are the same, without
+    validation items.
     Titles and genres are those of ``u.item`` beside the data, where it is; the one movie without a title has no text.
     """
 
-    class Options(OptionSet):
-        """Where the data are."""
+    class Options(KeptOptions):
+        """Where the data are, and which of them are kept."""
 
         path: Path
 
@@ -77,11 +78,11 @@ class MovieLens100k(Dataset):
         return known
 
     def load(self, seed: int) -> Interactions:
-        """Read u.data, and what movies there are."""
+        """Read the ratings that are kept, and what movies there are."""
         table = read_table(self._source, RATINGS)
         users, items = _with_original_ids(self._source, table, first_id=1)
         item_names = tuple(str(number + 1) for number in range(int(items.max()) + 1))
-        return Interactions(
+        data = Interactions(
             name="movielens-100k",
             users=users,
             items=items,
@@ -93,6 +94,7 @@ class MovieLens100k(Dataset):
             item_names=item_names,
             item_texts=self._texts(item_names),
         )
+        return kept(data, self.options)
 
     def _texts(self, item_names: tuple[str, ...]) -> tuple[str, ...] | None:
         movies = beside(self.options.path, ["u.item"])
@@ -103,7 +105,19 @@ class MovieLens100k(Dataset):
         return tuple("" if text == "unknown" else text for text in found)
 
     def published_split(self, interactions: Interactions) -> Split:
-        """Read the split of the community-detection work, or the original ua split."""
+        """Read the split of the community-detection work, or the original ua split.
+
+        Raises
+        ------
+        DataError
+            If neither is there, or something that they divide is not kept.
+        """
+        if not self.options.all_kept:
+            raise DataError(
+                f"movielens-100k: found min_rating {self.options.min_rating}, min_items {self.options.min_items}; "
+                "allowed with split published, which divides all ratings: None, 1; leave them out, or use split "
+                "leave_last_k"
+            )
         parts = self._pepper() or self._ua()
         if parts is None:
             raise DataError(

@@ -9,10 +9,10 @@ from gossiprec.data import DATASETS
 from gossiprec.data.base import Dataset
 from gossiprec.data.blocks import Layout
 from gossiprec.data.columns import interactions_from, read_table
+from gossiprec.data.kept import KeptOptions, kept
 from gossiprec.data.sources import beside, locate
 from gossiprec.data.split import Interactions
 from gossiprec.data.texts import listed, plain, read_texts
-from gossiprec.options import Options as OptionSet
 
 COLUMNS = ("user", "item", "rating", "time")
 ORIGINAL = Layout(COLUMNS, delimiter="::")
@@ -30,18 +30,19 @@ class MovieLens1M(Dataset):
     -1 is unknown. Titles and genres are those of ``movies.dat`` beside the ratings, where it is.
     """
 
-    class Options(OptionSet):
-        """Where the data are."""
+    class Options(KeptOptions):
+        """Where the data are, and which of them are kept."""
 
         path: Path
 
     options: Options
 
     def load(self, seed: int) -> Interactions:
-        """Read all ratings, and what movies there are."""
+        """Read the ratings that are kept, and what their movies are."""
         source = locate(self.options.path, ["ratings.dat", "ratings.csv"])
         is_csv = (source.member or source.path.name).removesuffix(".gz").endswith(".csv")
-        data = interactions_from(read_table(source, COMMA_SEPARATED if is_csv else ORIGINAL), "movielens-1m")
+        table = read_table(source, COMMA_SEPARATED if is_csv else ORIGINAL)
+        data = kept(interactions_from(table, "movielens-1m"), self.options)
         movies = beside(self.options.path, ["movies.dat"])
         if movies is None or data.item_names is None:
             return data

@@ -79,8 +79,17 @@ def read_pairs(source: Source, layout: Layout, codes: tuple[Codes, Codes]) -> Pa
     return Part(source, found["user"], found["item"], lambda place: line_of_row(source, layout, place))
 
 
-def read_lists(source: Source, layout: Layout, codes: tuple[Codes, Codes]) -> Part:
+def read_lists(source: Source, layout: Layout, codes: tuple[Codes, Codes], *, once: bool = False) -> Part:
     """Read one user a line, before the user's items; a user without items is skipped.
+
+    Parameters
+    ----------
+    source : Source
+    layout : Layout
+    codes : tuple of Codes
+        Of users and of items; those that the file names are added.
+    once : bool
+        Whether a user that already has a code is refused.
 
     Raises
     ------
@@ -92,6 +101,8 @@ def read_lists(source: Source, layout: Layout, codes: tuple[Codes, Codes]) -> Pa
         if "" in cells:
             raise source.error(line, "no name between two delimiters", "a user, then its items")
         if len(cells) > 1:
+            if once and cells[0] in codes[0].ids:
+                raise source.error(line, f"user {cells[0]!r} again", "one line for each user")
             users.append(codes[0].ids.setdefault(cells[0], len(codes[0].ids)))
             items += [codes[1].ids.setdefault(cell, len(codes[1].ids)) for cell in cells[1:]]
             sizes.append(len(cells) - 1)

@@ -22,7 +22,7 @@ class Interactions:
         Sizes of the id spaces (an item nobody touched may exist).
     ratings : ndarray of float32 or None
     times : ndarray of int64 or None
-        Unix seconds, -1 where unknown.
+        Unix seconds, -1 where unknown; or places in the user's list, where these are all that is known.
     coordinates : ndarray of float64, shape (n_items, 2), or None
         Latitude and longitude of each item in degrees; with them the data are check-ins.
     user_names, item_names : tuple of str or None

@@ -1,0 +1,87 @@
+"""Options `min_rating` and `min_items`: which interactions of data with ratings count, and which users stay."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+from pydantic import Field
+
+from gossiprec.arrays import I64, Bools
+from gossiprec.data.partition import first_meetings, items_per_user
+from gossiprec.data.split import Interactions
+from gossiprec.errors import DataError
+from gossiprec.options import LARGEST
+from gossiprec.options import Options as OptionSet
+
+
+class KeptOptions(OptionSet):
+    """What is kept of a data set; nothing is left out unless it says so."""
+
+    min_rating: float | None = Field(None, description="keep interactions rated at least so; null: all")
+    min_items: int = Field(1, ge=1, le=LARGEST, description="leave out users with fewer different items")
+
+    @property
+    def all_kept(self) -> bool:
+        """Whether nothing is to be left out."""
+        return self.min_rating is None and self.min_items == 1
+
+
+def kept(data: Interactions, options: KeptOptions) -> Interactions:
+    """Keep the interactions rated high enough, then those of the users who have enough items left.
+
+    Users and items that lose everything leave; the others stay in their order, under dense ids.
+
+    Raises
+    ------
+    DataError
+        If there are no ratings to go by, or nothing is left.
+    """
+    if options.min_rating is not None:
+        data = _rated_at_least(data, options.min_rating)
+    return data if options.min_items == 1 else _with_items(data, options.min_items)
+
+
+def _rated_at_least(data: Interactions, least: float) -> Interactions:
+    if data.ratings is None:
+        raise DataError(f"{data.name}: has no ratings; allowed: data that have some; leave min_rating out")
+    high = data.ratings >= least
+    if not high.any():
+        raise DataError(
+            f"{data.name}: no rating is {least:g} or more; allowed: up to {data.ratings.max():g}, the highest "
+            "there is; lower min_rating"
+        )
+    return _only(data, high)
+
+
+def _with_items(data: Interactions, least: int) -> Interactions:
+    counts = items_per_user(first_meetings(data))
+    if counts.max() < least:
+        raise DataError(
+            f"{data.name}: no user has {least} different items; allowed: up to {counts.max()}, the most that "
+            "one has; lower min_items"
+        )
+    return _only(data, counts[data.users] >= least)
+
+
+def _only(data: Interactions, rows: Bools) -> Interactions:
+    """Keep some interactions; users and items without one leave."""
+    known_users, users = np.unique(data.users[rows], return_inverse=True)
+    known_items, items = np.unique(data.items[rows], return_inverse=True)
+    return replace(
+        data,
+        users=users,
+        items=items,
+        n_users=len(known_users),
+        n_items=len(known_items),
+        ratings=None if data.ratings is None else data.ratings[rows],
+        times=None if data.times is None else data.times[rows],
+        coordinates=None if data.coordinates is None else data.coordinates[known_items],
+        user_names=_of(data.user_names, known_users),
+        item_names=_of(data.item_names, known_items),
+        item_texts=_of(data.item_texts, known_items),
+    )
+
+
+def _of(texts: tuple[str, ...] | None, ids: I64) -> tuple[str, ...] | None:
+    return None if texts is None else tuple(texts[number] for number in ids.tolist())
