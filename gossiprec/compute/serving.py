@@ -13,7 +13,7 @@ from gossiprec.compute.store.base import Store
 from gossiprec.errors import ScenarioError
 from gossiprec.numerics.rounding import ENCODED
 from gossiprec.rng import philox_words
-from gossiprec.servers.base import Answers, Downlink, Round, Server
+from gossiprec.servers.base import ALONE, Answers, Downlink, Round, Server, Threads
 
 
 class Serving:
@@ -26,6 +26,7 @@ class Serving:
         Its node id; clients are the nodes before it.
     store : Store
     seed : int
+    threads : Threads
 
     Attributes
     ----------
@@ -37,11 +38,14 @@ class Serving:
         What the clients are sent besides, all together.
     """
 
-    def __init__(self, server: Server, coordinator: int, store: Store, seed: int) -> None:
+    def __init__(
+        self, server: Server, coordinator: int, store: Store, seed: int, threads: Threads = ALONE
+    ) -> None:
         self._server = server
         self._coordinator = coordinator
         self._store = store
         self._seed = seed
+        self._threads = threads
         self._rows: I64 = np.zeros(0, np.int64)
         self.rounds = 0
         self.version_of: I64 = np.zeros(coordinator, np.int64)
@@ -61,13 +65,13 @@ class Serving:
         """Say in which rows the versions of the next round belong, the coordinator's own first."""
         self._rows = rows
 
-    def serve(self, row: F32, aggregated: F32, answers: Answers) -> F32:
+    def serve(self, source: int, aggregated: F32, answers: Answers) -> F32:
         """Run a round; return the first version and write the others.
 
         Parameters
         ----------
-        row : ndarray of float32, shape (row_size,)
-            The version published last.
+        source : int
+            Handle of the version published last.
         aggregated : ndarray of float32, shape (n_columns,)
         answers : Answers
 
@@ -76,15 +80,15 @@ class Serving:
         ScenarioError
             If the server gives something else than it has announced.
         """
-        store, merged = self._store, self._store.layout.merged
-        round_ = Round(self._seed, self.rounds, self._coordinator, store.layout)
-        downlink = self._server.round(row[merged].copy(), aggregated, answers, round_)
+        store = self._store
+        round_ = Round(self._seed, self.rounds, self._coordinator, store.layout, self._threads)
+        downlink = self._server.round(store.merged(source).copy(), aggregated, answers, round_)
         self._check(downlink, aggregated)
         for k in range(1, self.n_versions):
-            version = row.copy()
-            version[merged] = downlink.versions[k]
             keys = philox_words(self._seed, k, self.rounds, np.array([self._coordinator]), ENCODED)[:, 0]
-            store.store(self._rows[k : k + 1], version[None], keys if store.is_half else None)
+            store.store_merged(
+                int(self._rows[k]), source, downlink.versions[k], keys if store.is_half else None
+            )
         if downlink.version_of is None:
             self.version_of = np.zeros(self._coordinator, np.int64)
         else:

@@ -57,11 +57,18 @@ class Adam(Server):
         if self._mean is None or self._square is None:
             self._mean, self._square = np.zeros(published.shape), np.zeros(published.shape)
         self._steps += 1
-        found, (beta1, beta2) = np.empty_like(published), self.options.betas
-        compiled(_step)(
-            published, aggregated, self._mean, self._square, found, beta1, beta2, 1.0 - beta1**self._steps,
-            1.0 - beta2**self._steps, self.options.learning_rate, self.options.eps,
-        )  # fmt: skip
+        found, (beta1, beta2), step = np.empty_like(published), self.options.betas, compiled(_step)
+        columns = (published, aggregated, self._mean, self._square, found)
+        numbers = (beta1, beta2, 1.0 - beta1**self._steps, 1.0 - beta2**self._steps)
+        edges = np.linspace(0, len(found), round.threads.size + 1).astype(int).tolist()
+
+        def step_in(part: int) -> None:
+            some = slice(edges[part], edges[part + 1])
+            step(
+                *(column[some] for column in columns), *numbers, self.options.learning_rate, self.options.eps
+            )
+
+        round.threads.run(step_in)
         return Downlink(found[None])
 
 

@@ -22,11 +22,16 @@ def add_change(total: F64, base: F32, items: I32, rows: F32, shared: F32, share:
         into[k] += share * (np.float64(shared[k]) - np.float64(before[k]))
 
 
-def add_version(total: F64, version: F32, share: float, found: F32) -> None:
-    """Add a share of a version, and set `found` to the rounded total."""
+def add_version(total: F64, version: F32, share: float) -> None:
+    """Add a share of a version."""
     for k in range(len(total)):
         total[k] += np.float64(version[k]) * share
-        found[k] = total[k]
+
+
+def rounded(total: F64, version: F32, share: float, found: F32) -> None:
+    """Set `found` to what :func:`add_version` would make of the total."""
+    for k in range(len(total)):
+        found[k] = total[k] + np.float64(version[k]) * share
 
 
 def is_finite(base: F32, items: I32, rows: F32, shared: F32) -> bool:

@@ -82,6 +82,17 @@ class Store(ABC):
     def store(self, handles: Handles, values: F32, keys: U32 | None) -> None:
         """Keep whole models, shape (n, row_size), under these handles; float16 rounds by `keys`, one for each."""
 
+    def merged(self, handle: int) -> F32:
+        """Return the columns of a model that receivers merge, in float32; not to be changed."""
+        part: F32 = self.load(np.array([handle]))[0, self.layout.merged]
+        return part
+
+    def store_merged(self, target: int, source: int, values: F32, keys: U32 | None) -> None:
+        """Keep, under the handle `target`, the model under `source` with other columns that receivers merge."""
+        row = self.load(np.array([source]))
+        row[0, self.layout.merged] = values
+        self.store(np.array([target]), row, keys)
+
     @abstractmethod
     def inbox(self, handles: Handles, weights: F64, own_weight: float) -> Inbox:
         """Return what was received, as an aggregation rule reads it."""

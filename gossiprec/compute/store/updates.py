@@ -12,7 +12,7 @@ import numpy.typing as npt
 from gossiprec.aggregators.base import Change, Inbox
 from gossiprec.arrays import F32, F64, I32, I64, U32, Bools
 from gossiprec.compute.plan.planner import Planner, Sightings
-from gossiprec.compute.store.adding import add_change, add_version, is_finite
+from gossiprec.compute.store.adding import add_change, add_version, is_finite, rounded
 from gossiprec.compute.store.base import Handles, Readable, Store, UpdateRows
 from gossiprec.jit import compiled
 from gossiprec.models.base import Layout, Model, Role
@@ -121,14 +121,16 @@ class _Models:
     def weighted_sum(self, places: Handles, shares: F64) -> F32:
         """Return the sum of some models, each times its share: each version once, and what was made of it."""
         total, counts = np.zeros(self.shape[1]), dict[int, float]()
-        found = np.empty(self.shape[1], np.float32)
         versions = {id(update.base): update.base for update in self._updates}
         for place, share in zip(places.tolist(), shares.tolist(), strict=True):
             update = self._updates[place]
             counts[id(update.base)] = counts.get(id(update.base), 0.0) + share
             update.add_to(total, share)
-        for version, share in counts.items():
-            compiled(add_version)(total, versions[version], share, found)
+        *others, (last, share) = counts.items()
+        for version, of_version in others:
+            compiled(add_version)(total, versions[version], of_version)
+        found = np.empty(self.shape[1], np.float32)
+        compiled(rounded)(total, versions[last], share, found)
         return found
 
 
@@ -263,6 +265,14 @@ class UpdateStore(Store):
         """Keep versions."""
         for handle, row in zip(handles.tolist(), values, strict=True):
             self._held[handle] = row[self.layout.merged].copy()
+
+    def merged(self, handle: int) -> F32:
+        """Return a model, ``[items | shared]``: a version itself."""
+        return _whole(self.held(handle))
+
+    def store_merged(self, target: int, source: int, values: F32, keys: U32 | None) -> None:
+        """Keep a version."""
+        self._held[target] = np.array(values, np.float32)
 
     def inbox(self, handles: Handles, weights: F64, own_weight: float) -> Inbox:
         """Return updates, both as changes and as the models that they make of their versions."""

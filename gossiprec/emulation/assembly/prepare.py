@@ -208,7 +208,7 @@ def _assembled(cast: Cast, schedule: Schedule, watch: Stopwatch) -> Prepared:
     planner = machinery.make_planner(cast, executor, schedule, meters, needs.rows)
     receivers, serving = cast.receivers, None
     if cast.server is not None:
-        serving = Serving(cast.server, coordinator, store, seed)
+        serving = Serving(cast.server, coordinator, store, seed, threads)
         receivers = {**receivers, coordinator: replace(receivers[coordinator], serving=serving)}
     encoding, push_rounds = None, make_push_rounds(cast)
     if cast.outgoing.rewrites.any():
