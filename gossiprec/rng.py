@@ -107,7 +107,7 @@ def _unit(high: npt.NDArray[np.uint64], low: npt.NDArray[np.uint64]) -> F64:
 def generator(seed: int, purpose: str, node: int = 0, counter: int = 0) -> np.random.Generator:
     """Return a fresh numpy generator for (seed, purpose, node, counter): never kept."""
     key = np.array([seed, (purpose_id(purpose) << 32) | node], np.uint64)
-    return np.random.Generator(np.random.Philox(key=key, counter=counter << 192))
+    return np.random.Generator(np.random.Philox(key=key, counter=np.array([0, 0, 0, counter], np.uint64)))
 
 
 def distinct_below(words: U32, bound: int) -> I64:

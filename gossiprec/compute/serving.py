@@ -13,7 +13,7 @@ from gossiprec.compute.store.base import Store
 from gossiprec.errors import ScenarioError
 from gossiprec.numerics.rounding import ENCODED
 from gossiprec.rng import philox_words
-from gossiprec.servers.base import ALONE, Answers, Downlink, Round, Server, Threads
+from gossiprec.servers.base import Answers, Downlink, Round, Server
 
 
 class Serving:
@@ -26,7 +26,6 @@ class Serving:
         Its node id; clients are the nodes before it.
     store : Store
     seed : int
-    threads : Threads
 
     Attributes
     ----------
@@ -38,14 +37,11 @@ class Serving:
         What the clients are sent besides, all together.
     """
 
-    def __init__(
-        self, server: Server, coordinator: int, store: Store, seed: int, threads: Threads = ALONE
-    ) -> None:
+    def __init__(self, server: Server, coordinator: int, store: Store, seed: int) -> None:
         self._server = server
         self._coordinator = coordinator
         self._store = store
         self._seed = seed
-        self._threads = threads
         self._rows: I64 = np.zeros(0, np.int64)
         self.rounds = 0
         self.version_of: I64 = np.zeros(coordinator, np.int64)
@@ -81,7 +77,7 @@ class Serving:
             If the server gives something else than it has announced.
         """
         store = self._store
-        round_ = Round(self._seed, self.rounds, self._coordinator, store.layout, self._threads)
+        round_ = Round(self._seed, self.rounds, self._coordinator, store.layout, store.threads)
         downlink = self._server.round(store.merged(source).copy(), aggregated, answers, round_)
         self._check(downlink, aggregated)
         for k in range(1, self.n_versions):

@@ -14,7 +14,7 @@ from gossiprec.aggregators.base import Inbox
 from gossiprec.arrays import F32, F64, I64, U32
 from gossiprec.compute.plan.planner import Planner, Sightings
 from gossiprec.models.base.blocks import Layout
-from gossiprec.servers.base import Extras
+from gossiprec.servers.base import ALONE, Extras, Threads
 
 Handles = npt.NDArray[np.integer]
 
@@ -63,11 +63,14 @@ class Store(ABC):
         The first `n_nodes` handles are the nodes' first models.
     rows : ndarray or UpdateRows
         What handles stand for, as those read it who look at merges.
+    threads : Threads
+        For what the coordinator computes: these have nothing else to do then.
     """
 
     layout: Layout
     n_nodes: int
     rows: Any
+    threads: Threads = ALONE
 
     @property
     @abstractmethod

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -12,13 +12,13 @@ import numpy.typing as npt
 from gossiprec.aggregators.base import Change, Inbox
 from gossiprec.arrays import F32, F64, I32, I64, U32, Bools
 from gossiprec.compute.plan.planner import Planner, Sightings
-from gossiprec.compute.store.adding import add_change, add_version, is_finite, rounded
+from gossiprec.compute.store.adding import is_finite, weighted_sum
 from gossiprec.compute.store.base import Handles, Readable, Store, UpdateRows
 from gossiprec.jit import compiled
 from gossiprec.models.base import Layout, Model, Role
 from gossiprec.ragged import Ragged
 from gossiprec.recommenders.base import Personal
-from gossiprec.servers.base import Extras
+from gossiprec.servers.base import ALONE, Extras, Threads
 
 NOTHING: Extras = {}
 SHOWN = 2**24
@@ -40,6 +40,8 @@ class Update:
     shared : ndarray of float32, shape (n_shared,)
     user : ndarray of float32, shape (user_width,), or None
         What the client tells of its user's row; None: nothing.
+    is_finite : bool
+        Whether all that it has changed is numbers: found by whatever thread makes it.
     """
 
     base: F32
@@ -47,6 +49,11 @@ class Update:
     rows: F32
     shared: F32
     user: F32 | None = None
+    is_finite: bool = field(init=False)
+
+    def __post_init__(self) -> None:
+        finite = compiled(is_finite)(self.base, self.items, self.rows, self.shared)
+        object.__setattr__(self, "is_finite", bool(finite))
 
     @property
     def whole(self) -> F32:
@@ -77,15 +84,6 @@ class Update:
         model[len(model) - len(self.shared) :] += np.float32(share) * change.shared
 
     @property
-    def is_finite(self) -> bool:
-        """Whether all of the change is numbers."""
-        return bool(compiled(is_finite)(self.base, self.items, self.rows, self.shared))
-
-    def add_to(self, total: F64, share: float) -> None:
-        """Add a share of the change to the columns of a model in double precision, in which it is worked out."""
-        compiled(add_change)(total, self.base, self.items, self.rows, self.shared, share)
-
-    @property
     def size_bytes(self) -> int:
         """Size as it is sent: the touched rows with the numbers of their items, and the shared weights."""
         told = 0 if self.user is None else self.user.nbytes
@@ -106,8 +104,8 @@ Mixture: TypeAlias = Callable[[I64, F32, Extras], Personal | None]
 class _Models:
     """Received models as rows to be read (:class:`gossiprec.aggregators.base.Summing`), some columns at a time."""
 
-    def __init__(self, updates: list[Update], n_columns: int) -> None:
-        self._updates = updates
+    def __init__(self, updates: list[Update], n_columns: int, threads: Threads = ALONE) -> None:
+        self._updates, self._threads = updates, threads
         self.shape = (len(updates), n_columns)
 
     def __getitem__(self, at: tuple[Handles, slice]) -> F32:
@@ -120,18 +118,9 @@ class _Models:
 
     def weighted_sum(self, places: Handles, shares: F64) -> F32:
         """Return the sum of some models, each times its share: each version once, and what was made of it."""
-        total, counts = np.zeros(self.shape[1]), dict[int, float]()
-        versions = {id(update.base): update.base for update in self._updates}
-        for place, share in zip(places.tolist(), shares.tolist(), strict=True):
-            update = self._updates[place]
-            counts[id(update.base)] = counts.get(id(update.base), 0.0) + share
-            update.add_to(total, share)
-        *others, (last, share) = counts.items()
-        for version, of_version in others:
-            compiled(add_version)(total, versions[version], of_version)
-        found = np.empty(self.shape[1], np.float32)
-        compiled(rounded)(total, versions[last], share, found)
-        return found
+        return weighted_sum(
+            [self._updates[place] for place in places.tolist()], shares.tolist(), self._threads
+        )
 
 
 class _Changes(Sequence[Change]):
@@ -279,7 +268,7 @@ class UpdateStore(Store):
         held = [self.held(handle) for handle in handles.tolist()]
         updates = [each for each in held if isinstance(each, Update)]
         assert len(updates) == len(held), "clients answer with updates"
-        models = _Models(updates, self._n_columns)
+        models = _Models(updates, self._n_columns, self.threads)
         return Inbox(models, np.arange(len(held)), weights, own_weight, _Changes(updates))
 
     def shown(self, sightings: Sightings, first: int, last: int) -> Iterator[tuple[F32, Sightings, int, int]]:

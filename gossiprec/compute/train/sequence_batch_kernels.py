@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from gossiprec.compute.train.client_steps import SLOPES, VALUES, begin, descend, end, longest
+from gossiprec.compute.train.client_steps import SLOPES, VALUES, begin, descend, end, longest, step_once
 from gossiprec.numerics.jit import NO_DENORMALS, outline, specialised, swap_float_mode
 from gossiprec.numerics.stretches import copy
 
@@ -74,6 +74,7 @@ def _train_clients(
     mode = swap_float_mode(NO_DENORMALS)
     n_items, width = tables.shape
     user_width, with_adam = own.shape[1], len(first) > 0
+    once = passes == 1 and not with_adam and user_width == 0
     number = np.full(n_items, -1, np.int32)
     cores = np.empty((4, user_width + len(shared)), np.float32)
     tiles = np.empty((4, width * longest(results.places)), np.float32)
@@ -85,7 +86,9 @@ def _train_clients(
         others = sequences.others[sequences.other_offsets[c] : sequences.other_offsets[c + 1]].copy()
         n = _number(previous, wanted, others, number, touched)
         results.n_touched[c] = n
-        begin(cores, tiles, width * n, own, first, second, shared, node)
+        if not once:
+            begin(cores, tiles, width * n, own, first, second, shared, node)
+        core = shared if once else cores[VALUES]
         items = tiles[VALUES, : width * n].reshape((n, width))
         item_slopes = tiles[SLOPES, : width * n].reshape((n, width))
         for t in range(n):
@@ -93,10 +96,16 @@ def _train_clients(
         for step in range(passes if len(wanted) else 0):
             drawn = passes * some.start + step * len(wanted)
             keep = sequences.keep[drawn : drawn + len(wanted)]
-            fill(cores[VALUES], items, cores[SLOPES], item_slopes, previous, wanted, others, keep, shape)
-            descend(cores, tiles, width * n, user_width, with_adam, taken[node], step, rates)
+            fill(core, items, cores[SLOPES], item_slopes, previous, wanted, others, keep, shape)
+            if once:
+                step_once(shared, results.weights[c], cores, tiles, width * n, rates)
+            else:
+                descend(cores, tiles, width * n, user_width, with_adam, taken[node], step, rates)
             taken[node] += 1
-        end(cores, own, first, second, results.weights[c], node)
+        if not once:
+            end(cores, own, first, second, results.weights[c], node)
+        elif not len(wanted):
+            copy(results.weights[c], 0, shared, 0, len(shared))
         for t in range(n):
             copy(results.rows[results.places[c] + t], 0, items[t], 0, width)
     swap_float_mode(mode)

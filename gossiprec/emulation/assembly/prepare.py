@@ -197,6 +197,7 @@ def _assembled(cast: Cast, schedule: Schedule, watch: Stopwatch) -> Prepared:
     executor = machinery.make_executor(cast, settings, epochs)
     store, seed, coordinator = executor.store, cast.scenario.seed, cast.protocol.n_users
     threads = ThreadPool(machinery.thread_count(cast.scenario) if executor.parallel else 1)
+    store.threads = threads
     deliveries = Deliveries(schedule.meetings.n_messages)
     deliveries.learn(schedule.meetings)
 
@@ -208,7 +209,7 @@ def _assembled(cast: Cast, schedule: Schedule, watch: Stopwatch) -> Prepared:
     planner = machinery.make_planner(cast, executor, schedule, meters, needs.rows)
     receivers, serving = cast.receivers, None
     if cast.server is not None:
-        serving = Serving(cast.server, coordinator, store, seed, threads)
+        serving = Serving(cast.server, coordinator, store, seed)
         receivers = {**receivers, coordinator: replace(receivers[coordinator], serving=serving)}
     encoding, push_rounds = None, make_push_rounds(cast)
     if cast.outgoing.rewrites.any():
