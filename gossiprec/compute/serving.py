@@ -89,7 +89,7 @@ class Serving:
             self.version_of = np.zeros(self._coordinator, np.int64)
         else:
             self.version_of = np.array(downlink.version_of, np.int64)
-        self.extras = {**downlink.extras, **downlink.own, **downlink.one_of}
+        self.extras = {**downlink.extras, **downlink.own, **downlink.one_of, **downlink.stands_for}
         self.rounds += 1
         own: F32 = downlink.versions[0]
         return own

@@ -90,6 +90,11 @@ class Feed(ABC):
         """Return what a single node that has taken some items would learn from."""
         return type(self)(Ragged.from_parts([np.sort(items).astype(np.int32)]), self.n_items)
 
+    def history(self, node: int) -> I32:
+        """Return the training items that a node's state follows from, in the order of time if there is one."""
+        positives: I32 = self.positives[node]
+        return positives
+
     def targets(self, node: int) -> Columns:
         """Return what a node has taken, as a query: ``items`` and the context columns."""
         return {"items": self.positives[node]}

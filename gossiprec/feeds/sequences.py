@@ -68,8 +68,7 @@ class SequenceFeed(ListFeed):
 
     def only(self, nodes: I64) -> SequenceFeed:
         """Return the data of some nodes, under their numbers; those of all others are empty."""
-        kept = only_of(self.positives, nodes), self.n_items, only_of(self.sequences, nodes)
-        return type(self)(*kept, self.max_length)
+        return self.alike(only_of(self.positives, nodes), only_of(self.sequences, nodes))
 
     def of_one(self, node: int) -> SequenceFeed:
         """Return the data of one node, as those of node 0."""
@@ -79,7 +78,16 @@ class SequenceFeed(ListFeed):
         """Return what a single node would learn from that has taken some items one after the other."""
         sequence = items.astype(np.int32)
         positives, sequences = (Ragged.from_parts([part]) for part in (np.unique(sequence), sequence))
+        return self.alike(positives, sequences)
+
+    def alike(self, positives: Ragged, sequences: Ragged) -> SequenceFeed:
+        """Return the feed of other sequences that is alike in all else."""
         return type(self)(positives, self.n_items, sequences, self.max_length)
+
+    def history(self, node: int) -> I32:
+        """Return a node's latest items, in the order of time."""
+        latest: I32 = self.sequences[node][-self.longest_history :]
+        return latest
 
     def targets(self, node: int) -> Columns:
         """Return what a node has taken, each beside the item before."""

@@ -76,7 +76,7 @@ def auxiliary_leak(
         How often an item of a user has a higher score for the user than one that is none.
     """
     n_users = len(train)
-    weights, (users, *sides) = _mean_over(train, n_items), sampled_pairs(train, n_items, n_sampled, 0)
+    weights, (users, *sides) = mean_over(train, n_items), sampled_pairs(train, n_items, n_sampled, 0)
     found = np.zeros((2, len(users)))
     relevance, who = np.zeros((n_users, 0), np.float32), np.zeros((n_users, 0), np.int64)
     first = 0
@@ -109,7 +109,7 @@ def _blocks(rows: Iterable[F32]) -> Iterator[F32]:
         yield np.stack(some)
 
 
-def _mean_over(sets: Ragged, n_items: int) -> Any:
+def mean_over(sets: Ragged, n_items: int) -> Any:
     """Return the matrix that turns values of items into the mean over each set, sparse, shape (n_sets, n_items)."""
     from scipy import sparse
 

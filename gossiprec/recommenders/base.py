@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
@@ -18,6 +18,7 @@ from gossiprec.feeds.base import Columns
 from gossiprec.models.base import Layout, Model, Role
 from gossiprec.models.base.analytic import AnalyticGradient, written_with
 from gossiprec.options import NoOptions, Options
+from gossiprec.rng import generator
 from gossiprec.servers.base import Answers, Downlink, Extras, Round, Server
 
 if TYPE_CHECKING:
@@ -60,6 +61,10 @@ class Between(Stateful, ABC):
     """Names of extras, shape (n_clients, ...), of which each client is sent its row; all of the others."""
     one_of: frozenset[str] = frozenset()
     """Names of extras of which each client is sent one row, whichever its own say."""
+    stands_for: frozenset[str] = frozenset()
+    """Names of extras that nobody is sent: with them a client works out what the coordinator would answer it."""
+    answer_bytes: int = 0
+    """Size of such an answer, a part of :attr:`extra_bytes`."""
 
     @property
     def groups(self) -> I64 | None:
@@ -107,6 +112,46 @@ class Personal(NamedTuple):
     versions: F32
     of: I64
     local: float
+
+
+@dataclass(frozen=True, eq=False)
+class AtHand:
+    """What a client has at hand for one local update; none of it is to be changed.
+
+    Attributes
+    ----------
+    seed, node, update : int
+        Of the run, whose it is, and its number among the node's.
+    layout : Layout
+        Of whole models.
+    positives : ndarray of int32, shape (n_positives,)
+        Its training items, ascending.
+    history : ndarray of int32, shape (n,)
+        Those that its user's state follows from, in the order of time (:meth:`gossiprec.feeds.base.Feed.history`).
+    own : ndarray of float32, shape (user_width,)
+        The row of its user, as it is now.
+    version : ndarray of float32, shape (n_columns,)
+        ``[items | shared]``, as it was sent.
+    extras : mapping of str to ndarray
+        What was sent beside it; of those for single clients it may look at its row.
+    told : ndarray of float32, shape (told_width,), or None
+        What it has told of its user; None: nothing yet.
+    """
+
+    seed: int
+    node: int
+    update: int
+    layout: Layout
+    positives: I32
+    history: I32
+    own: F32
+    version: F32
+    extras: Extras
+    told: F32 | None = None
+
+    def draw(self, purpose: str) -> np.random.Generator:
+        """Return draws that depend on seed, purpose, node and update alone."""
+        return generator(self.seed, purpose, self.node, self.update)
 
 
 class ClientStep(NamedTuple):
@@ -181,6 +226,9 @@ class Recommender(ABC):
     adds_to_loss: ClassVar[bool] = True
     """Whether :meth:`loss` is more than the model's; if not, clients train by what is written out for the model."""
 
+    tells_first: ClassVar[bool] = False
+    """Whether clients tell of their users before they train, by the version that they were sent; else afterwards."""
+
     def __init__(self, options: Any, model: Model, *, negatives: int, learning_rate: float) -> None:
         self.options = options
         self.model = model
@@ -252,31 +300,37 @@ class Recommender(ABC):
         """
         return {}
 
-    def changed_samples(
-        self, drawn: Columns, *, positives: I32, n_items: int, draw: np.random.Generator
-    ) -> Columns:
+    def changed_samples(self, drawn: Columns, client: AtHand, draw: np.random.Generator) -> Columns:
         """Return what a client learns from in place of the samples of its feed: the same columns.
 
         Parameters
         ----------
         drawn : Columns
             Not to be changed.
-        positives : ndarray of int32, shape (n_positives,)
-            Its training items, ascending.
-        n_items : int
+        client : AtHand
         draw : numpy.random.Generator
-            Of this local update.
+            Of this local update, or of all of the client's (``training.negatives_drawn: once``).
         """
         return drawn
 
-    @property
-    def tells_users(self) -> bool:
-        """Whether clients send of their user's row what :meth:`told_row` says: the coordinator then sees it."""
-        return False
+    def told_width(self, layout: Layout) -> int:
+        """Return how many numbers a client tells of its user beside an update, for the coordinator to see; 0: none."""
+        return 0
 
-    def told_row(self, row: F32, draw: np.random.Generator) -> F32:
-        """Return what a client tells of its user's row, which is not to be changed; shape (user_width,)."""
-        return row
+    def told_rows(self, clients: Sequence[AtHand]) -> F32:
+        """Return what some clients tell of their users, shape (n, told_width); by default their rows.
+
+        Parameters
+        ----------
+        clients : sequence of AtHand
+            With one version and the same extras. What one tells must not depend on the others.
+        """
+        return np.stack([client.own for client in clients])
+
+    @property
+    def told_epsilon(self) -> float | None:
+        """What telling of a user once spends of its privacy, each time as much again; None: that is not known."""
+        return None
 
     def personal(self, clients: I64, version: F32, extras: Extras) -> Personal | None:
         """Return what some clients recommend by; None: the version that the coordinator published last.
@@ -318,7 +372,7 @@ class Recommender(ABC):
         """
         return None
 
-    def report(self, split: Split, contribution: Any, between: Between | None) -> dict[str, Any]:
+    def report(self, split: Split, contribution: Any, between: Between | None, own: F32) -> dict[str, Any]:
         """Return sections for the run's summary, with the truth at hand.
 
         Parameters
@@ -328,6 +382,8 @@ class Recommender(ABC):
             What :meth:`contributed` gave.
         between : Between or None
             The coordinator's part as it is at the end.
+        own : ndarray of float32, shape (n_users, user_width)
+            The rows that clients keep of their users.
         """
         return {}
 
@@ -372,12 +428,14 @@ class Coordinator(Server):
         if self._server is not None:
             downlink = self._server.round(published, aggregated, answers, round)
         version, extras = between.step(downlink.versions[0], answers, round)
-        single = between.own_extras | between.one_of
+        apart = between.own_extras | between.one_of | between.stands_for
         return Downlink(
             version[None],
-            extras={**downlink.extras, **{name: extras[name] for name in extras if name not in single}},
+            extras={**downlink.extras, **{name: extras[name] for name in extras if name not in apart}},
             own={**downlink.own, **{name: extras[name] for name in between.own_extras}},
             one_of={**downlink.one_of, **{name: extras[name] for name in between.one_of}},
+            stands_for={name: extras[name] for name in between.stands_for},
+            answer_bytes=between.answer_bytes,
         )
 
     def state(self) -> dict[str, Any]:

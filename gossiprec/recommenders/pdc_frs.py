@@ -140,7 +140,9 @@ class PDC(Recommender):
         numbers = np.array([options.user_weight, options.temperature])
         return AnalyticTerm(pdc_frs.add, numbers, extra="auxiliary_users", of_step="own_auxiliary")
 
-    def report(self, split: Split, contribution: Contribution, between: Between | None) -> dict[str, Any]:
+    def report(
+        self, split: Split, contribution: Contribution, between: Between | None, own: F32
+    ) -> dict[str, Any]:
         """Return what the contribution was, and if it is asked for, what it and the auxiliary model give away."""
         assert isinstance(between, Auxiliary)
         told: dict[str, Any] = contribution.report()

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from pydantic import Field, model_validator
 
-from gossiprec.arrays import F32, I32, I64
+from gossiprec.arrays import F32, I64
 from gossiprec.data.split import Split
 from gossiprec.errors import ScenarioError
 from gossiprec.feeds.base import Columns
@@ -22,14 +22,14 @@ from gossiprec.models.base import Layout, Role
 from gossiprec.models.base.graph import Graph
 from gossiprec.options import LARGEST, Options
 from gossiprec.recommenders import RECOMMENDERS
-from gossiprec.recommenders.base import Between, Known, Personal, Recommender
+from gossiprec.recommenders.base import AtHand, Between, Known, Personal, Recommender
 from gossiprec.recommenders.cluster_models import Clustering, ClusterOptions
 from gossiprec.recommenders.pretraining import PretrainingOptions
 from gossiprec.recommenders.pseudo_items import with_pseudo_items
 from gossiprec.servers.base import Extras
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from torch import Tensor
 
@@ -101,13 +101,10 @@ class FedGNN(Recommender):
                 "bpr"
             )
 
-    def changed_samples(
-        self, drawn: Columns, *, positives: I32, n_items: int, draw: np.random.Generator
-    ) -> Columns:
+    def changed_samples(self, drawn: Columns, client: AtHand, draw: np.random.Generator) -> Columns:
         """Return pairs of which some are replaced."""
-        return with_pseudo_items(
-            drawn, n_items=n_items, share=self.options.pseudo_items, draw=draw, positives=positives
-        )
+        share, n_items = self.options.pseudo_items, client.layout.n_items
+        return with_pseudo_items(drawn, n_items=n_items, share=share, draw=draw, positives=client.positives)
 
     def loss(
         self, p: Mapping[str, Tensor], batch: Mapping[str, Tensor], extras: Mapping[str, Tensor]
@@ -141,15 +138,18 @@ class PerFedRec(FedGNN):
                 "lightgcn, mf, gmf or ncf"
             )
 
-    @property
-    def tells_users(self) -> bool:
-        """Always: they are clustered."""
-        return True
+    def told_width(self, layout: Layout) -> int:
+        """Return the width of users' rows: they are clustered."""
+        return layout.user_width
 
-    def told_row(self, row: F32, draw: np.random.Generator) -> F32:
-        """Return the row with noise."""
-        scale = self.options.row_noise
-        return (row + draw.laplace(0.0, scale, row.shape)).astype(np.float32) if scale else row
+    def told_rows(self, clients: Sequence[AtHand]) -> F32:
+        """Return the rows with noise."""
+        rows, scale = super().told_rows(clients), self.options.row_noise
+        if not scale:
+            return rows
+        noise = [client.draw("told-row").laplace(0.0, scale, rows.shape[1]) for client in clients]
+        noisy: F32 = (rows + np.stack(noise)).astype(np.float32)
+        return noisy
 
     def personal(self, clients: I64, version: F32, extras: Extras) -> Personal | None:
         """Return the mix of what is not the client's own."""
@@ -169,7 +169,7 @@ class PerFedRec(FedGNN):
             known, options.clusters, models=options.cluster_models, table_noise=options.table_noise
         )
 
-    def report(self, split: Split, contribution: Any, between: Between | None) -> dict[str, Any]:
+    def report(self, split: Split, contribution: Any, between: Between | None, own: F32) -> dict[str, Any]:
         """Return what pre-training took, and how large the last clusters were."""
         assert isinstance(between, Clustering)
         return between.report()

@@ -105,7 +105,12 @@ class Downlink:
     own : mapping of str to ndarray, shape (n_clients, ...)
         What each client is sent besides: its row.
     one_of : mapping of str to ndarray, shape (n, ...)
-        Of which each client is sent one row, whichever `own` names; with the others :attr:`Server.extra_bytes` to each.
+        Of which each client is sent one row, whichever `own` names.
+    stands_for : mapping of str to ndarray
+        What nobody is sent: a client works out with it what the coordinator would answer to what the client tells of
+        its user. That exchange, before the client trains, is played on its side: it takes no time and nothing is lost.
+    answer_bytes : int
+        Size of such an answer; with all that is sent :attr:`Server.extra_bytes` to each.
     """
 
     versions: F32
@@ -113,12 +118,14 @@ class Downlink:
     extras: Extras = field(default_factory=dict)
     own: Extras = field(default_factory=dict)
     one_of: Extras = field(default_factory=dict)
+    stands_for: Extras = field(default_factory=dict)
+    answer_bytes: int = 0
 
     @property
     def bytes_to_each(self) -> int:
         """Size of what is sent to a client beside its version."""
         single = sum(rows.nbytes // len(rows) for rows in (*self.own.values(), *self.one_of.values()))
-        return single + sum(extra.nbytes for extra in self.extras.values())
+        return single + self.answer_bytes + sum(extra.nbytes for extra in self.extras.values())
 
 
 class Server(Stateful, ABC):

@@ -25,6 +25,16 @@ OF_RUNS = (
     "contribution.epsilon_set_max", "contribution.kept", "contribution.similarity", "contribution.leaks.cda",
     "contribution.leaks.cda_random", "contribution.leaks.mia_auc", "contribution.leaks.mia_auc_popularity",
     "contribution.leaks.auxiliary_cda", "contribution.leaks.auxiliary_mia_auc",
+    "privacy.told_rows.epsilon_max", "privacy.told_rows.epsilon_mean", "clusters.times", "clusters.unknown",
+    "told_vectors.received_mean", "told_vectors.received_max", "told_vectors.leaks.exact.cda",
+    *(
+        f"told_vectors.leaks.{how}.{name}"
+        for how in ("nearest", "likeliest", "random")
+        for name in (
+            "reidentified", "own_first", "own_rank", "cda",
+            *(("own_first_of_means", "own_rank_of_means", "cda_of_means") if how != "random" else ()),
+        )
+    ),
 )  # fmt: skip
 VARYING = (
     "wall_seconds", "node_updates_per_second", "peak_rss_mib", "seconds", "attack_seconds", "needed_mib", "threads",

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from gossiprec.aggregators import Inbox
+from gossiprec.aggregators.base import Change
 from gossiprec.arrays import F32
+from gossiprec.compute.store.updates import UpdateStore
 from gossiprec.emulation import Prepared, prepare
 from gossiprec.emulation.assembly.prepare import load_data
 from gossiprec.models import MODELS
 from gossiprec.recommenders import RECOMMENDERS, Between, Known, Recommender
+from gossiprec.recommenders.base import AtHand
 from gossiprec.recommenders.written_out import not_written_out
 from gossiprec.scenario import load_scenario
 from gossiprec.servers.base import Answers, Round
@@ -53,8 +56,8 @@ class _Checked:
             pass
         return prepared
 
-    def between(self) -> tuple[Between | None, F32, Known]:
-        """Return the coordinator's part, a version for it, and what it knows."""
+    def between(self) -> tuple[Between | None, F32, Known, int]:
+        """Return the coordinator's part, a version for it, what it knows, and how much clients tell of their users."""
         model = MODELS["gmf"](MODELS["gmf"].Options())
         layout = model.layout(30)
         options = self.recommender.Options.model_validate(
@@ -65,7 +68,7 @@ class _Checked:
         contribution = made.contributed(split, 5)
         known = Known(model, layout, np.arange(30, dtype=np.int64)[::-1], 2, 5, split.n_users, contribution)
         version = np.random.default_rng(3).normal(0, 0.3, layout.merged.stop - layout.merged.start)
-        return made.between(known), version.astype(np.float32), known
+        return made.between(known), version.astype(np.float32), known, made.told_width(layout)
 
 
 def check_recommender(
@@ -122,11 +125,12 @@ def company_changes_nothing(checked: _Checked) -> None:
 
 def the_coordinator_keeps_to_what_it_announces(checked: _Checked) -> None:
     """Give finite versions of the same shape, and extras of extra_bytes, without changing what it was handed."""
-    between, version, known = checked.between()
+    between, version, known, told_width = checked.between()
     for number in range(5 if between is not None else 0):
         assert between is not None
         before = version.copy()
-        found, extras = between.step(version, _nobody(version), _round(number, known))
+        answers = _answers(version, number, known, told_width)
+        found, extras = between.step(version, answers, _round(number, known))
         np.testing.assert_array_equal(version, before)
         assert found.shape == version.shape
         assert np.isfinite(found).all()
@@ -134,24 +138,27 @@ def the_coordinator_keeps_to_what_it_announces(checked: _Checked) -> None:
         assert all(len(extras[name]) == known.n_clients for name in between.own_extras)
         for name in between.own_extras | between.one_of:
             sizes[name] //= len(extras[name])
-        assert sum(sizes.values()) == between.extra_bytes
+        sent = sum(size for name, size in sizes.items() if name not in between.stands_for)
+        assert sent + between.answer_bytes == between.extra_bytes
         version = found
 
 
 def what_the_coordinator_remembers_is_in_its_state(checked: _Checked) -> None:
     """Go on from state() after restore() as if it had not been interrupted."""
-    whole, version, known = checked.between()
+    whole, version, known, told_width = checked.between()
     first, second = checked.between()[0], checked.between()[0]
     if whole is None or first is None or second is None:
         return
     for number in range(3):
-        expected, _ = whole.step(version, _nobody(version), _round(number, known))
-        first.step(version, _nobody(version), _round(number, known))
+        answers = _answers(version, number, known, told_width)
+        expected, _ = whole.step(version, answers, _round(number, known))
+        first.step(version, answers, _round(number, known))
         version = expected
     second.restore(first.state())
     for number in range(3, 6):
+        answers = _answers(version, number, known, told_width)
         (expected, due), (found, extras) = (
-            part.step(version, _nobody(version), _round(number, known)) for part in (whole, second)
+            part.step(version, answers, _round(number, known)) for part in (whole, second)
         )
         np.testing.assert_array_equal(found, expected)
         assert {name: extra.tobytes() for name, extra in extras.items()} == {
@@ -161,23 +168,33 @@ def what_the_coordinator_remembers_is_in_its_state(checked: _Checked) -> None:
 
 
 def clients_change_nothing_that_is_theirs(checked: _Checked) -> None:
-    """Learn from the columns of the feed, and tell of a user's row, by the draws alone and without changing either."""
-    work = checked.run(protocol={**SLICES, "rounds": 1}).executor.work
+    """Learn from the columns of the feed, and tell of a user, by the draws alone and without changing either."""
+    run = checked.run()
+    work, store = run.executor.work, run.executor.store
     recommender, drawn = work.recommender, work.feed.samples(3, update=0, negatives=1, seed=5)
     assert recommender is not None
+    assert isinstance(store, UpdateStore)
     before = {name: column.copy() for name, column in drawn.items()}
-    positives, n_items, row = work.feed.positives[3], work.feed.n_items, np.ones(6, np.float32)
+    latest, width = int(run.planner.current[-1]), recommender.told_width(work.layout)
+    clients = [
+        AtHand(
+            5, node, 0, work.layout, work.feed.positives[node], work.feed.history(node),
+            store.own[node, : work.layout.user_width], store.version(latest), store.extras(latest),
+        )
+        for node in range(4)
+    ]  # fmt: skip
+    held = [client.own.tobytes() + client.version.tobytes() for client in clients]
 
-    def played() -> list[bytes]:
-        draw = np.random.default_rng(4)
-        changed = recommender.changed_samples(drawn, positives=positives, n_items=n_items, draw=draw)
+    def played(some: list[AtHand]) -> list[bytes]:
+        told = np.asarray(recommender.told_rows(some), np.float32) if width else None
+        assert told is None or told.shape == (len(some), width)
+        client = replace(some[-1], told=None if told is None else told[-1])
+        changed = recommender.changed_samples(drawn, client, np.random.default_rng(4))
         assert changed.keys() == drawn.keys()
-        told = np.asarray(recommender.told_row(row, draw), np.float32)
-        assert told.shape == row.shape
-        return [column.tobytes() for column in (*changed.values(), told)]
+        return [column.tobytes() for column in (*changed.values(), *([] if told is None else [told[-1]]))]
 
-    assert played() == played()
-    assert (row == 1).all()
+    assert played(clients) == played(clients) == played(clients[-1:])
+    assert [client.own.tobytes() + client.version.tobytes() for client in clients] == held
     for name, column in drawn.items():
         np.testing.assert_array_equal(column, before[name])
 
@@ -199,10 +216,18 @@ def _version(run: Prepared, *, first: bool = False) -> F32:
     return store.load(run.planner.current[-1:])[0, store.layout.merged]
 
 
-def _nobody(version: F32) -> Answers:
-    """Return a round's answers, of which there are none."""
-    none = np.zeros(0, np.int64)
-    return Answers(none, Inbox(np.zeros((0, len(version)), np.float32), none, np.zeros(0), changes=[]))
+def _answers(version: F32, number: int, known: Known, told_width: int) -> Answers:
+    """Return what a round has brought: nothing, or what some clients tell of their users, who have changed nothing."""
+    draw, layout = np.random.default_rng(number), known.layout
+    n = known.n_clients // 2 if told_width and number else 0
+    nothing = Change(
+        np.zeros(0, np.int32),
+        np.zeros((0, layout.item_width), np.float32),
+        np.zeros(layout.n_shared, np.float32),
+    )
+    inbox = Inbox(np.tile(version, (n, 1)), np.arange(n), np.ones(n), changes=[nothing] * n)
+    told = draw.normal(0, 1, (n, told_width)).astype(np.float32) if n else None
+    return Answers(draw.permutation(known.n_clients)[:n], inbox, told)
 
 
 def _round(number: int, known: Known) -> Round:

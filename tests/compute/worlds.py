@@ -175,13 +175,18 @@ def learns_moves(name):
 
 
 def split_of(train, n_items, degrees, items, previous) -> Split:
-    """Return a split without test items in which users moved to `items` from `previous`, one list for each user."""
+    """Return a split without test items in which users moved to `items` from `previous`, one list for each user.
+
+    Sequences are the training items, the last one first.
+    """
     went = Ragged.from_parts([np.asarray(to, np.int32) for to in items])
     came = np.concatenate(previous).astype(np.int32)
     moves = Transitions(went, came, np.zeros(len(came), np.float32))
     none = Ragged(np.zeros(len(train) + 1, np.int64), np.zeros(0, np.int32))
     still = Transitions(none, none.values, np.zeros(0, np.float32))
-    return Split("drawn", len(train), n_items, train, none, none, CheckIns(degrees, moves, still))
+    sequences = Ragged.from_parts([train[user][::-1] for user in range(len(train))])
+    parts = (train, none, none)
+    return Split("drawn", len(train), n_items, *parts, CheckIns(degrees, moves, still), sequences=sequences)
 
 
 def make_executor(name: str, work: Workload) -> Executor:

@@ -10,6 +10,7 @@ from gossiprec.testing import check_recommender
 from tests.contracts.broken import told
 
 FEW = {"synthetic_users": 3, "synthetic_items": 5}
+NEGATIVES = {"local_items": 9, "local_negatives": 3, "semi_hard": 4}
 PUBLIC = {"similarity": {"name": "co-occurrence", "public_users": 0.5}}
 OPTIONS = {
     "cl4fedrec": [
@@ -37,19 +38,41 @@ OPTIONS = {
         {**PUBLIC, "augmented": 0, "user_weight": 0.5, "item_weight": 0.0},
         {**PUBLIC, "augmented": 4, "user_weight": 0.0, "auxiliary_batch": 7, "auxiliary_epochs": 2},
     ],
+    "bil": [{"random_items": 6}, {"spread_weight": 0.0, "margin": 0.5}],
+    "fed-softmax": [{"local_items": 9, "local_negatives": 4}],
+    "fedcl": [
+        {**NEGATIVES, "clusters": 2},
+        {**NEGATIVES, "clusters": 3, "clustering": "kmeans", "leaks": 3, "epsilon": 400.0},
+        {**NEGATIVES, "clustering": "none", "hard": True, "epsilon": None},
+        {**NEGATIVES, "semi_hard": 0},
+    ],
     "simgcl": [{}, {"temperature": 0.02}],
     "rcl4fedrec": [{**FEW, "hot_items": 4, "sub_items": 10, "regulariser_steps": 2}],
 }
 """One that is not here is checked with its defaults."""
 LIGHT = {"name": "lightgcn", "dim": 6, "layers": 2}
-MODELS = {"fedgnn": LIGHT, "perfedrec": {"name": "mf", "dim": 6, "loss": "bpr"}, "perfedrec-pp": LIGHT}
+GRU = {"name": "gru4rec", "dim": 6, "hidden": 8, "loss": "sampled", "dropout": 0.0}
+TOWERS = {"name": "two-tower", "dim": 6, "loss": "sampled"}
+BERT = {"name": "bert4rec", "dim": 6, "inner": 8, "layers": 1, "loss": "sampled", "dropout": 0.0}
+MODELS = {
+    "bil": [GRU, TOWERS],
+    "fed-softmax": [TOWERS],
+    "fedcl": [GRU, TOWERS, BERT],
+    "fedgnn": [LIGHT],
+    "perfedrec": [{"name": "mf", "dim": 6, "loss": "bpr"}],
+    "perfedrec-pp": [LIGHT],
+}
+CASES = [
+    (name, options, model)
+    for name in RECOMMENDERS
+    for options in OPTIONS.get(name, [{}])
+    for model in MODELS.get(name, [None])
+]
 
 
-@pytest.mark.parametrize(
-    ("name", "options"), [(name, options) for name in RECOMMENDERS for options in OPTIONS.get(name, [{}])]
-)
-def test_a_recommender_keeps_its_contract(name, options):
-    check_recommender(RECOMMENDERS[name], options, MODELS.get(name))
+@pytest.mark.parametrize(("name", "options", "model"), CASES)
+def test_a_recommender_keeps_its_contract(name, options, model):
+    check_recommender(RECOMMENDERS[name], options, model)
 
 
 class Shrinks(Recommender):

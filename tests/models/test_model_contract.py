@@ -17,7 +17,11 @@ from gossiprec.scenario import load_scenario
 from gossiprec.testing import check_model
 from gossiprec.testing.worlds import registered, scenario
 
-OPTIONS = {"mf": [{}, {"loss": "bpr"}], "prme-g": [{}, {"loss_reduction": "mean", "dim": 5}]}
+OPTIONS = {
+    "bert4rec": [{"dim": 8, "inner": 12}, {"dim": 4, "inner": 6, "loss": "sampled", "output_layer": False}],
+    "mf": [{}, {"loss": "bpr"}],
+    "prme-g": [{}, {"loss_reduction": "mean", "dim": 5}],
+}
 """Options with which a model is checked; one that is not here is checked with its defaults."""
 
 

@@ -5,14 +5,16 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
 import numpy as np
 
+from gossiprec.arrays import F32
 from gossiprec.compute.executors.base import Workload
 from gossiprec.compute.store.updates import Update, UpdateStore
 from gossiprec.feeds.base import Columns
+from gossiprec.recommenders.base import AtHand
 from gossiprec.rng import generator
 
 
@@ -28,12 +30,15 @@ class Lesson:
         Handle of the version from which it starts.
     sent : int
         Handle under which what the coordinator sent beside that version is kept.
+    told : ndarray of float32, shape (told_width,), or None
+        What the client has told of its user; None: nothing yet.
     """
 
     node: int
     update: int
     target: int
     sent: int
+    told: F32 | None = field(default=None, compare=False)
 
 
 class ClientTrainer(ABC):
@@ -77,16 +82,40 @@ class ClientTrainer(ABC):
         work = self.work
         if work.recommender is None:
             return drawn
-        changed = work.recommender.changed_samples(
-            drawn,
-            positives=work.feed.positives[lesson.node],
-            n_items=work.feed.n_items,
-            draw=generator(work.seed, "changed-samples", lesson.node, work.training.draw_of(lesson.update)),
-        )
+        draw = generator(work.seed, "changed-samples", lesson.node, work.training.draw_of(lesson.update))
+        changed = work.recommender.changed_samples(drawn, self.at_hand(lesson), draw)
         more = self.more_samples(lesson)
         if not more:
             return changed
         return {name: np.concatenate([column, more[name]]) for name, column in changed.items()}
+
+    def at_hand(self, lesson: Lesson) -> AtHand:
+        """Return what a client has at hand for a lesson."""
+        work, store = self.work, self.store
+        return AtHand(
+            seed=work.seed,
+            node=lesson.node,
+            update=lesson.update,
+            layout=work.layout,
+            positives=work.feed.positives[lesson.node],
+            history=work.feed.history(lesson.node),
+            own=store.own[lesson.node, : store.layout.user_width],
+            version=store.version(lesson.target),
+            extras=store.extras(lesson.sent),
+            told=lesson.told,
+        )
+
+    def telling(self, lessons: Sequence[Lesson]) -> list[Lesson]:
+        """Return lessons with what their clients tell of their users now."""
+        assert self.work.recommender is not None
+        found = []
+        for some in self.by_what_was_sent(lessons):
+            rows = self.work.recommender.told_rows([self.at_hand(lesson) for lesson in some])
+            found += [
+                replace(lesson, told=np.array(row, np.float32))
+                for lesson, row in zip(some, rows, strict=True)
+            ]
+        return found
 
     def by_what_was_sent(self, lessons: Sequence[Lesson]) -> list[list[Lesson]]:
         """Return the lessons of each version and of what was sent beside it, both being the same objects."""

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-import numpy as np
-
 from gossiprec.arrays import F32, I32, I64
 from gossiprec.compute.executors.base import Executor
 from gossiprec.compute.executors.client_trainer import ClientTrainer, Lesson
@@ -15,7 +13,6 @@ from gossiprec.compute.store.base import Readable
 from gossiprec.compute.store.updates import Update, UpdateStore
 from gossiprec.compute.thread_pool import ThreadPool
 from gossiprec.models.base.kernels import Query
-from gossiprec.rng import generator
 
 
 class ClientExecutor(Executor):
@@ -68,19 +65,18 @@ class ClientExecutor(Executor):
             Lesson(int(program.node[task]), int(program.update[task]), int(program.target[task]), sent[task])
             for task in tasks[program.update[tasks] >= 0].tolist()
         ]
+        recommender, tells = self.work.recommender, self.store.told_width > 0
+        if tells and recommender is not None and recommender.tells_first:
+            lessons = self._trainer.telling(lessons)
         for lesson, trained in self._trainer.train(lessons):
-            update = self._with_told(lesson, trained)
+            update = self._with_told(lesson, trained) if tells else trained
             self.store.keep(lesson.target, update)
             self._bytes[lesson.node, lesson.update] = update.size_bytes
 
     def _with_told(self, lesson: Lesson, update: Update) -> Update:
-        """Return an update with what the client tells of its user's row."""
-        recommender, store = self.work.recommender, self.store
-        if recommender is None or not recommender.tells_users:
-            return update
-        draw = generator(self.work.seed, "told-row", lesson.node, lesson.update)
-        row = store.own[lesson.node, : store.layout.user_width]
-        return replace(update, user=np.array(recommender.told_row(row.copy(), draw), np.float32))
+        """Return an update with what the client tells of its user."""
+        told = lesson.told if lesson.told is not None else self._trainer.telling([lesson])[0].told
+        return replace(update, user=told)
 
     def score(self, query: Query) -> F32:
         """Return predicted scores."""

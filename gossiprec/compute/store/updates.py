@@ -38,8 +38,8 @@ class Update:
     rows : ndarray of float32, shape (n_touched, item_width)
         Their rows after training.
     shared : ndarray of float32, shape (n_shared,)
-    user : ndarray of float32, shape (user_width,), or None
-        What the client tells of its user's row; None: nothing.
+    user : ndarray of float32, shape (told_width,), or None
+        What the client tells of its user; None: nothing.
     is_finite : bool
         Whether all that it has changed is numbers: found by whatever thread makes it.
     """
@@ -168,6 +168,8 @@ class UpdateStore(Store):
     seed : int
     moments : bool
         Whether nodes have Adam moments.
+    told_width : int
+        Numbers that a client tells of its user beside an update; 0: none.
 
     Attributes
     ----------
@@ -181,8 +183,10 @@ class UpdateStore(Store):
         By what clients recommend; None: all by the coordinator's present version.
     """
 
-    def __init__(self, model: Model, layout: Layout, *, n_nodes: int, seed: int, moments: bool) -> None:
-        self.layout, self.n_nodes = layout, n_nodes
+    def __init__(
+        self, model: Model, layout: Layout, *, n_nodes: int, seed: int, moments: bool, told_width: int = 0
+    ) -> None:
+        self.layout, self.n_nodes, self.told_width = layout, n_nodes, told_width
         self.own: F32 = np.concatenate(model.initial_own(layout, n_nodes - 1, seed), axis=1)
         self.first, self.second = (np.zeros_like(self.own[: moments * n_nodes]) for _ in range(2))
         self.steps = np.zeros(n_nodes, np.int64)
@@ -230,13 +234,13 @@ class UpdateStore(Store):
         for row, handle in zip(rows, handles.tolist(), strict=True):
             held = self.held(handle)
             row[self.layout.merged] = _whole(held)
-            if isinstance(held, Update) and held.user is not None:
+            if isinstance(held, Update) and held.user is not None and self.layout.user_width:
                 row[self.layout.users] = held.user
         return rows
 
     def told_users(self, handles: Handles) -> F32 | None:
         """Return what came beside updates."""
-        unknown = np.full(self.layout.user_width, np.nan, np.float32)
+        unknown = np.full(self.told_width, np.nan, np.float32)
         held = [self.held(handle) for handle in handles.tolist()]
         told = [each.user if isinstance(each, Update) else None for each in held]
         if all(row is None for row in told):
@@ -377,9 +381,10 @@ class UpdateStore(Store):
                 len(updates), self.layout.n_shared
             ),
             "tells": np.array([update.user is not None for update in updates], np.bool_),
-            "told": np.array(
-                [update.user for update in updates if update.user is not None], np.float32
-            ).reshape(-1, self.layout.user_width),
+            "told": np.concatenate(
+                [np.zeros((0, self.told_width), np.float32)]
+                + [update.user[None] for update in updates if update.user is not None]
+            ),
             **self._extras_state(needed),
             **{name: getattr(self, name) for name in ("own", "first", "second", "steps")},
         }

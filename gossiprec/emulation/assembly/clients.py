@@ -54,7 +54,8 @@ def make_client_executor(cast: Cast, settings: NodeSettings, epochs: int) -> Cli
         model, layout, cast.training, cast.feed, empty, seed, settings, recommender=cast.recommender
     )
     moments = cast.training.optimizer == "adam"
-    store = UpdateStore(model, layout, n_nodes=cast.protocol.n_nodes, seed=seed, moments=moments)
+    n_nodes, told = cast.protocol.n_nodes, cast.told_width
+    store = UpdateStore(model, layout, n_nodes=n_nodes, seed=seed, moments=moments, told_width=told)
     if cast.between is not None:
         store.begin(cast.between.start)
     if cast.recommender is not None and has_own(cast.recommender, "personal"):

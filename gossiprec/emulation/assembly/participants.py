@@ -86,11 +86,10 @@ class Cast:
         """How many nodes have no user."""
         return self.protocol.n_users - self.split.n_users
 
-    def recommender_report(self) -> dict[str, Any]:
-        """Return what the recommender says of the run."""
-        if self.recommender is None:
-            return {}
-        return self.recommender.report(self.split, self.contribution, self.between)
+    @property
+    def told_width(self) -> int:
+        """Numbers that each user's client tells of its user beside an update."""
+        return 0 if self.recommender is None else self.recommender.told_width(self.layout)
 
     @property
     def merge_weights(self) -> F64:
@@ -127,7 +126,8 @@ def make_cast(scenario: Scenario, split: Split, protocol: Protocol) -> Cast:
             "protocol.choose: found 'proportional', but nothing in this scenario finds groups of clients; set "
             "recommender to perfedrec or perfedrec-pp, or choose to uniform"
         )
-    n_telling = split.n_users if recommender is not None and recommender.tells_users else 0
+    tells = recommender is not None and recommender.told_width(layout) > 0
+    n_telling = split.n_users if tells else 0
     outgoing = make_outgoing(scenario, policies, protocol, layout, server, n_telling)
     for entry in attackers:
         outgoing.forge(entry.nodes)

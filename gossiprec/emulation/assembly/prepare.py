@@ -17,6 +17,7 @@ from gossiprec.compute.plan.planner import Planner
 from gossiprec.compute.push_rounds import PushRounds
 from gossiprec.compute.reducing import Reducing
 from gossiprec.compute.serving import Serving
+from gossiprec.compute.store.updates import UpdateStore
 from gossiprec.compute.thread_pool import ThreadPool
 from gossiprec.data import load_split
 from gossiprec.data.split import Split
@@ -100,6 +101,14 @@ class Prepared(Cast):
     def uneventful(self) -> bool:
         """Whether every message arrives the moment it is sent, and nobody is ever away or busy."""
         return self.scenario.network == Network() and self.scenario.churn == Churn()
+
+    def recommender_report(self) -> dict[str, Any]:
+        """Return what the recommender says of the run."""
+        store = self.executor.store
+        if self.recommender is None or not isinstance(store, UpdateStore):
+            return {}
+        own = store.own[: self.split.n_users, : self.layout.user_width]
+        return self.recommender.report(self.split, self.contribution, self.between, own)
 
     def sizes(self) -> dict[str, Any]:
         """Return what the run is about, in numbers: for ``--dry-run`` and the summary."""

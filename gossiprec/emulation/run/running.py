@@ -27,7 +27,7 @@ from gossiprec.emulation.scoring.findings import FindingRecord
 from gossiprec.emulation.scoring.last_version import last_version
 from gossiprec.emulation.scoring.membership import metric_rows
 from gossiprec.emulation.scoring.positions import by_attack, write_positions
-from gossiprec.emulation.scoring.privacy import Ledger
+from gossiprec.emulation.scoring.privacy import Ledger, ToldRows
 from gossiprec.emulation.scoring.utility import Utility, target_items
 from gossiprec.emulation.scoring.validated import Validated
 from gossiprec.errors import ScenarioError
@@ -107,6 +107,14 @@ def _accountable(prepared: Prepared) -> list[Policy]:
     ]
 
 
+def _told(prepared: Prepared) -> ToldRows | None:
+    """Return the account of what clients tell of their users, if they do and it is known what that spends."""
+    recommender = prepared.recommender
+    if recommender is None or not prepared.told_width or recommender.told_epsilon is None:
+        return None
+    return ToldRows(recommender.told_epsilon, prepared.split.n_users)
+
+
 class Running:
     """A run under way: its records and its times.
 
@@ -150,7 +158,7 @@ class Running:
         self._activity = ByActivity(split, evaluate.activity_groups) if evaluate.activity_groups else None
         self._ledger = Ledger(
             _accountable(prepared), prepared.protocol.n_nodes, by_coordinates=prepared.policies,
-            items_in_the_open=prepared.protocol.sends_updates,
+            items_in_the_open=prepared.protocol.sends_updates, told=_told(prepared),
         )  # fmt: skip
         self._recording = Recording(directory.log, prepared)
         self._tape_runner = prepared.tape_runner(self._timed)

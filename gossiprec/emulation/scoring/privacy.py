@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,29 @@ import numpy as np
 from gossiprec.arrays import F64, I64
 from gossiprec.eventlog.checkpoints import Stateful
 from gossiprec.policies import Policy, Privacy
+
+
+@dataclass(frozen=True)
+class ToldRows:
+    """What a recommender's clients tell of their users beside updates: what each time spends adds up.
+
+    It is told before a client trains, so that it is spent whatever becomes of the update.
+
+    Attributes
+    ----------
+    epsilon : float
+        Of one row.
+    n_users : int
+    """
+
+    epsilon: float
+    n_users: int
+
+    def spent(self, updates: I64) -> Privacy:
+        """Return epsilon of each user by its local updates."""
+        nodes = np.arange(self.n_users)
+        spent = self.epsilon * updates[nodes].astype(np.float64)
+        return Privacy(nodes, spent, np.full(self.n_users, 1.0 / self.epsilon), delta=0.0)
 
 
 class Ledger(Stateful):
@@ -24,6 +48,8 @@ class Ledger(Stateful):
         Those that may account number by number.
     items_in_the_open : bool
         Whether messages show which items they are about: what is accounted number by number does not cover that.
+    told : ToldRows, optional
+        In the log it comes on top of what policies account.
     """
 
     changing = ("told", "updates", "pushes", "coordinates")
@@ -35,28 +61,33 @@ class Ledger(Stateful):
         by_coordinates: Sequence[Policy] = (),
         *,
         items_in_the_open: bool = False,
+        told: ToldRows | None = None,
     ) -> None:
         self._policies = policies
         self._by_coordinates = by_coordinates
         self._items_in_the_open = items_in_the_open
+        self._told_rows = told
         self._told = np.zeros(n_nodes)
         self._updates = self._pushes = self._coordinates = np.zeros(n_nodes, np.int64)
 
     def changes(self, updates: I64, pushes: I64, coordinates: I64) -> tuple[I64, F64]:
         """Return the nodes that have spent more since the last call, ascending, and the epsilon of each so far."""
         self._updates, self._pushes, self._coordinates = updates, pushes, coordinates.copy()
-        now = self._told.copy()
+        now = np.zeros_like(self._told)
         for privacy in self._spent():
             now[privacy.nodes] = privacy.epsilon
+        if self._told_rows is not None:
+            rows = self._told_rows.spent(updates)
+            now[rows.nodes] += rows.epsilon
         changed = np.flatnonzero(now != self._told)
         self._told = now
         return changed, now[changed]
 
     def summary(self) -> dict[str, Any] | None:
         """Return the run's privacy in numbers, as it was last told; None where no policy accounts for any."""
-        spent = self._spent()
+        spent, told = self._spent(), self._of_told_rows()
         if not spent:
-            return None
+            return None if told is None else {**told, "updates_in_the_open": True}
         epsilon = np.concatenate([privacy.epsilon for privacy in spent])
         noise = np.concatenate([privacy.noise_multiplier for privacy in spent])
         return {
@@ -67,6 +98,21 @@ class Ledger(Stateful):
             "noise_multiplier_min": noise.min(),
             "noise_multiplier_max": noise.max(),
             **self._of_coordinates(spent),
+            **({"told_rows": told} if told else {}),
+        }
+
+    def _of_told_rows(self) -> dict[str, Any] | None:
+        """Return the same of what clients tell of their users."""
+        if self._told_rows is None:
+            return None
+        spent = self._told_rows.spent(self._updates)
+        return {
+            "nodes": len(spent.nodes),
+            "delta": 0.0,
+            "epsilon_max": spent.epsilon.max(),
+            "epsilon_mean": spent.epsilon.mean(),
+            "noise_multiplier_min": spent.noise_multiplier.min(),
+            "noise_multiplier_max": spent.noise_multiplier.max(),
         }
 
     def _of_coordinates(self, spent: Sequence[Privacy]) -> dict[str, Any]:

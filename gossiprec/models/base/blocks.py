@@ -38,6 +38,11 @@ def zeros(rng: np.random.Generator, count: int) -> npt.NDArray[np.floating]:
     return np.zeros(count)
 
 
+def ones(rng: np.random.Generator, count: int) -> npt.NDArray[np.floating]:
+    """Begin at one; draws nothing."""
+    return np.ones(count)
+
+
 def normal(std: float) -> Initial:
     """Begin with draws of N(0, std^2)."""
     return lambda rng, count: rng.normal(0.0, std, count)

@@ -116,6 +116,13 @@ class SequenceModel(Model):
             return batch["negatives"]
         return torch.cat([batch["negatives"], batch["items"]], dim=1)
 
+    def numbered(self, samples: Columns) -> Columns:
+        """Return numbers of places, so that others are passed over in batches that are in no stack.
+
+        ``places`` are those with an item to be learnt.
+        """
+        return {"places": np.flatnonzero(samples["items"] >= 0)}
+
     def draws(self, samples: Columns, draw: np.random.Generator) -> Columns:
         """Return what is drawn for a step beside its samples, such as which numbers drop out; shape (n, ...) each."""
         return {}

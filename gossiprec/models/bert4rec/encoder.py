@@ -1,0 +1,133 @@
+"""The transformer's encoder as a formula: layers of attention in both directions, normed after each sum.
+
+References
+----------
+Vaswani et al., "Attention is all you need", NIPS 2017; Devlin et al., "BERT: pre-training of deep bidirectional
+transformers for language understanding", NAACL 2019.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from math import sqrt
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from gossiprec.feeds.base import Columns
+from gossiprec.models.base.blocks import Block, Initial, Role, ones, zeros
+from gossiprec.models.base.sequence_model import dropped
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+EPSILON = 1e-12
+"""Added to variances in norms, as in BERT."""
+
+
+@dataclass(frozen=True)
+class Places:
+    """The places of some sequences, and what drops out at them.
+
+    Attributes
+    ----------
+    real : Tensor of bool, shape (n, length)
+        Which places are looked at: all others are padding.
+    numbers : Tensor of int64, shape (n_worked_out,), or None
+        Numbers of the places that are worked out, all that are real among them; None: all of them. Rows of places are
+        of shape (n_worked_out, ...) or (n, length, ...) accordingly.
+    keep : mapping of str to Tensor
+        What :func:`drop_outs` drew; empty: nothing drops out.
+    """
+
+    real: Tensor
+    numbers: Tensor | None = None
+    keep: Mapping[str, Tensor] = field(default_factory=dict)
+
+    def of(self, every: Tensor) -> Tensor:
+        """Return those that are worked out of what is known of every place, shape (n, length, ...)."""
+        return every if self.numbers is None else every.flatten(0, 1)[self.numbers]
+
+    def spread(self, rows: Tensor) -> Tensor:
+        """Return rows of places by sequence, shape (n, length, ...); 0 where none was worked out."""
+        if self.numbers is None:
+            return rows
+        every = rows.new_zeros(self.real.numel(), *rows.shape[1:]).index_copy(0, self.numbers, rows)
+        return every.view(*self.real.shape, *rows.shape[1:])
+
+    def kept(self, rows: Tensor, number: int) -> Tensor:
+        """Return rows of places without what drops out of them the `number`-th time."""
+        return rows * self.of(self.keep["keep"][:, number]) if self.keep else rows
+
+
+def encoder_blocks(n_layers: int, dim: int, inner: int, begin: Initial) -> tuple[Block, ...]:
+    """Return the weights, shape (n_layers, ...) each; a layer's are those of ``torch.nn.TransformerEncoderLayer``."""
+    shapes = {
+        "attention_weights": (3 * dim, dim),
+        "attention_biases": (3 * dim,),
+        "joining_weights": (dim, dim),
+        "joining_biases": (dim,),
+        "joining_scales": (dim,),
+        "joining_offsets": (dim,),
+        "inner_weights": (inner, dim),
+        "inner_biases": (inner,),
+        "outer_weights": (dim, inner),
+        "outer_biases": (dim,),
+        "outer_scales": (dim,),
+        "outer_offsets": (dim,),
+    }
+    starts = {"weights": begin, "scales": ones}
+    return tuple(
+        Block(name, Role.SHARED, (n_layers, *shape), starts.get(name.split("_")[1], zeros))
+        for name, shape in shapes.items()
+    )
+
+
+def drop_outs(
+    n_layers: int, n_heads: int, shape: tuple[int, int, int], rate: float, draw: np.random.Generator
+) -> Columns:
+    """Return what drops out of sequences of `shape` (n, length, d).
+
+    ``keep`` is of what the layers are given and of the two sums in each, ``keep_attention`` of each layer's shares.
+    """
+    n, length, dim = shape
+    rows = dropped((n, 1 + 2 * n_layers, length, dim), rate, draw)
+    attention = dropped((n, n_layers, n_heads, length, length), rate, draw)
+    return {**rows, **{f"{name}_attention": factors for name, factors in attention.items()}}
+
+
+def encoded(p: Mapping[str, Tensor], rows: Tensor, places: Places, n_heads: int) -> Tensor:
+    """Return what the layers make of the rows of some places: rows like them."""
+    from torch.nn.functional import gelu
+
+    for k in range(len(p["outer_scales"])):
+        joined = _attention(p, k, rows, places, n_heads)
+        rows = normed(rows + places.kept(joined, 1 + 2 * k), p["joining_scales"][k], p["joining_offsets"][k])
+        inner = gelu(rows @ p["inner_weights"][k].T + p["inner_biases"][k])
+        outer = inner @ p["outer_weights"][k].T + p["outer_biases"][k]
+        rows = normed(rows + places.kept(outer, 2 + 2 * k), p["outer_scales"][k], p["outer_offsets"][k])
+    return rows
+
+
+def normed(rows: Tensor, scales: Tensor, offsets: Tensor) -> Tensor:
+    """Return rows of mean 0 and variance 1, scaled and moved."""
+    from torch.nn.functional import layer_norm
+
+    return layer_norm(rows, rows.shape[-1:], scales, offsets, EPSILON)
+
+
+def _attention(p: Mapping[str, Tensor], k: int, rows: Tensor, places: Places, n_heads: int) -> Tensor:
+    """Return what each place takes over from all real places of its sequence."""
+    import torch
+
+    given = places.spread(rows @ p["attention_weights"][k].T + p["attention_biases"][k])
+    width = rows.shape[-1] // n_heads
+    query, key, value = given.view(*given.shape[:2], 3, n_heads, width).movedim(1, -2).unbind(1)
+    closeness = query @ key.transpose(-1, -2) / sqrt(width)
+    least = torch.finfo(closeness.dtype).min  # not minus infinity: places may all be padding
+    shares = torch.where(places.real[:, None, None], closeness, least).softmax(-1)
+    if places.keep:
+        shares = shares * places.keep["keep_attention"][:, k]
+    mixed = places.of((shares @ value).transpose(1, 2).flatten(2))
+    return mixed @ p["joining_weights"][k].T + p["joining_biases"][k]

@@ -1,0 +1,152 @@
+"""BERT4Rec: a transformer reads a sequence in both directions, and its output at a gap tells what belongs there.
+
+References
+----------
+Sun et al., "BERT4Rec: sequential recommendation with bidirectional encoder representations from transformer", CIKM
+2019; sizes, first values and what is masked as in the RecBole library.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+import numpy as np
+from pydantic import Field, model_validator
+
+from gossiprec.data.split import Split
+from gossiprec.feeds import MaskedFeed
+from gossiprec.feeds.base import Columns
+from gossiprec.models import MODELS
+from gossiprec.models.base.blocks import Block, Role, normal, ones
+from gossiprec.models.base.sequence_model import SequenceModel, SequenceOptions
+from gossiprec.models.bert4rec.encoder import Places, drop_outs, encoded, encoder_blocks, normed
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+class BERT4RecOptions(SequenceOptions):
+    """Options of BERT4Rec."""
+
+    init_std: float = Field(
+        default=0.02, gt=0, description="standard deviation of the initial rows and weights"
+    )
+    layers: int = Field(default=2, ge=1, le=64, description="layers of the encoder")
+    heads: int = Field(
+        default=2, ge=1, le=64, description="heads of attention, which share out the d numbers"
+    )
+    inner: int = Field(default=256, ge=1, le=2**14, description="width of a layer's perceptron")
+    output_layer: bool = Field(
+        default=True,
+        description="a dense layer, GELU and a norm behind the encoder: the later reading of RecBole",
+    )
+    dropout: float = Field(
+        default=0.2,
+        ge=0,
+        lt=1,
+        description="share that drops out of each layer's numbers and of its attention",
+    )
+    max_length: int = Field(
+        default=50, ge=2, le=10**4, description="latest places that are looked at, the gap among them"
+    )
+    mask: float = Field(default=0.2, ge=0, lt=1, description="share of a sequence's items that are masked")
+    last_alone: float = Field(
+        default=0.5,
+        ge=0,
+        le=1,
+        description="share of the local updates in which the last item alone is masked",
+    )
+
+    @model_validator(mode="after")
+    def _heads_share_the_numbers(self) -> BERT4RecOptions:
+        if self.dim % self.heads:
+            raise ValueError(
+                f"heads: found {self.heads} for dim {self.dim}; allowed: what divides dim; change one of them"
+            )
+        return self
+
+
+@MODELS.register("bert4rec")
+class BERT4Rec(SequenceModel):
+    """Score of item j after a sequence: ``v_j . o``, o being the output at a gap behind its last item.
+
+    Notes
+    -----
+    The rows of items are both input and output (tied). RecBole until August 2023, which published work on federated
+    recommenders used, takes the encoder's output as it is (``output_layer: false``); later versions have a dense layer
+    behind it, and an offset of each item's score, which there is none of here.
+    """
+
+    Options = BERT4RecOptions
+    options: BERT4RecOptions
+    feed = MaskedFeed
+
+    def blocks(self) -> tuple[Block, ...]:
+        """Return ``items | shared``; there is no row for a user, who is known by what was taken."""
+        options, begin = self.options, normal(self.options.init_std)
+        d = options.dim
+        output = (
+            Block("output_weights", Role.SHARED, (d, d), begin),
+            Block("output_biases", Role.SHARED, (d,)),
+            Block("output_scales", Role.SHARED, (d,), ones),
+            Block("output_offsets", Role.SHARED, (d,)),
+        )
+        return (
+            Block("items", Role.ITEM, (d,), begin),
+            Block("gap", Role.SHARED, (d,), begin),
+            Block("positions", Role.SHARED, (options.max_length, d), begin),
+            Block("input_scales", Role.SHARED, (d,), ones),
+            Block("input_offsets", Role.SHARED, (d,)),
+            *encoder_blocks(options.layers, d, options.inner, begin),
+            *(output if options.output_layer else ()),
+        )
+
+    def feed_of(self, split: Split) -> MaskedFeed:
+        """Return the sequences, some items of which are masked in each update."""
+        return MaskedFeed.within(split, self.options.max_length, self.options.mask, self.options.last_alone)
+
+    def numbered(self, samples: Columns) -> Columns:
+        """Return the numbers of the places with an item to be learnt, and of those that are no padding."""
+        real = (samples["previous"] >= 0) | (samples["items"] >= 0)
+        return {**super().numbered(samples), "real": np.flatnonzero(real)}
+
+    def draws(self, samples: Columns, draw: np.random.Generator) -> Columns:
+        """Return what drops out."""
+        options, shape = self.options, (*samples["previous"].shape, self.options.dim)
+        return drop_outs(options.layers, options.heads, shape, options.dropout, draw)
+
+    def states(self, p: Mapping[str, Tensor], batch: Mapping[str, Tensor]) -> Tensor:
+        """Return the output at each place; a gap is a place with an item to be learnt and none that is known."""
+        keep = {name: part for name, part in batch.items() if name.startswith("keep")}
+        places = Places((batch["previous"] >= 0) | (batch["items"] >= 0), batch.get("real"), keep)
+        return places.spread(self._outputs(p, batch["previous"], places))
+
+    def state_after(self, p: Mapping[str, Tensor], history: Tensor, user: Tensor) -> Tensor:
+        """Return the output at a gap behind the last item."""
+        import torch
+
+        known = torch.cat([history, -torch.ones_like(history[:, :1])], dim=1)
+        length = (history >= 0).sum(1, keepdim=True)
+        places = Places(torch.arange(known.shape[1], device=known.device) <= length)
+        outputs = self._outputs(p, known, places)
+        return outputs.gather(1, length[..., None].expand(-1, -1, outputs.shape[-1]))[:, 0]
+
+    def _outputs(self, p: Mapping[str, Tensor], known: Tensor, places: Places) -> Tensor:
+        """Return the outputs where they are worked out; `known` is the item at each place, or -1."""
+        import torch
+        from torch.nn.functional import gelu
+
+        number = (
+            torch.arange(known.shape[1], device=known.device)
+            .clamp(max=self.options.max_length - 1)
+            .expand(known.shape)
+        )
+        item, number = places.of(known), places.of(number)
+        rows = torch.where((item >= 0)[..., None], p["items"][item.clamp(min=0)], p["gap"])
+        rows = normed(rows + p["positions"][number], p["input_scales"], p["input_offsets"])
+        rows = encoded(p, places.kept(rows, 0), places, self.options.heads)
+        if not self.options.output_layer:
+            return rows
+        dense = gelu(rows @ p["output_weights"].T + p["output_biases"])
+        return normed(dense, p["output_scales"], p["output_offsets"])

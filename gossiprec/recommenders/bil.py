@@ -1,0 +1,123 @@
+"""Batch-insensitive losses: a positive is to be near enough, whatever else there is, and items are to be spread out.
+
+References
+----------
+L. Ning, K. Singhal, E. X. Zhou, S. Prakash, "Learning federated representations and recommendations with limited
+negatives", 2021, and its public code (google-research, federated dual encoder): the hinge loss of positives and the
+spread-out term, as baselines of the FedCL paper (specification, section 6). The code's weight of the latter is 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+import numpy as np
+from pydantic import Field
+
+from gossiprec.arrays import F32, I64
+from gossiprec.feeds.base import Columns
+from gossiprec.models.base import Layout
+from gossiprec.models.base.contrast import TINY, unit
+from gossiprec.models.base.sequence_model import SequenceModel
+from gossiprec.options import LARGEST, Options
+from gossiprec.recommenders import RECOMMENDERS
+from gossiprec.recommenders.base import AtHand, Personal, Recommender
+from gossiprec.recommenders.client_negatives import NONE
+from gossiprec.recommenders.fed_softmax import require_vectors
+from gossiprec.recommenders.pseudo_items import outside
+from gossiprec.recommenders.user_vectors import items_of
+from gossiprec.servers.base import Extras
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+class BILOptions(Options):
+    """Options of BIL."""
+
+    margin: float = Field(
+        default=0.9, gt=0, le=1, description="cosine from which on a positive is near enough"
+    )
+    spread_weight: float = Field(
+        default=0.1, ge=0, description="lambda, of the term that spreads items out; 0: without"
+    )
+    random_items: int = Field(
+        default=256,
+        ge=0,
+        le=LARGEST,
+        description="items that a client spreads out besides its own, anew each time",
+    )
+
+
+@RECOMMENDERS.register("bil")
+class BIL(Recommender):
+    """Cosines of a user's vector and items' rows: near for positives; items far from each other.
+
+    Rows of items have norm 1 wherever the model looks at them: in what it reads, learns and recommends by.
+    """
+
+    Options = BILOptions
+    options: BILOptions
+    model: SequenceModel
+
+    def check(self, layout: Layout, *, full_batches: bool) -> None:
+        """Refuse models that do not score by vectors of users."""
+        require_vectors(type(self).__name__, self.model)
+
+    def changed_samples(self, drawn: Columns, client: AtHand, draw: np.random.Generator) -> Columns:
+        """Return the client's list beside random items that are none of its own."""
+        number = self.options.random_items if self.options.spread_weight else 0
+        n_others = client.layout.n_items - len(client.positives)
+        others = np.full(number, NONE, np.int32)
+        ranks = draw.choice(n_others, min(number, n_others), replace=False)
+        others[: len(ranks)] = outside(client.positives, ranks)
+        return {**drawn, "negatives": np.tile(others, (len(drawn["items"]), 1))}
+
+    def loss(
+        self, p: Mapping[str, Tensor], batch: Mapping[str, Tensor], extras: Mapping[str, Tensor]
+    ) -> Tensor:
+        """Return the mean over positives of ``max(0, margin - cos)^2``, and the spread-out term."""
+        rows = unit(p["items"])
+        states, wanted = unit(self.model.states({**p, "items": rows}, batch)), batch["items"]
+        near = (states * rows[wanted.clamp(min=0)]).sum(-1)
+        weights = (wanted >= 0) * batch["weights"][:, None]
+        short = (self.options.margin - near).clamp(min=0.0).square()
+        total = (short * weights).sum() / weights.sum().clamp(min=1.0)
+        if not self.options.spread_weight:
+            return total
+        return total + self.options.spread_weight * spread(rows, present(batch, len(rows)))
+
+    def personal(self, clients: I64, version: F32, extras: Extras) -> Personal:
+        """Return the version with rows of norm 1, by which all recommend."""
+        layout, one = self.model.layout(1), version.copy()
+        n_items = (len(version) - layout.n_shared) // layout.item_width
+        rows = items_of(self.model.layout(n_items), one)
+        norms = np.sqrt(np.square(rows).sum(axis=1, keepdims=True))
+        rows /= np.maximum(norms, np.float32(TINY))
+        return Personal(one[None], np.zeros(len(clients), np.int64), 0.0)
+
+
+def present(batch: Mapping[str, Tensor], n_rows: int) -> Tensor:
+    """Return which items a step is about, 1 or 0, shape (n_rows,)."""
+    import torch
+
+    counts = batch["weights"][:, None] > 0
+    named = [batch[name] for name in ("previous", "items", "negatives") if name in batch]
+    places = torch.cat([torch.where((part >= 0) & counts, part, n_rows).flatten() for part in named])
+    return torch.zeros(n_rows + 1).scatter(0, places, 1.0)[:n_rows]
+
+
+def spread(rows: Tensor, present: Tensor) -> Tensor:
+    """Return the root of the sum of squared scalar products of different rows, each pair twice.
+
+    Parameters
+    ----------
+    rows : Tensor, shape (n, d)
+    present : Tensor, shape (n,)
+        1, or 0 for rows that do not count.
+    """
+    there = rows * present[:, None]
+    together = (there.T @ there).square().sum()  # of d x d numbers, where products of rows are n x n
+    own = there.square().sum(-1).square().sum()
+    return (together - own).clamp(min=TINY).sqrt()

@@ -1,0 +1,86 @@
+"""The items that a centroid of users likes best: semi-hard negatives of its members are drawn among them.
+
+References
+----------
+The FedCL paper (specification, section 6): the coordinator takes the best R % by scalar product with the centroid.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from typing import NamedTuple
+
+import numpy as np
+
+from gossiprec.arrays import F32, I32
+from gossiprec.measures.top_k import in_top_k
+from gossiprec.models.base import Layout
+from gossiprec.numerics.one_thread import one_torch_thread
+from gossiprec.recommenders.user_vectors import items_of
+
+KEPT = 4
+"""Versions of which lists are kept: late answers are to earlier ones."""
+
+
+class _Known(NamedTuple):
+    """What has been worked out of a version and its centroids, which it keeps alive: their ids stay theirs."""
+
+    of: tuple[F32, F32]
+    scores: F32
+    lists: dict[int, I32]
+
+
+class CandidateLists:
+    """The best items of each centroid in the versions that clients were sent last; each is worked out once.
+
+    Scores of all centroids are worked out together, always in the same shape: bytes depend on nobody's company.
+    """
+
+    def __init__(self) -> None:
+        self._known: OrderedDict[tuple[int, int], _Known] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def of(self, layout: Layout, version: F32, centroids: F32, cluster: int, number: int) -> I32:
+        """Return the best items of a centroid, ascending; of equal ones those of lower id.
+
+        Parameters
+        ----------
+        layout : Layout
+            Of whole models.
+        version : ndarray of float32, shape (n_columns,)
+        centroids : ndarray of float32, shape (n_clusters, d)
+            The same object for all who were sent the same.
+        cluster : int
+        number : int
+            How many, at most n_items; the same in every call.
+        """
+        with self._lock:
+            known = self._of_version(layout, version, centroids)
+            if cluster not in known.lists:
+                known.lists[cluster] = best_items(known.scores[cluster], number)
+            return known.lists[cluster]
+
+    def _of_version(self, layout: Layout, version: F32, centroids: F32) -> _Known:
+        key = id(version), id(centroids)
+        if key not in self._known:
+            scores = scores_of(centroids, items_of(layout, version))
+            self._known[key] = _Known((version, centroids), scores, {})
+            if len(self._known) > KEPT:
+                self._known.popitem(last=False)
+        return self._known[key]
+
+
+def scores_of(vectors: F32, items: F32) -> F32:
+    """Return the scalar product of each vector with each item's row, shape (n, n_items)."""
+    import torch
+
+    with one_torch_thread():
+        rows = torch.from_numpy(np.require(items, requirements=["C", "W"]))
+        found: F32 = (torch.tensor(vectors) @ rows.T).numpy()
+    return found
+
+
+def best_items(scores: F32, number: int) -> I32:
+    """Return the items of the highest scores, ascending; of equal ones those of lower id."""
+    return np.flatnonzero(in_top_k(scores[None], number)[0]).astype(np.int32)

@@ -1,0 +1,112 @@
+"""Clients tell what their users have taken from random items of theirs: the "+Fed" of FedCL's tables.
+
+References
+----------
+The FedCL paper (specification, section 6): the loop and the loss of FedCL without what its coordinator does, so that
+nobody tells of its user.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from pydantic import Field, model_validator
+
+from gossiprec.arrays import I32
+from gossiprec.errors import ScenarioError
+from gossiprec.feeds.base import Columns
+from gossiprec.models.base import Layout
+from gossiprec.models.base.sequence_model import SequenceModel
+from gossiprec.options import LARGEST, Options
+from gossiprec.recommenders import RECOMMENDERS
+from gossiprec.recommenders.base import AtHand, Recommender
+from gossiprec.recommenders.client_negatives import local_items, some_of
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+class FedSoftmaxOptions(Options):
+    """Options of local negatives."""
+
+    local_items: int = Field(
+        default=100,
+        ge=0,
+        le=LARGEST,
+        description="random items that a client keeps for the run, none of its own",
+    )
+    local_negatives: int = Field(
+        default=10, ge=0, le=LARGEST, description="K, drawn among them for each local update; 0: an ablation"
+    )
+
+    @model_validator(mode="after")
+    def _enough(self) -> FedSoftmaxOptions:
+        if self.local_negatives > self.local_items:
+            raise ValueError(
+                f"found local_negatives {self.local_negatives}, but only {self.local_items} local_items to draw them "
+                "from; lower the former or raise the latter"
+            )
+        return self
+
+
+@RECOMMENDERS.register("fed-softmax")
+class FedSoftmax(Recommender):
+    """Clients learn from local negatives alone: the "+Fed" of FedCL's tables."""
+
+    Options = FedSoftmaxOptions
+    options: FedSoftmaxOptions
+    model: SequenceModel
+    adds_to_loss = False
+
+    def __init__(self, options: Any, model: Any, *, negatives: int, learning_rate: float) -> None:
+        super().__init__(options, model, negatives=negatives, learning_rate=learning_rate)
+        self._local: dict[int, I32] = {}
+
+    def check(self, layout: Layout, *, full_batches: bool) -> None:
+        """Refuse models that do not score by vectors of users, and a loss of nothing to tell positives from."""
+        require_vectors(type(self).__name__, self.model)
+        if not (self._n_negatives or self.model.options.in_batch):
+            raise ScenarioError(
+                "recommender: found no negatives at all (local_negatives 0), so that nothing is learnt; raise "
+                "local_negatives, or set model.in_batch"
+            )
+
+    @property
+    def _n_negatives(self) -> int:
+        return self.options.local_negatives
+
+    def changed_samples(self, drawn: Columns, client: AtHand, draw: np.random.Generator) -> Columns:
+        """Return the client's list beside negatives of its own instead of those of the feed."""
+        negatives = self._negatives(client, draw)
+        return {**drawn, "negatives": np.tile(negatives, (len(drawn["items"]), 1))}
+
+    def _negatives(self, client: AtHand, draw: np.random.Generator) -> I32:
+        options = self.options
+        if client.node not in self._local:
+            self._local[client.node] = local_items(
+                client.seed, client.node, client.positives, n_items=client.layout.n_items,
+                number=options.local_items,
+            )  # fmt: skip
+        return some_of(self._local[client.node], options.local_negatives, draw)
+
+    def loss(
+        self, p: Mapping[str, Tensor], batch: Mapping[str, Tensor], extras: Mapping[str, Tensor]
+    ) -> Tensor:
+        """Return the model's loss."""
+        return self.model.loss(p, batch)
+
+
+def require_vectors(name: str, model: object) -> None:
+    """Refuse a model that does not score by the scalar product of a user's vector with items' rows.
+
+    Raises
+    ------
+    ScenarioError
+    """
+    if not isinstance(model, SequenceModel):
+        raise ScenarioError(
+            f"recommender: {name} is for models that score items by a vector of the user, which {type(model).__name__} "
+            "does not; take two-tower, gru4rec or bert4rec"
+        )

@@ -1,0 +1,191 @@
+"""FedCL: clients tell positives also from semi-hard negatives, which the coordinator finds by their noisy vectors.
+
+References
+----------
+The FedCL paper (specification, section 6).
+
+Notes
+-----
+In the paper a client tells its perturbed vector, is answered with semi-hard negatives, and trains. That exchange is
+played on the client's side: beside the version it has the centroids by which the coordinator would answer. What would
+travel, the numbers of items down and the vector up, is counted; the delay of the exchange is not simulated, and no
+network can drop it. The vector comes to the coordinator with the update.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Literal
+
+import numpy as np
+from pydantic import Field, model_validator
+
+from gossiprec.arrays import F32, I32
+from gossiprec.data.split import Split
+from gossiprec.errors import ScenarioError
+from gossiprec.models.base import Layout
+from gossiprec.options import LARGEST
+from gossiprec.recommenders import RECOMMENDERS
+from gossiprec.recommenders.base import AtHand, Between, Known
+from gossiprec.recommenders.candidates import CandidateLists, best_items, scores_of
+from gossiprec.recommenders.centroids import Method, nearest
+from gossiprec.recommenders.client_negatives import NONE, some_of, without
+from gossiprec.recommenders.fed_softmax import FedSoftmax, FedSoftmaxOptions
+from gossiprec.recommenders.perturbation import clipped, laplace_scale, with_noise
+from gossiprec.recommenders.user_vectors import dim_of, items_of, vectors_of
+from gossiprec.recommenders.vector_bank import VectorBank
+from gossiprec.recommenders.vector_leaks import leaks_of
+
+
+class FedCLOptions(FedSoftmaxOptions):
+    """Options of FedCL."""
+
+    semi_hard: int = Field(
+        default=20,
+        ge=0,
+        le=LARGEST,
+        description="T, semi-hard negatives of each local update; 0: an ablation, in which nobody tells of its user",
+    )
+    semi_hard_share: float = Field(
+        default=0.25,
+        gt=0,
+        le=1,
+        description="R: share of the items, the best of its cluster, to draw them from",
+    )
+    hard: bool = Field(
+        default=False, description="take the T best items of its cluster instead of drawn ones: an ablation"
+    )
+    clusters: int = Field(
+        default=25, ge=1, le=LARGEST, description="of the users that have told their vector"
+    )
+    clustering: Literal["ward", "kmeans", "none"] = Field(
+        default="ward", description="how they are clustered; none: each user's own vector is its centroid"
+    )
+    clip: float = Field(default=1.0, gt=0, description="delta, the L1 norm to which vectors are scaled down")
+    epsilon: float | None = Field(
+        default=4.0,
+        description="budget of each told vector: Laplace noise of scale 2 delta / epsilon on its numbers; null: none",
+    )
+    leaks: int | None = Field(
+        default=None,
+        ge=1,
+        le=LARGEST,
+        description="size of communities for which the summary tells what told vectors give away; null: it does not",
+    )
+
+    @model_validator(mode="after")
+    def _noise_is_there(self) -> FedCLOptions:
+        if self.epsilon is not None:
+            laplace_scale(self.clip, self.epsilon)
+        return self
+
+
+@RECOMMENDERS.register("fedcl")
+class FedCL(FedSoftmax):
+    """Clients learn from local negatives and from what users like theirs, as far as their vectors tell, like best."""
+
+    Options = FedCLOptions
+    options: FedCLOptions
+    tells_first = True
+
+    def __init__(self, options: Any, model: Any, *, negatives: int, learning_rate: float) -> None:
+        super().__init__(options, model, negatives=negatives, learning_rate=learning_rate)
+        self._lists = CandidateLists()
+
+    def check(self, layout: Layout, *, full_batches: bool) -> None:
+        """Refuse fewer candidates than are drawn of them, too."""
+        super().check(layout, full_batches=full_batches)
+        options, number = self.options, self._n_candidates(layout)
+        if number < options.semi_hard or options.semi_hard > layout.n_items:
+            raise ScenarioError(
+                f"recommender.semi_hard_share: found {options.semi_hard_share:g}, which leaves {number} of "
+                f"{layout.n_items} items to draw {options.semi_hard} semi-hard negatives from; raise it, or lower "
+                "semi_hard"
+            )
+
+    def contributed(self, split: Split, seed: int) -> None:
+        """Refuse communities larger than there are users; nothing is contributed."""
+        leaks = self.options.leaks
+        if leaks is not None and leaks >= split.n_users:
+            raise ScenarioError(
+                f"recommender.leaks: found {leaks}, but a user has {split.n_users - 1} others; lower it"
+            )
+
+    def told_width(self, layout: Layout) -> int:
+        """Return the width of users' vectors, if semi-hard negatives are wanted."""
+        return dim_of(layout) if self.options.semi_hard else 0
+
+    def told_rows(self, clients: Sequence[AtHand]) -> F32:
+        """Return the vectors of users by the version that they were sent, clipped and with noise."""
+        first, options = clients[0], self.options
+        histories, users = (
+            [client.history for client in clients],
+            np.stack([client.own for client in clients]),
+        )
+        vectors = vectors_of(self.model, first.layout, first.version, histories, users)
+        short = clipped(vectors, options.clip)
+        if options.epsilon is None:
+            return short.astype(np.float32)
+        draws = [client.draw("told-vector") for client in clients]
+        return with_noise(short, laplace_scale(options.clip, options.epsilon), draws)
+
+    @property
+    def told_epsilon(self) -> float | None:
+        """The budget of each vector; None: there is no noise."""
+        return self.options.epsilon
+
+    @property
+    def _n_negatives(self) -> int:
+        return self.options.local_negatives + self.options.semi_hard
+
+    def _negatives(self, client: AtHand, draw: np.random.Generator) -> I32:
+        local, number = super()._negatives(client, draw), self.options.semi_hard
+        candidates = self._candidates(client) if client.told is not None else None
+        if candidates is None:
+            return np.concatenate([local, np.full(number, NONE, np.int32)])
+        chosen = without(some_of(candidates, number, draw), client.positives)
+        return np.concatenate([local, without(chosen, np.sort(local))])
+
+    def _candidates(self, client: AtHand) -> I32 | None:
+        """Return what semi-hard negatives are drawn from; None: there are no clusters yet."""
+        layout, version, told = client.layout, client.version, client.told
+        assert told is not None
+        number = self.options.semi_hard if self.options.hard else self._n_candidates(layout)
+        if self.options.clustering == "none":
+            return best_items(scores_of(told[None], items_of(layout, version))[0], number)
+        centroids = client.extras.get("centroids")
+        if centroids is None or not len(centroids):
+            return None
+        return self._lists.of(layout, version, centroids, int(nearest(told[None], centroids)[0]), number)
+
+    def _n_candidates(self, layout: Layout) -> int:
+        return int(self.options.semi_hard_share * layout.n_items)
+
+    def between(self, known: Known) -> Between | None:
+        """Return what keeps told vectors and clusters them; None: nobody tells any."""
+        options = self.options
+        if not options.semi_hard:
+            return None
+        number = 0 if options.clustering == "none" else options.clusters
+        if number > known.n_clients:
+            raise ScenarioError(
+                f"recommender.clusters: found {number}, but there are only {known.n_clients} clients; lower it"
+            )
+        method: Method = "kmeans" if options.clustering == "kmeans" else "ward"
+        return VectorBank(
+            known, number, method, answered=options.semi_hard, remembers=options.leaks is not None
+        )
+
+    def report(self, split: Split, contribution: Any, between: Between | None, own: F32) -> dict[str, Any]:
+        """Return how vectors were clustered and how often told, and if it is asked for, what they give away."""
+        if between is None:
+            return {}
+        assert isinstance(between, VectorBank)
+        options = self.options
+        told = {"epsilon": options.epsilon, "clip": options.clip, **between.uploads()}
+        if options.leaks is not None:
+            layout, seed = self.model.layout(split.n_items), between.seed
+            told["leaks"] = leaks_of(
+                self.model, layout, between.told, split, own, k=options.leaks, clip=options.clip, seed=seed
+            )
+        return {"clusters": between.report(), "told_vectors": told}

@@ -1,0 +1,70 @@
+"""Vectors of users by a version of a sequence model: the state after all that each has taken."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from gossiprec.arrays import F32, I32
+from gossiprec.feeds.lists import filled
+from gossiprec.models.base import Layout, Role
+from gossiprec.models.base.sequence_model import SequenceModel
+from gossiprec.numerics.one_thread import one_torch_thread
+
+AT_ONCE = 16
+"""Users whose histories are looked at together: always so many, the last of them more than once."""
+
+
+def vectors_of(
+    model: SequenceModel, layout: Layout, version: F32, histories: Sequence[I32], users: F32
+) -> F32:
+    """Return the vector of each user, shape (n, d); its bytes depend on nobody's company.
+
+    Parameters
+    ----------
+    model : SequenceModel
+    layout : Layout
+        Of whole models.
+    version : ndarray of float32, shape (n_columns,)
+        ``[items | shared]``.
+    histories : sequence of ndarray of int32
+        What each user has taken, in the order of time.
+    users : ndarray of float32, shape (n, user_width)
+        Rows of users, for models that have them.
+    """
+    import torch
+
+    tables = layout.version_tables(torch.from_numpy(np.require(version, requirements=["C", "W"])))
+    rows = [filled(history) for history in histories]
+    widths = np.array([row.shape[1] for row in rows])
+    parts = [
+        some[low : low + AT_ONCE]
+        for some in (np.flatnonzero(widths == width) for width in np.unique(widths).tolist())
+        for low in range(0, len(some), AT_ONCE)
+    ]
+    found = np.empty((len(rows), dim_of(layout)), np.float32)
+    with torch.no_grad(), one_torch_thread():
+        for part in parts:
+            each = part[np.minimum(np.arange(AT_ONCE), len(part) - 1)]
+            own = {"users": torch.from_numpy(users[each])} if layout.user_width else {}
+            history = torch.from_numpy(np.concatenate([rows[k] for k in each]).astype(np.int64))
+            states = model.state_after(layout.named({**own, **tables}), history, torch.arange(AT_ONCE))
+            found[part] = states.numpy()[: len(part)]
+    return found
+
+
+def items_of(layout: Layout, version: F32) -> F32:
+    """Return the rows of items that states are multiplied with, a view of the version; shape (n_items, d)."""
+    table, at = layout.version_tables(version)["items"], 0  # a table of all that items have
+    for block in layout.of(Role.ITEM):
+        if block.name == "items":
+            break
+        at += block.width
+    rows: F32 = table[:, at : at + dim_of(layout)]
+    return rows
+
+
+def dim_of(layout: Layout) -> int:
+    """Return the width of users' vectors, that of items' rows."""
+    return next(block.width for block in layout.blocks if block.name == "items")

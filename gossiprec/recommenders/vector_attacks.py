@@ -1,0 +1,133 @@
+"""Attacks on noisy vectors that users tell: whose one is, and who is alike.
+
+Each has a vector in mind and asks which of the told ones comes from it: that which lies ``nearest`` to it in L1 norm,
+or that which is ``likeliest`` of it, by the distance less that to the mean of all told vectors. Under Laplace noise
+this is, but for a factor, the logarithm of how much likelier a told vector is of a user just like the mean. Where noise
+is larger than what users differ by it tells far more: how far a vector lies from any other is then its noise's doing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from gossiprec.arrays import F32, F64, I64
+from gossiprec.measures.attack import accuracy_of_hits, hits_of_scores
+from gossiprec.rng import generator
+
+MOST = 1000
+"""Users whose vectors are looked for, drawn if there are more: among those of all."""
+AT_ONCE = 64
+"""Of these, so that distances take little memory."""
+HOW = ("nearest", "likeliest")
+Found = dict[str, dict[str, float]]
+
+
+def reidentified(latest: F32, before: F32, seed: int) -> Found:
+    """Return how often what a user told before is found by what the same user told last.
+
+    Parameters
+    ----------
+    latest, before : ndarray of float32, shape (n_users, d)
+        NaN where nothing was told.
+    seed : int
+    """
+    twice = heard_of(before)
+    some = some_of_all(len(twice), seed)
+
+    def right(distances: F64, rows: slice) -> F64:
+        return np.asarray(distances.argmin(axis=1) == some[rows], np.float64)
+
+    hits = _by_both(latest[twice[some]], before[twice], right)
+    return {how: {"reidentified": _mean(hits[how])} for how in HOW}
+
+
+def own_ranks(true: F32, told: F32, users: I64) -> Found:
+    """Return how often what a user told is found by the user's vector, and which share of others comes before it.
+
+    Parameters
+    ----------
+    true, told : ndarray of float32, shape (n_users, d)
+        The latter NaN where nothing was told.
+    users : ndarray of int64, shape (n,)
+        Whose is looked for, ascending; those who told nothing are left out.
+    """
+    heard = heard_of(told)
+    users = np.intersect1d(users, heard)
+    place = np.searchsorted(heard, users)
+
+    def before_own(distances: F64, rows: slice) -> F64:
+        own = np.take_along_axis(distances, place[rows, None], axis=1)
+        ties = (distances == own).sum(axis=1) - 1
+        return np.asarray((distances < own).sum(axis=1) + ties / 2, np.float64)
+
+    ranks = _by_both(true[users], told[heard], before_own)
+    others = max(len(heard) - 1, 1)
+    return {how: {"own_first": _mean(ranks[how] == 0), "own_rank": _mean(ranks[how] / others)} for how in HOW}
+
+
+def communities_found(fictive: F32, told: F32, users: I64, communities: I64) -> Found:
+    """Return the mean share of communities that is found (CDA).
+
+    Parameters
+    ----------
+    fictive, told : ndarray of float32, shape (n_users, d)
+        Made of each user's items; and NaN where nothing was told.
+    users : ndarray of int64, shape (n,)
+    communities : ndarray of int64, shape (n, k)
+        Of these users.
+    """
+
+    def accuracies(distances: F64, rows: slice) -> F64:
+        distances[np.arange(len(distances)), users[rows]] = np.nan  # nobody's like is the user itself
+        return accuracy_of_hits(hits_of_scores(-distances, communities[rows]))
+
+    found = _by_both(fictive[users], told, accuracies)
+    return {how: {"cda": _mean(found[how])} for how in HOW}
+
+
+def _by_both(asked: F32, told: F32, judge: Callable[[F64, slice], F64]) -> dict[str, F64]:
+    """Return what is found of distances of told vectors to those asked for, some at a time: as they are, and corrected.
+
+    Parameters
+    ----------
+    asked : ndarray of float32, shape (n_asked, d)
+    told : ndarray of float32, shape (n_told, d)
+        NaN where nothing was told.
+    judge : callable
+        Of distances, shape (n, n_told), which are its own, and of which of those asked for they are; returns (n,).
+    """
+    from scipy.spatial.distance import cdist
+
+    exact = told.astype(np.float64)
+    apart = np.abs(exact - exact[heard_of(told)].mean(axis=0)).sum(axis=1) if len(heard_of(told)) else 0.0
+    found: dict[str, list[F64]] = {how: [np.zeros(0)] for how in HOW}
+    for low in range(0, len(asked), AT_ONCE):
+        rows = slice(low, min(low + AT_ONCE, len(asked)))
+        distances = cdist(asked[rows], exact, "cityblock")
+        found["likeliest"].append(judge(distances - apart, rows))
+        found["nearest"].append(judge(distances, rows))
+    return {how: np.concatenate(parts) for how, parts in found.items()}
+
+
+def renamed(found: Found, what: str) -> Found:
+    """Return what was found under names that say of what."""
+    return {how: {f"{name}_{what}": value for name, value in each.items()} for how, each in found.items()}
+
+
+def heard_of(told: F32) -> I64:
+    """Return who has told something."""
+    return np.flatnonzero(np.isfinite(told).all(axis=1))
+
+
+def _mean(values: Any) -> float:
+    return float(np.mean(values)) if len(values) else float("nan")
+
+
+def some_of_all(n: int, seed: int) -> I64:
+    """Return at most :data:`MOST` of some users, ascending."""
+    if n <= MOST:
+        return np.arange(n)
+    return np.sort(generator(seed, "vector-leaks").choice(n, MOST, replace=False))

@@ -1,0 +1,105 @@
+"""The coordinator of FedCL: it keeps the vector that each user told last, and clusters them.
+
+References
+----------
+The FedCL paper (specification, section 6), which clusters the vectors of a round's 16 users into 25 clusters. Here the
+last vectors of all users are kept and clustered: first as soon as there are as many vectors as clusters, then whenever
+as many have come since as before, at the latest after as many as there are clients: once in each epoch.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from gossiprec.arrays import F32
+from gossiprec.recommenders.base import Between, Known
+from gossiprec.recommenders.centroids import Method, centroids_of
+from gossiprec.recommenders.user_vectors import dim_of
+from gossiprec.recommenders.vector_leaks import Told
+from gossiprec.servers.base import Answers, Extras, Round
+
+
+class VectorBank(Between):
+    """Remembers what each user told last.
+
+    Parameters
+    ----------
+    known : Known
+    number : int
+        Clusters; 0: none are made.
+    method : {'ward', 'kmeans'}
+    answered : int
+        Items that a client is answered with.
+    remembers : bool
+        Whether it keeps all that :mod:`gossiprec.recommenders.vector_leaks` looks at.
+    """
+
+    changing = ("latest", "before", "total", "counts", "published", "centroids", "sizes", "at", "times")
+
+    def __init__(self, known: Known, number: int, method: Method, *, answered: int, remembers: bool) -> None:
+        shape = known.n_clients, dim_of(known.layout)
+        self.seed, self._number, self._method, self._remembers = known.seed, number, method, remembers
+        self._latest: F32 = np.full(shape, np.nan, np.float32)
+        self._before: F32 = np.full(shape if remembers else (0, 0), np.nan, np.float32)
+        self._total: F32 = np.zeros(shape if remembers else (0, 0), np.float32)
+        self._counts = np.zeros(known.n_clients, np.int64)
+        self._published: F32 = np.zeros(0, np.float32)
+        self._centroids: F32 = np.zeros((0, shape[1]), np.float32)
+        self._sizes = np.zeros(0, np.int64)
+        self._at = self._times = 0
+        self.extra_bytes = self.answer_bytes = 4 * answered
+        self.stands_for = frozenset({"centroids"} if number else ())
+
+    @property
+    def told(self) -> Told:
+        """What it remembers."""
+        return Told(self._latest, self._before, self._total, self._counts, self._published)
+
+    def step(self, version: F32, answers: Answers, round: Round) -> tuple[F32, Extras]:
+        """Return the version, and the centroids by which a client is answered; none before there are clusters."""
+        if answers.users is not None:
+            told = np.isfinite(answers.users).all(axis=1)
+            self._take(answers.clients[told].tolist(), answers.users[told])
+        if self._remembers:
+            self._published = version.copy()
+        if not self._number:
+            return version, {}
+        if self._is_due():
+            self._cluster(round)
+        return version, {"centroids": self._centroids}
+
+    def _take(self, clients: list[int], vectors: F32) -> None:
+        for client, vector in zip(clients, vectors, strict=True):  # the same one may have answered twice
+            if self._remembers:
+                self._before[client] = self._latest[client]
+                self._total[client] += vector
+            self._latest[client] = vector
+            self._counts[client] += 1
+
+    def _is_due(self) -> bool:
+        come = int(self._counts.sum())
+        if not self._times:
+            return int(np.count_nonzero(self._counts)) >= self._number
+        return come - self._at >= min(self._at, len(self._counts))
+
+    def _cluster(self, round: Round) -> None:
+        rows = self._latest[self._counts > 0]
+        self._centroids, self._sizes = centroids_of(
+            rows, self._number, self._method, round.generator("clustering")
+        )
+        self._at, self._times = int(self._counts.sum()), self._times + 1
+
+    def report(self) -> dict[str, Any]:
+        """Return how often clusters were made, the sizes of the last ones, and how many users were in none."""
+        clustered = int(self._sizes.sum())
+        return {
+            "times": self._times,
+            "sizes": self._sizes.tolist(),
+            "unknown": len(self._counts) - clustered,
+        }
+
+    def uploads(self) -> dict[str, Any]:
+        """Return how often users told their vectors, as far as that came to the coordinator."""
+        return {"received_mean": float(self._counts.mean()), "received_max": int(self._counts.max())}

@@ -1,0 +1,128 @@
+"""What the coordinator learns of users from the noisy vectors that they tell, joined with the truth.
+
+It has told vectors and the last version, and knows how vectors are clipped.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from gossiprec.arrays import F32, I64
+from gossiprec.data.split import Split
+from gossiprec.measures.attack import random_bound
+from gossiprec.measures.communities import jaccard_blocks
+from gossiprec.measures.top_k import top_k
+from gossiprec.models.base import Layout, Role
+from gossiprec.models.base.sequence_model import SequenceModel
+from gossiprec.recommenders.auxiliary_leaks import mean_over
+from gossiprec.recommenders.perturbation import clipped
+from gossiprec.recommenders.user_vectors import items_of, vectors_of
+from gossiprec.recommenders.vector_attacks import (
+    HOW,
+    communities_found,
+    heard_of,
+    own_ranks,
+    reidentified,
+    renamed,
+    some_of_all,
+)
+
+
+class Told(NamedTuple):
+    """What the coordinator has kept of what users told.
+
+    Attributes
+    ----------
+    latest, before : ndarray of float32, shape (n_users, d)
+        What each told last, and the time before; NaN: nothing.
+    total : ndarray of float32, shape (n_users, d)
+        The sum of all that it told.
+    counts : ndarray of int64, shape (n_users,)
+        How often.
+    version : ndarray of float32, shape (n_columns,)
+        The last that was published.
+    """
+
+    latest: F32
+    before: F32
+    total: F32
+    counts: I64
+    version: F32
+
+    @property
+    def means(self) -> F32:
+        """The mean of what each told; NaN: nothing."""
+        with np.errstate(invalid="ignore"):
+            means: F32 = (self.total / self.counts[:, None]).astype(np.float32)
+        return means
+
+
+def leaks_of(
+    model: SequenceModel,
+    layout: Layout,
+    told: Told,
+    split: Split,
+    own: F32,
+    *,
+    k: int,
+    clip: float,
+    seed: int,
+) -> dict[str, dict[str, float]]:
+    """Return how often attacks are right, by what they go by and by name.
+
+    Parameters
+    ----------
+    model : SequenceModel
+    layout : Layout
+    told : Told
+    split : Split
+        Each user's data: the truth.
+    own : ndarray of float32, shape (n_users, user_width)
+        Rows of users as they are now, for models that have them.
+    k : int
+        Size of communities.
+    clip : float
+    seed : int
+
+    Returns
+    -------
+    dict of str to dict of str to float
+        For ``nearest`` and ``likeliest``, and for ``random`` guesses. ``reidentified``: how often, of users who have
+        told twice or more, what the same user told before is found by the vector told last. ``own_first``: how often
+        what a user told last is found by the vector of the user as it is, clipped and without noise; ``own_rank``:
+        which share of others comes before it. ``cda``: the share of the `k` users most like a user that is found by a
+        vector made of the items of that user. ``..._of_means``: the same among the means of all that each user told.
+        ``exact``: among vectors as they are.
+    """
+    n = split.n_users
+    feed = model.feed_of(split)
+    histories = [feed.history(user) for user in range(n)]
+    true = clipped(vectors_of(model, layout, told.version, histories, own), clip).astype(np.float32)
+    fictive = true
+    if layout.of(Role.USER):  # an attacker has no user's row
+        fictive = clipped(
+            mean_over(split.train, split.n_items) @ items_of(layout, told.version), clip
+        ).astype(np.float32)
+    some = some_of_all(n, seed)
+    blocks = jaccard_blocks(split.train, some, n_items=split.n_items)
+    communities = np.concatenate([top_k(block, k) for block in blocks])
+    latest, means = told.latest[:n], told.means[:n]
+    found = [
+        reidentified(latest, told.before[:n], seed),
+        own_ranks(true, latest, some),
+        renamed(own_ranks(true, means, some), "of_means"),
+        communities_found(fictive, latest, some, communities),
+        renamed(communities_found(fictive, means, some, communities), "of_means"),
+    ]
+    exact = communities_found(fictive, true, some, communities)["nearest"]
+    return {how: {key: value for each in found for key, value in each[how].items()} for how in HOW} | {
+        "random": {
+            "reidentified": 1 / max(len(heard_of(told.before[:n])), 1),
+            "own_first": 1 / max(len(heard_of(latest)), 1),
+            "own_rank": 0.5,
+            "cda": random_bound(k, n - 1),
+        },
+        "exact": exact,
+    }

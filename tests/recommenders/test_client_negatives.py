@@ -1,0 +1,105 @@
+"""Negatives of a client: fixed random items, the best of a centroid, and none of its own."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from gossiprec.models import MODELS
+from gossiprec.recommenders.candidates import KEPT, CandidateLists, best_items, scores_of
+from gossiprec.recommenders.client_negatives import among, local_items, some_of, without
+
+N_ITEMS, DIM = 40, 4
+OWN = np.array([0, 3, 39], np.int32)
+TOWERS = MODELS["two-tower"](MODELS["two-tower"].Options(dim=DIM, loss="sampled"))
+LAYOUT = TOWERS.layout(N_ITEMS)
+
+
+def local(seed=5, node=2, own=OWN, n_items=N_ITEMS, number=10):
+    return local_items(seed, node, own, n_items=n_items, number=number)
+
+
+def test_local_items_are_the_client_s_for_the_run_and_none_of_its_own():
+    found = local()
+    assert len(set(found.tolist())) == 10
+    assert not set(found.tolist()) & set(OWN.tolist())
+    assert found.tolist() == local().tolist() != local(node=3).tolist()
+    assert local(seed=6).tolist() != found.tolist()
+
+
+def test_local_items_are_uniform_over_what_the_client_has_not():
+    counts = np.bincount(np.concatenate([local(node=node) for node in range(2000)]), minlength=N_ITEMS)
+    assert counts[OWN].tolist() == [0, 0, 0]
+    assert stats.chisquare(np.delete(counts, OWN)).pvalue > 1e-3
+
+
+def test_a_client_that_has_nearly_everything_keeps_what_there_is():
+    most = np.arange(1, N_ITEMS, dtype=np.int32)
+    assert local(own=most).tolist() == [0]
+    assert local(own=np.arange(N_ITEMS, dtype=np.int32)).tolist() == []
+
+
+def test_some_are_drawn_uniformly_without_repetition():
+    items, draw = np.arange(100, 120, dtype=np.int32), np.random.default_rng(3)
+    drawn = np.stack([some_of(items, 6, draw) for _ in range(3000)])
+    assert all(len(set(row)) == 6 for row in drawn.tolist())
+    for place in range(6):
+        assert stats.chisquare(np.bincount(drawn[:, place] - 100, minlength=20)).pvalue > 1e-3
+
+
+def test_where_there_are_too_few_the_rest_is_none():
+    found = some_of(np.array([7, 9], np.int32), 4, np.random.default_rng(3))
+    assert sorted(found[:2].tolist()) == [7, 9]
+    assert found[2:].tolist() == [-1, -1]
+    assert some_of(np.zeros(0, np.int32), 0, np.random.default_rng(3)).tolist() == []
+
+
+def test_what_is_known_is_left_out():
+    drawn = np.array([39, 4, 3, -1, 1], np.int32)
+    assert without(drawn, OWN).tolist() == [-1, 4, -1, -1, 1]
+    assert without(drawn, np.zeros(0, np.int32)).tolist() == drawn.tolist()
+    assert among(drawn, np.array([40], np.int32)).tolist() == [False] * 5
+
+
+# --- candidates
+
+
+def version(seed):
+    return np.random.default_rng(seed).normal(0, 1, N_ITEMS * DIM).astype(np.float32)
+
+
+def naive(items, vector, number):
+    return sorted(np.argsort(-(items.astype(np.float64) @ vector), kind="stable")[:number].tolist())
+
+
+def test_candidates_are_the_best_of_each_centroid_in_each_version():
+    lists, centroids = CandidateLists(), np.random.default_rng(0).normal(0, 1, (3, DIM)).astype(np.float32)
+    versions = [version(seed) for seed in range(KEPT + 2)]
+    for _ in range(2):  # the second time some are known
+        for one in versions:
+            for cluster in (2, 0, 1, 2):
+                found = lists.of(LAYOUT, one, centroids, cluster, 10)
+                assert found.tolist() == naive(one.reshape(N_ITEMS, DIM), centroids[cluster], 10)
+    other = centroids[::-1].copy()
+    assert (
+        lists.of(LAYOUT, versions[0], other, 0, 10).tolist()
+        == lists.of(LAYOUT, versions[0], centroids, 2, 10).tolist()
+    )
+
+
+def test_a_list_is_worked_out_once_for_a_version():
+    lists, centroids, one = CandidateLists(), np.ones((1, DIM), np.float32), version(1)
+    assert lists.of(LAYOUT, one, centroids, 0, 10) is lists.of(LAYOUT, one, centroids, 0, 10)
+
+
+def test_of_items_as_good_those_of_lower_id_are_taken():
+    assert best_items(np.float32([1, 3, 2, 2, 3, 2]), 4).tolist() == [1, 2, 3, 4]
+    assert best_items(np.zeros(5, np.float32), 5).tolist() == [0, 1, 2, 3, 4]
+
+
+@pytest.mark.parametrize("n", [1, 3])
+def test_scores_are_scalar_products(n):
+    vectors = np.random.default_rng(n).normal(0, 1, (n, DIM)).astype(np.float32)
+    items = version(3).reshape(N_ITEMS, DIM)
+    np.testing.assert_allclose(scores_of(vectors, items), vectors @ items.T, rtol=1e-4, atol=1e-5)

@@ -1,0 +1,147 @@
+"""Attacks on told vectors: what they find is there, and noise hides it."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from gossiprec.data.split import Split
+from gossiprec.models import MODELS
+from gossiprec.ragged import Ragged
+from gossiprec.recommenders import vector_attacks
+from gossiprec.recommenders.vector_attacks import communities_found, own_ranks, reidentified
+from gossiprec.recommenders.vector_leaks import Told, leaks_of
+
+N, DIM = 300, 16
+EVERYBODY = np.arange(N)
+
+
+def vectors(seed=0):
+    """Return users' vectors of L1 norm 1 around a common one."""
+    draw = np.random.default_rng(seed)
+    rows = draw.normal(0, 1, (N, DIM)) + draw.normal(0, 1, DIM)
+    return (rows / np.abs(rows).sum(axis=1, keepdims=True)).astype(np.float32)
+
+
+def noisy(rows, epsilon, seed):
+    return (rows + np.random.default_rng(seed).laplace(0, 2 / epsilon, rows.shape)).astype(np.float32)
+
+
+def test_without_noise_everybody_is_found():
+    rows = vectors()
+    assert own_ranks(rows, rows, EVERYBODY)["nearest"] == {"own_first": 1.0, "own_rank": 0.0}
+    assert reidentified(rows, rows, 1)["nearest"] == {"reidentified": 1.0}
+
+
+def test_in_much_noise_nobody_is():
+    rows, told, before = vectors(), noisy(vectors(), 0.01, 1), noisy(vectors(), 0.01, 2)
+    for how in ("nearest", "likeliest"):
+        found = own_ranks(rows, told, EVERYBODY)[how]
+        assert found["own_first"] <= 4 / N  # of 300, 1 is expected
+        assert found["own_rank"] == pytest.approx(0.5, abs=0.06)  # 3.6 standard errors of 0.289 / sqrt(300)
+        assert reidentified(told, before, 1)[how]["reidentified"] <= 4 / N
+
+
+def test_likelihoods_find_more_than_distances_where_noise_is_large():
+    found = own_ranks(vectors(), noisy(vectors(), 20, 1), EVERYBODY)
+    assert found["likeliest"]["own_rank"] < 0.6 * found["nearest"]["own_rank"]
+
+
+def test_what_is_told_often_hides_less():
+    told = [noisy(vectors(), 20, seed) for seed in range(16)]
+    once, often = (
+        own_ranks(vectors(), rows, EVERYBODY)["likeliest"] for rows in (told[0], np.mean(told, axis=0))
+    )
+    assert often["own_rank"] < once["own_rank"] / 3
+
+
+def test_of_equal_vectors_the_own_one_has_the_mean_rank():
+    found = own_ranks(np.zeros((5, 2), np.float32), np.zeros((5, 2), np.float32), np.arange(5))
+    assert found["nearest"] == {"own_first": 0.0, "own_rank": 0.5}
+
+
+def test_who_told_nothing_is_neither_looked_for_nor_found():
+    rows, told = vectors(), vectors()
+    told[::3] = np.nan
+    assert own_ranks(rows, told, EVERYBODY)["nearest"] == {"own_first": 1.0, "own_rank": 0.0}
+    nobody = np.full_like(told, np.nan)
+    assert np.isnan(own_ranks(rows, nobody, EVERYBODY)["likeliest"]["own_rank"])
+    assert np.isnan(reidentified(told, nobody, 1)["nearest"]["reidentified"])
+
+
+def test_communities_are_those_nearest_but_for_the_user_itself():
+    rows = np.repeat(np.eye(4, 3), 5, axis=0)  # five users alike each, four times
+    told = (rows + np.arange(20)[:, None] * 1e-3).astype(np.float32)
+    alike = np.array([[u for u in range(20) if u // 5 == user // 5 and u != user] for user in range(20)])
+    found = communities_found(rows.astype(np.float32), told, np.arange(20), alike)
+    assert found["nearest"] == {"cda": 1.0}
+    told[1] = np.nan
+    some = np.array([0, 6])
+    found = communities_found(rows.astype(np.float32), told, some, alike[some])
+    assert found["nearest"]["cda"] == (0.75 + 1.0) / 2
+
+
+def test_how_many_are_looked_at_together_changes_nothing(monkeypatch):
+    rows, told = vectors(), noisy(vectors(), 40, 1)
+    expected = own_ranks(rows, told, EVERYBODY), reidentified(told, rows, 1)
+    monkeypatch.setattr(vector_attacks, "AT_ONCE", 7)
+    assert (own_ranks(rows, told, EVERYBODY), reidentified(told, rows, 1)) == expected
+
+
+def test_only_some_are_looked_for_among_all(monkeypatch):
+    monkeypatch.setattr(vector_attacks, "MOST", 40)
+    some = vector_attacks.some_of_all(N, 3)
+    assert len(some) == 40
+    assert (np.diff(some) > 0).all()
+    assert some.tolist() != vector_attacks.some_of_all(N, 4).tolist()
+    assert reidentified(vectors(), vectors(), 3)["nearest"] == {"reidentified": 1.0}
+
+
+def world(name):
+    """Return a model, its layout, a version, a split of users in two camps, and rows of these."""
+    model = MODELS[name](MODELS[name].Options(dim=DIM, loss="sampled"))
+    layout, draw = model.layout(40), np.random.default_rng(2)
+    items = draw.normal(0, 1, (40, DIM)) + np.repeat(np.eye(2, DIM), 20, axis=0) * 6
+    shared = draw.normal(0, 0.3, layout.n_shared)
+    sets = [20 * (user % 2) + draw.choice(20, 6, replace=False) for user in range(N)]
+    train = Ragged.from_parts([np.sort(part).astype(np.int32) for part in sets])
+    ordered = Ragged.from_parts([np.asarray(part, np.int32) for part in sets])
+    nothing = Ragged.from_sizes(np.zeros(N, np.int64), np.zeros(0, np.int32))
+    split = Split("two camps", N, 40, train, nothing, nothing, sequences=ordered)
+    own = (
+        np.array([items[part].mean(axis=0) for part in sets], np.float32)
+        if layout.user_width
+        else np.zeros((N, 0), np.float32)
+    )
+    return model, layout, np.concatenate([items.ravel(), shared]).astype(np.float32), split, own
+
+
+@pytest.mark.parametrize("name", ["gru4rec", "two-tower"])
+def test_exact_vectors_give_users_away_and_noisy_ones_do_not(name):
+    from gossiprec.recommenders.perturbation import clipped
+    from gossiprec.recommenders.user_vectors import vectors_of
+
+    model, layout, version, split, own = world(name)
+    true = clipped(vectors_of(model, layout, version, [split.sequences[u] for u in range(N)], own), 1.0)
+    found = {}
+    for epsilon in (1e6, 0.1):
+        told = [noisy(true, epsilon, seed) for seed in range(3)]
+        bank = Told(told[2], told[1], np.sum(told, axis=0), np.full(N, 3), version)
+        found[epsilon] = leaks_of(model, layout, bank, split, own, k=10, clip=1.0, seed=5)
+    exact, hidden = found[1e6], found[0.1]
+    assert exact["nearest"]["own_first"] > 0.95
+    assert exact["nearest"]["own_rank_of_means"] < 0.01
+    assert exact["nearest"]["reidentified"] > 0.95
+    assert exact["nearest"]["cda"] == pytest.approx(exact["exact"]["cda"], abs=0.02)
+    assert exact["exact"]["cda"] > 2 * exact["random"]["cda"]  # who is in the same camp
+    assert hidden["likeliest"]["own_rank"] == pytest.approx(0.5, abs=0.07)
+    assert hidden["likeliest"]["cda"] == pytest.approx(hidden["random"]["cda"], abs=0.03)
+    assert hidden["random"] == {
+        "reidentified": 1 / N,
+        "own_first": 1 / N,
+        "own_rank": 0.5,
+        "cda": 10 / (N - 1),
+    }
+    assert set(hidden["nearest"]) == set(hidden["likeliest"]) == {
+        "reidentified", "own_first", "own_rank", "own_first_of_means", "own_rank_of_means", "cda", "cda_of_means"
+    }  # fmt: skip
