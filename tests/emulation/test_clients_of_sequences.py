@@ -54,7 +54,7 @@ class Thinned(Recommender):
     def loss(self, p, batch, extras):
         return self.model.loss(p, batch)
 
-    def changed_samples(self, samples, *, positives, n_items, draw):
+    def changed_samples(self, samples, client, draw):
         wide = np.concatenate([samples["negatives"], samples["items"][:, :1]], axis=1)
         return {**samples, "negatives": np.where(draw.random(wide.shape) < 0.3, np.int32(-1), wide)}
 

@@ -80,11 +80,15 @@ class SequenceGradient:
         - others: int32, shape (n_others,): the rows of what all places are to be told from; -1: none.
         - keep: float32, shape (length, item_width): what the item before each place is multiplied by; or (0, ...).
           What the model draws for a step (:meth:`SequenceModel.draws`).
+    read : kernel
+        ``read(core, items, history, shape, state)``, likewise, sets `state`, float32, shape (item_width,), to that
+        after the items of a history, int32, shape (length,), rows of `items`; -1: none.
     shape : ndarray of int64
         What the kernel is told of the model's sizes and options.
     """
 
     fill: Any
+    read: Any
     shape: I64
 
 
@@ -102,6 +106,11 @@ def has_own_pair_gradient(model: Any) -> bool:
 def has_own_sequence_gradient(model: Any) -> bool:
     """Whether the same holds of its gradient of sequences, and of what is drawn for it."""
     return written_with(model, "sequence_gradient", "states", "loss", "draws")
+
+
+def has_own_states(model: Any) -> bool:
+    """Whether the same holds of what it makes of histories."""
+    return written_with(model, "sequence_gradient", "state_after")
 
 
 def written_with(thing: Any, written_out: str, *formulas: str) -> bool:

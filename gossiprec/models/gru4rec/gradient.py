@@ -22,14 +22,14 @@ from numpy import float32
 from gossiprec.models.base.analytic import SequenceGradient
 from gossiprec.models.base.sequence_kernels import places_to_learn, pull_scores
 from gossiprec.numerics.exponential import hyperbolic_tangent, sigmoid
-from gossiprec.numerics.jit import inline, kernel, outline
+from gossiprec.numerics.jit import NO_DENORMALS, inline, kernel, outline, swap_float_mode
 from gossiprec.numerics.stretches import add_times, copy, multiply
 from gossiprec.numerics.tiles import add_inner_products, add_product
 
 
 def gradient(hidden: int, *, in_batch: bool) -> SequenceGradient:
     """Return the gradient for so many hidden units."""
-    return SequenceGradient(fill, np.array([hidden, in_batch], np.int64))
+    return SequenceGradient(fill, read, np.array([hidden, in_batch], np.int64))
 
 
 @kernel
@@ -65,6 +65,20 @@ def fill(core, items, slopes, item_slopes, previous, wanted, others, keep, shape
     add_product(by_inputs, 0, dim, pulls, 0, 4 * width, 1, core, 0, dim, n, 2 * width, dim)
     add_product(by_inputs, 0, dim, pulls, 3 * width, 4 * width, 1, core, 2 * width * dim, dim, n, width, dim)
     _add_embedded(item_slopes, previous, keep, by_inputs, n)
+
+
+@kernel
+def read(core, items, history, shape, state):
+    """Set the state after a history (:class:`SequenceGradient`)."""
+    mode = swap_float_mode(NO_DENORMALS)
+    dim, width, n = items.shape[1], shape[0], len(history)
+    inputs, hidden, gates = _zeros(n, dim), _zeros(n + 1, width), _zeros(n, 4 * width)
+    _embed(items, history, items[:0], inputs, n)
+    _forward(core, history, inputs, hidden, gates, n, dim, width)
+    dense = _dense(dim, width)
+    copy(state, 0, core, dense + dim * width, dim)
+    add_inner_products(state, 0, dim, hidden, n * width, width, core, dense, width, 1, dim, width)
+    swap_float_mode(mode)
 
 
 @inline
