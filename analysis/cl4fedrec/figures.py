@@ -19,7 +19,7 @@ from analysis.cl4fedrec.experiments import (
     experiments,
     exposures,
 )
-from analysis.papers.comparison import LAST, METRICS, name_of
+from analysis.papers.comparison import LAST, name_of
 from analysis.papers.curve_figures import EPOCH, by_epoch, drawable, over_option, table_curves, whole_epochs
 from analysis.papers.drawing import Drawing, Line
 from analysis.papers.seeds import Runs
@@ -79,7 +79,7 @@ def _sensitivity(
         def over(column: str, own: Mapping[float, str]) -> Line:
             return over_option(PAPER, runs, setting, column, LAST, "rCL4FedRec", own)
 
-        found = {f"{column}, last epoch": [over(column, methods)] for column in METRICS}
+        found = {f"{column}, last epoch": [over(column, methods)] for column in PAPER.metrics}
         if attacked:
             found["ER@5 under A-hum, last epoch"] = [over("er@5", attacked)]
         return found

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from analysis.papers.published import Printed, Published
 
-METRICS = {"Recall@20": "recall@20", "NDCG@20": "full_ndcg@20"}
-"""The papers' columns, as runs call them."""
+AT_20 = {"Recall@20": "recall@20", "NDCG@20": "full_ndcg@20"}
+"""The columns of most papers, as runs call them."""
 LEVELS = ("popularity", "random")
 """Orders that nobody learns, measured beside every run."""
 LAST, BEST = "last epoch", "best validation epoch"
@@ -29,14 +29,26 @@ class Comparison:
     main : str
         The table that names the methods; the others take them up.
     reference : str
-        The row of it whose printed recall says where, on the way up, the print may have been taken.
+        The row of it whose printed value in the leading column says where, on the way up, the print may have been
+        taken.
     published : Published
-    unprinted : tuple of str
-        Settings on data of which no print is at hand.
     page : str
         The page that explains the study.
+    unprinted : tuple of str
+        Settings on data of which no print is at hand.
     apart : tuple of str
         Methods whose epochs are not those of the others: they are compared at their best validation epoch alone.
+    metrics : mapping of str to str
+        The paper's columns, as runs call them.
+    leading : str
+        The column by which epochs are chosen: where the reference comes to its print, and which one is the best by
+        validation items.
+    tables : mapping of str to tuple of str
+        Setting -> its tables, the one that names the methods first; all of `rows` if it is not named.
+    data : mapping of str to str
+        Row of the table of the data -> the setting that has these data; any that is judged for other rows.
+    unit : str
+        What reports are numbered by, but for methods that are apart.
     """
 
     title: str
@@ -48,10 +60,20 @@ class Comparison:
     page: str
     unprinted: tuple[str, ...] = ()
     apart: tuple[str, ...] = ()
+    metrics: Mapping[str, str] = field(default_factory=lambda: AT_20)
+    leading: str = "Recall@20"
+    tables: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    data: Mapping[str, str] = field(default_factory=dict)
+    unit: str = "epoch"
+
+    @property
+    def validation(self) -> str:
+        """What chooses a run's best epoch, where it was measured."""
+        return f"val_{self.metrics[self.leading]}"
 
     @property
     def at_print(self) -> str:
-        """The look at the epoch where the reference comes to its printed recall."""
+        """The look at the epoch where the reference comes to its printed value."""
         return f"where {self.reference} passes its print"
 
     @property
@@ -59,10 +81,17 @@ class Comparison:
         """In which epochs methods are compared (:mod:`analysis.papers.curves`)."""
         return LAST, self.at_print, BEST
 
-    @property
-    def reference_print(self) -> float:
-        """The printed recall of the reference."""
-        return self.published.value_of(self.main, self.reference, "Recall@20")
+    def tables_in(self, setting: str) -> tuple[str, ...]:
+        """Return the tables that are redrawn in a setting."""
+        return self.tables.get(setting, tuple(self.rows))
+
+    def main_in(self, setting: str) -> str:
+        """Return the table that names the methods of a setting."""
+        return self.tables_in(setting)[0] if setting in self.tables else self.main
+
+    def reference_print(self, setting: str) -> float:
+        """Return the printed value of the reference in the leading column."""
+        return self.published.value_of(self.main_in(setting), self.reference, self.leading)
 
     @property
     def judged(self) -> tuple[str, ...]:
@@ -71,7 +100,8 @@ class Comparison:
 
     def printed_in(self, setting: str, table: str) -> dict[tuple[str, str], Printed]:
         """Return what is printed of the data of a setting, by row and column of a table."""
-        return {} if setting in self.unprinted else self.published.of_table(table)
+        is_there = setting not in self.unprinted and table in self.tables_in(setting)
+        return self.published.of_table(table) if is_there else {}
 
     def has_look(self, method: str, look: str) -> bool:
         """Say whether a method is compared in a look."""
@@ -81,6 +111,10 @@ class Comparison:
         """Say whether the epochs of an experiment are not those of the others."""
         setting = self.setting_of(experiment)
         return any(experiment == name_of(setting, method) for method in self.apart)
+
+    def unit_of(self, experiment: str) -> str:
+        """Return what reports of an experiment are numbered by."""
+        return "epoch" if self.is_apart(experiment) else self.unit
 
     def setting_of(self, experiment: str) -> str:
         """Return the setting of an experiment."""
@@ -118,8 +152,8 @@ def parts_by_setting(
     for part in dict.fromkeys(part for own in parts.values() for part in own):
         whole: dict[str, tuple[str, ...]] = {}
         for setting, own in parts.items():
-            names = dict.fromkeys(name_of(setting, method) for method in own[part])
-            if names.keys() <= set(experiments):
+            names = dict.fromkeys(name_of(setting, method) for method in own.get(part, ()))
+            if names and names.keys() <= set(experiments):
                 whole[f"{part}-{setting}"] = tuple(names)
         wanted = {name for own in whole.values() for name in own}
         found[part] = tuple(name for name in experiments if name in wanted)

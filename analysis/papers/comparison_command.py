@@ -54,7 +54,7 @@ class Command:
             "--epochs",
             type=click.IntRange(1),
             metavar="N",
-            help="Of every run: fewer for a shorter study.  [default: 20]",
+            help=f"Of every run: fewer for a shorter study.  [default: {self.file.lengths_in_words()}]",
         )
 
         def run(context: click.Context, /, **told: Any) -> None:

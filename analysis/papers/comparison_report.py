@@ -151,9 +151,9 @@ def looks_in_words(paper: Comparison) -> str:
     """Return what the looks are."""
     reference = paper.reference
     return (
-        f"*{LAST}*: the same for all. *{paper.at_print}*: the first epoch at which {reference} comes to its printed "
-        "Recall@20, the same for all methods of a seed; it compares them where the print may have been taken. "
-        f"*{BEST}*: of each run its own, by Recall@20 on the items kept for validation."
+        f"*{LAST}*: the same for all. *{paper.at_print}*: the first {paper.unit} at which {reference} comes to its "
+        f"printed {paper.leading}, the same for all methods of a seed; it compares them where the print may have been "
+        f"taken. *{BEST}*: of each run its own, by {paper.leading} on the items kept for validation."
     )
 
 

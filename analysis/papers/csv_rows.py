@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from analysis.papers.comparison import METRICS, Comparison, name_of
+from analysis.papers.comparison import Comparison, name_of
 from analysis.papers.curves import chosen_epochs, score
 from analysis.papers.seeds import Runs
 from gossiprec.figures.output import Cell
@@ -27,8 +27,10 @@ def csv_rows(paper: Comparison, runs: Runs) -> Iterator[list[Cell]]:
     """Yield a row for each table, setting, look and seed; rows that are not printed have no published number."""
     for table, rows in paper.rows.items():
         for row, method in rows.items():
-            for column in METRICS:
+            for column in paper.metrics:
                 for setting in paper.settings:
+                    if table not in paper.tables_in(setting):
+                        continue
                     number = paper.printed_in(setting, table).get((row, column))
                     experiment = name_of(setting, method)
                     about: list[Cell] = [

@@ -8,7 +8,7 @@ from pathlib import Path
 from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 
-from analysis.papers.comparison import LEVELS, METRICS, Comparison, name_of, table_in_words
+from analysis.papers.comparison import LEVELS, Comparison, name_of, table_in_words
 from analysis.papers.curves import level, over_seeds, score
 from analysis.papers.drawing import Drawing, Line, line_of
 from analysis.papers.seeds import Runs, mean
@@ -76,19 +76,19 @@ def table_curves(
     some : mapping of str to str, optional
         Those of its rows that are shown; all, if not given.
     """
-    rows, main = paper.rows[table] if some is None else some, paper.rows[paper.main]
+    rows, main = paper.rows[table] if some is None else some, paper.main_in(setting)
 
     def panels(runs: Runs) -> dict[str, list[Line]]:
-        return {column: _with_levels(paper, runs, setting, table, rows, column) for column in METRICS}
+        return {column: _with_levels(paper, runs, setting, table, rows, column) for column in paper.metrics}
 
     return Drawing(
-        f"{table_in_words(table)} by epoch ({paper.published.titles[table].lower()}), {setting}. Thin "
+        f"{table_in_words(table)} by {paper.unit} ({paper.published.titles[table].lower()}), {setting}. Thin "
         "dotted: what is printed, in the colour of its method; and the orders that nobody learns.",
         setting,
         tuple(rows.values()),
-        tuple(method for method in rows.values() if table == paper.main or method not in main.values()),
+        tuple(method for method in rows.values() if table == main or method not in paper.rows[main].values()),
         panels,
-        EPOCH,
+        Axis(paper.unit),
         Axis("%"),
         {"order": [*rows, *LEVELS], "dress": whole_epochs},
     )
@@ -97,7 +97,9 @@ def table_curves(
 def _with_levels(
     paper: Comparison, runs: Runs, setting: str, table: str, rows: Mapping[str, str], column: str
 ) -> list[Line]:
-    lines = [by_epoch(runs, row, name_of(setting, method), METRICS[column]) for row, method in rows.items()]
+    lines = [
+        by_epoch(runs, row, name_of(setting, method), paper.metrics[column]) for row, method in rows.items()
+    ]
     last = max((float(one.x[-1]) for one in lines if len(one.x)), default=1.0)
     ends = (1.0, max(last, 1.5))
     told = [
@@ -105,10 +107,10 @@ def _with_levels(
         for (row, of), one in paper.printed_in(setting, table).items()
         if of == column and row in rows
     ]
-    return [*lines, *told, *levels(runs, setting, column, ends)]
+    return [*lines, *told, *levels(paper, runs, setting, column, ends)]
 
 
-def levels(runs: Runs, setting: str, column: str, ends: tuple[float, float]) -> list[Line]:
+def levels(paper: Comparison, runs: Runs, setting: str, column: str, ends: tuple[float, float]) -> list[Line]:
     """Return the orders that nobody learns, in percent, from one end to the other."""
-    found = {order: level(runs, setting, column, order) for order in LEVELS}
+    found = {order: level(paper, runs, setting, column, order) for order in LEVELS}
     return [Line(order, ends, (100 * mean(own),) * 2, kind="level") for order, own in found.items() if own]

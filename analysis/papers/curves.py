@@ -2,18 +2,15 @@
 
 The printed numbers may lie on the rising part of runs that have not converged, where rows side by side differ in speed
 alone. Methods are therefore compared in three *looks*: at the last epoch, which is the same for all; at the epoch where
-a reference first comes to its printed Recall@20, also the same for all; and each at its own best epoch by the items
+a reference first comes to its printed value, also the same for all; and each at its own best epoch by the items
 kept for validation.
 """
 
 from __future__ import annotations
 
-from analysis.papers.comparison import LAST, METRICS, Comparison, is_of, name_of
+from analysis.papers.comparison import LAST, Comparison, is_of, name_of
 from analysis.papers.seeds import PerSeed, Runs
 from gossiprec.eventlog import Run
-
-VALIDATION = "val_recall@20"
-"""What chooses a run's best epoch, where it was measured."""
 
 
 def curve(run: Run, metric: str) -> dict[int, float]:
@@ -41,21 +38,22 @@ def chosen_epochs(paper: Comparison, runs: Runs, experiment: str, look: str) -> 
         return {seed: passed[seed] for seed in runs.get(experiment, {}) if seed in passed}
     found = {}
     for seed, run in runs.get(experiment, {}).items():
-        by_epoch = curve(run, METRICS["Recall@20"] if look == LAST else VALIDATION)
+        by_epoch = curve(run, paper.metrics[paper.leading] if look == LAST else paper.validation)
         if by_epoch:
             found[seed] = max(by_epoch) if look == LAST else max(by_epoch, key=lambda e: (by_epoch[e], -e))
     return found
 
 
 def _passing(paper: Comparison, runs: Runs, setting: str) -> dict[int, int]:
-    """Return the first epoch, by seed, at which the reference has come to its printed recall."""
-    wanted = paper.printed_in(setting, paper.main).get((paper.reference, "Recall@20"))
+    """Return the first epoch, by seed, at which the reference has come to its printed value."""
+    main = paper.main_in(setting)
+    wanted = paper.printed_in(setting, main).get((paper.reference, paper.leading))
     if wanted is None:
         return {}
-    reference = name_of(setting, paper.rows[paper.main][paper.reference])
+    reference = name_of(setting, paper.rows[main][paper.reference])
     found = {}
     for seed, run in runs.get(reference, {}).items():
-        by_epoch = curve(run, METRICS["Recall@20"])
+        by_epoch = curve(run, paper.metrics[paper.leading])
         reached = [epoch for epoch, value in by_epoch.items() if value >= wanted.value]
         if reached:
             found[seed] = min(reached)
@@ -67,19 +65,19 @@ def score(paper: Comparison, runs: Runs, experiment: str, column: str, look: str
     epochs = chosen_epochs(paper, runs, experiment, look)
     found = {}
     for seed, epoch in epochs.items():
-        by_epoch = curve(runs[experiment][seed], METRICS.get(column, column))
+        by_epoch = curve(runs[experiment][seed], paper.metrics.get(column, column))
         if epoch in by_epoch:
             found[seed] = by_epoch[epoch]
     return found
 
 
-def level(runs: Runs, setting: str, column: str, order: str) -> PerSeed:
+def level(paper: Comparison, runs: Runs, setting: str, column: str, order: str) -> PerSeed:
     """Return the number of an order that nobody learns, by seed: the same in every run of a setting."""
     found: PerSeed = {}
     for experiment, own in runs.items():
         if is_of(experiment, setting):
             for seed, run in own.items():
-                by_epoch = curve(run, f"{METRICS[column]}[{order}]")
+                by_epoch = curve(run, f"{paper.metrics[column]}[{order}]")
                 if by_epoch:
                     found.setdefault(seed, next(iter(by_epoch.values())))
     return dict(sorted(found.items()))

@@ -28,12 +28,12 @@ def above_popularity(paper: Comparison, runs: Runs) -> Finding:
     """Return whether the methods of the main table recommend better than the most popular items."""
 
     def evidence(runs: Runs, setting: str) -> Evidence:
-        popular = level(runs, setting, "Recall@20", "popularity")
-        for row, method in paper.rows[paper.main].items():
-            ours = score(paper, runs, name_of(setting, method), "Recall@20", LAST)
+        popular = level(paper, runs, setting, paper.leading, "popularity")
+        for row, method in paper.rows[paper.main_in(setting)].items():
+            ours = score(paper, runs, name_of(setting, method), paper.leading, LAST)
             if ours:
                 beside = f"popularity {mean(popular):.{DIGITS}f}"
-                said = f"{row}, Recall@20 {mean(ours):.{DIGITS}f} at the last epoch, {beside}"
+                said = f"{row}, {paper.leading} {mean(ours):.{DIGITS}f} at the last epoch, {beside}"
                 yield said, differences(ours, popular)
 
     return judged(paper, "Methods recommend better than the most popular items", evidence, runs)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from analysis.papers.claims import HELD, MARKS, NOT_HELD, NOT_MEASURED, UNDECIDED, decided
-from analysis.papers.comparison import METRICS, Comparison, name_of, table_in_words
+from analysis.papers.comparison import Comparison, name_of, table_in_words
 from analysis.papers.curves import differences, score
 from analysis.papers.document import Block, Column, Entry, Grid, Heading, Text
 from analysis.papers.seeds import PerSeed, Runs, mean
@@ -57,11 +57,12 @@ class Order:
         return f"{table_in_words(self.table)}, {self.column}: {self.first} over {self.second}"
 
 
-def orders(paper: Comparison) -> tuple[Order, ...]:
-    """Return the printed orders: neighbours in each column of each table, each pair of different methods once."""
+def orders(paper: Comparison, setting: str) -> tuple[Order, ...]:
+    """Return the printed orders of a setting: neighbours in each column of its tables, each pair of methods once."""
     found: dict[tuple[str, str, str], Order] = {}
-    for table, rows in paper.rows.items():
-        for column in METRICS:
+    for table in paper.tables_in(setting):
+        rows = paper.rows[table]
+        for column in paper.metrics:
             own = [one for one in paper.published.printed if (one.table, one.column) == (table, column)]
             ranked = sorted(own, key=lambda one: -one.value)
             for one, other in itertools.pairwise(ranked):
@@ -76,10 +77,11 @@ def order_tables(paper: Comparison, runs: Runs) -> Iterator[Block]:
     """Yield, for each setting of which there are runs, what became of each printed order in each look."""
     yield Heading(2, "Printed orders", "orders")
     yield Text(_ABOUT.format(page=paper.page))
-    yield from _over_settings(paper, runs)
+    if not paper.tables:  # else no two settings have an order in common
+        yield from _over_settings(paper, runs)
     for setting in paper.judged:
         rows, looks = [], looks_of(paper, runs, setting)
-        for order in orders(paper):
+        for order in orders(paper, setting):
             margins = {look: order.margins(paper, runs, setting, look) for look in looks}
             if any(margins.values()):
                 fields = [_margin(own) for own in margins.values()]
@@ -96,12 +98,15 @@ def _over_settings(paper: Comparison, runs: Runs) -> Iterator[Block]:
     for look in paper.looks:
         settings = [setting for setting in paper.judged if look in looks_of(paper, runs, setting)]
         found: dict[str, list[str]] = {HELD: [], NOT_HELD: []}
-        for order in orders(paper):
-            verdicts = {decided(order.margins(paper, runs, setting, look)) for setting in settings} - {
-                NOT_MEASURED
-            }
-            if len(verdicts) == 1 and (verdict := verdicts.pop()) in found:
-                found[verdict].append(order.words)
+        told: dict[str, set[str]] = {}
+        for setting in settings:
+            for order in orders(paper, setting):
+                verdict = decided(order.margins(paper, runs, setting, look))
+                told.setdefault(order.words, set()).add(verdict)
+        for words, verdicts in told.items():
+            known = verdicts - {NOT_MEASURED}
+            if len(known) == 1 and (one := known.pop()) in found:
+                found[one].append(words)
         if settings:
             lines = [f"- {verdict}: {'; '.join(own) or 'none'}" for verdict, own in found.items()]
             where = ", ".join(f"`{setting}`" for setting in settings)
@@ -110,14 +115,13 @@ def _over_settings(paper: Comparison, runs: Runs) -> Iterator[Block]:
 
 def looks_of(paper: Comparison, runs: Runs, setting: str) -> list[str]:
     """Return the looks in which anything was measured in a setting."""
-    return [
-        look for look in paper.looks if tally(paper, runs, setting, look)[NOT_MEASURED] < len(orders(paper))
-    ]
+    number = len(orders(paper, setting))
+    return [look for look in paper.looks if tally(paper, runs, setting, look)[NOT_MEASURED] < number]
 
 
 def tally(paper: Comparison, runs: Runs, setting: str, look: str) -> dict[str, int]:
     """Return how many printed orders have each verdict."""
-    found = [decided(order.margins(paper, runs, setting, look)) for order in orders(paper)]
+    found = [decided(order.margins(paper, runs, setting, look)) for order in orders(paper, setting)]
     return {verdict: found.count(verdict) for verdict in (HELD, NOT_HELD, UNDECIDED, NOT_MEASURED)}
 
 

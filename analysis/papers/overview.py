@@ -22,9 +22,10 @@ def overview(paper: Comparison, runs: Runs) -> Iterator[Block]:
     if not found:
         yield Text("No run is finished.")
         return
+    number = " and ".join(dict.fromkeys(str(len(orders(paper, setting))) for setting in paper.judged))
     yield Text(
-        f"Recall@20 of the most popular items and of {paper.reference} (printed {paper.reference_print:.5f}), and what "
-        f"became of the {len(orders(paper))} printed orders ([findings](findings.md)): held / not held / undecided. "
+        f"{paper.leading} of the most popular items and of {paper.reference} (printed {_prints(paper)}), and what "
+        f"became of the {number} printed orders ([findings](findings.md)): held / not held / undecided. "
         "One seed decides nothing."
     )
     looks = [look for look in paper.looks if any(look in looks_of(paper, runs, setting) for setting in found)]
@@ -39,19 +40,27 @@ def overview(paper: Comparison, runs: Runs) -> Iterator[Block]:
     yield Grid("In short", columns, rows)
 
 
+def _prints(paper: Comparison) -> str:
+    """Return the printed value of the reference, of each setting where it is not the same in all."""
+    found = {setting: f"{paper.reference_print(setting):.5f}" for setting in paper.judged}
+    if len(set(found.values())) == 1:
+        return next(iter(found.values()))
+    return ", ".join(f"{value} in {setting}" for setting, value in found.items())
+
+
 def _state(paper: Comparison, runs: Runs, setting: str, looks: Sequence[str]) -> list[Entry]:
-    reference = name_of(setting, paper.rows[paper.main][paper.reference])
+    reference = name_of(setting, paper.rows[paper.main_in(setting)][paper.reference])
     passed = list(chosen_epochs(paper, runs, reference, paper.at_print).values())
     is_told = reference in runs and setting in paper.judged
-    said = epochs_in_words(passed) if passed else "never" if is_told else "–"
+    said = epochs_in_words(passed, paper.unit) if passed else "never" if is_told else "–"
     counts = [tally(paper, runs, setting, look) for look in looks]
     return [
-        measured(level(runs, setting, "Recall@20", "popularity")),
-        measured(score(paper, runs, reference, "Recall@20", LAST)),
+        measured(level(paper, runs, setting, paper.leading, "popularity")),
+        measured(score(paper, runs, reference, paper.leading, LAST)),
         Entry(said),
         *(
             Entry(" / ".join(str(own[verdict]) for verdict in (HELD, NOT_HELD, UNDECIDED)))
-            if own[NOT_MEASURED] < len(orders(paper)) and setting in paper.judged
+            if own[NOT_MEASURED] < sum(own.values()) and setting in paper.judged
             else Entry("–", kind=Verdict.NOT_RUN.word)
             for own in counts
         ),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -18,9 +18,17 @@ TINY_EPOCHS = 2
 
 @dataclass(frozen=True)
 class StudyFile:
-    """A study of federated runs with one axis, ``experiment``."""
+    """A study of federated runs with one axis, ``experiment``.
+
+    Attributes
+    ----------
+    path : Path
+    rounds : callable, optional
+        What an experiment sets and the scale -> rounds of an epoch, where these are not the same.
+    """
 
     path: Path
+    rounds: Callable[[Mapping[str, Any], Scale], int] | None = None
 
     @cached_property
     def told(self) -> dict[str, Any]:
@@ -76,7 +84,20 @@ class StudyFile:
 
     def epochs_of(self, scale: Scale, epochs: int | None) -> int:
         """Return how many epochs a run has."""
-        return epochs or (TINY_EPOCHS if scale == "tiny" else int(self.told["base"]["protocol"]["rounds"]))
+        if epochs is not None:
+            return epochs
+        base = self.told["base"]
+        return TINY_EPOCHS if scale == "tiny" else base["protocol"]["rounds"] // self._rounds(base, "full")
+
+    def lengths_in_words(self) -> str:
+        """Return how many epochs runs have: federated ones, and centralised ones where these have others."""
+        own = self.epochs_of("full", None)
+        protocols = [sets["protocol"] for sets in self.experiments.values() if "protocol" in sets]
+        central = {one["epochs"] for one in protocols if one["name"] == "central"} - {own}
+        if not central:
+            return f"{own}"
+        low, high = min(central), max(central)
+        return f"{own}; centralised {low}" + (f" to {high}" if low < high else "")
 
     def count_runs(self, seeds: int | None) -> int:
         """Return how many runs the whole study has."""
@@ -86,8 +107,14 @@ class StudyFile:
         """Return what says how long runs of an experiment are, where it is not what the study says."""
         if scale == "full" and epochs is None:
             return {}
-        is_central = sets.get("protocol", {}).get("name") == "central"
-        return {f"protocol.{'epochs' if is_central else 'rounds'}": self.epochs_of(scale, epochs)}
+        length = self.epochs_of(scale, epochs)
+        if sets.get("protocol", {}).get("name") == "central":
+            return {"protocol.epochs": length}
+        return {"protocol.rounds": length * self._rounds(sets, scale)}
+
+    def _rounds(self, sets: Mapping[str, Any], scale: Scale) -> int:
+        """Return how many rounds an epoch has."""
+        return 1 if self.rounds is None else self.rounds(sets, scale)
 
     def tiny_base(self, n_users: int = 60) -> dict[str, Any]:
         """Return the scenario on little synthetic data."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import cache
 
-from analysis.papers.comparison import BEST, LAST, METRICS, name_of
+from analysis.papers.comparison import BEST, LAST, name_of
 from analysis.papers.curve_figures import drawable, levels, over_option, table_curves
 from analysis.papers.curves import score
 from analysis.papers.drawing import Drawing, Line, line_of
@@ -50,10 +50,10 @@ def _sweep(setting: str, letter: str, lines: Mapping[str, Mapping[float, str]]) 
             f"{column}, {look}": [
                 *(over_option(PAPER, runs, setting, column, look, name, own) for name, own in lines.items()),
                 *_fedncf(runs, setting, column, look, ends),
-                *levels(runs, setting, column, ends),
+                *levels(PAPER, runs, setting, column, ends),
             ]
             for look in (LAST, BEST)
-            for column in METRICS
+            for column in PAPER.metrics
         }
 
     return Drawing(

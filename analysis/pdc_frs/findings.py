@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 from analysis.papers.claims import Finding
-from analysis.papers.comparison import BEST, LAST, METRICS, name_of
+from analysis.papers.comparison import BEST, LAST, name_of
 from analysis.papers.curves import differences, score
 from analysis.papers.evidence import DIGITS, Evidence, above_popularity, judged
 from analysis.papers.seeds import PerSeed, Runs, mean
@@ -36,7 +36,7 @@ def claims(runs: Runs) -> list[Finding]:
 
 
 def _ahead(runs: Runs, setting: str) -> Evidence:
-    for column in METRICS:
+    for column in PAPER.metrics:
         for look in (LAST, BEST):
             ours, without = (
                 score(PAPER, runs, name_of(setting, method), column, look) for method in ("pdc-frs", "fedncf")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from analysis.papers.comparison import LAST, METRICS, name_of
+from analysis.papers.comparison import LAST, name_of
 from analysis.papers.curves import score
 from analysis.papers.document import Block, Column, Entry, Grid, Heading, Text
 from analysis.papers.seeds import PerSeed, Runs
@@ -56,7 +56,7 @@ def leak_tables(runs: Runs) -> Iterator[Block]:
         return
     yield Heading(2, "What is given away", "leaks")
     yield Text(_ABOUT)
-    titles = ("similarity", "epsilon", *METRICS, *COLUMNS)
+    titles = ("similarity", "epsilon", *PAPER.metrics, *COLUMNS)
     for setting, rows in found.items():
         if rows:
             yield Heading(3, f"Setting {setting}", f"leaks-{setting}")
@@ -75,7 +75,7 @@ def _rows(runs: Runs, setting: str) -> Iterator[list[Entry]]:
 
 
 def _row(runs: Runs, experiment: str, similarity: str, epsilon: str) -> list[Entry]:
-    utility = [measured(score(PAPER, runs, experiment, column, LAST)) for column in METRICS]
+    utility = [measured(score(PAPER, runs, experiment, column, LAST)) for column in PAPER.metrics]
     return [
         Entry(similarity),
         Entry(epsilon),

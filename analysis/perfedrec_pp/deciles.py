@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from analysis.papers.comparison import BEST, LAST, METRICS, name_of
+from analysis.papers.comparison import BEST, LAST, name_of
 from analysis.papers.curves import differences
 from analysis.papers.document import Block, Column, Entry, Grid, Heading, Text
 from analysis.papers.seeds import PerSeed, Runs
 from analysis.papers.tables import DASH, measured
-from analysis.perfedrec_pp.experiments import ABLATIONS, FEDERATED, GLOBAL, SETTINGS, WHOLE
+from analysis.perfedrec_pp.experiments import ABLATIONS, FEDERATED, GLOBAL, PAPER, SETTINGS, WHOLE
 
 WHEN = {LAST: "last", BEST: "validated"}
 """Look -> what summaries call it."""
@@ -37,7 +37,7 @@ def of_group(
     found = {}
     for seed, run in runs.get(name_of(setting, method), {}).items():
         told = _groups(run.summary)
-        value = told[group].get(WHEN[look], {}).get(METRICS[column]) if group < len(told) else None
+        value = told[group].get(WHEN[look], {}).get(PAPER.metrics[column]) if group < len(told) else None
         if value is not None:
             found[seed] = float(value)
     return found

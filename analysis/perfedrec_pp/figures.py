@@ -8,7 +8,7 @@ from functools import cache
 
 from matplotlib.axes import Axes
 
-from analysis.papers.comparison import BEST, LAST, METRICS, name_of
+from analysis.papers.comparison import BEST, LAST, name_of
 from analysis.papers.curve_figures import (
     EPOCH,
     by_epoch,
@@ -100,10 +100,10 @@ def _sweep(setting: str, option: str, methods: Mapping[float, str]) -> Drawing:
         return {
             f"{column}, {look}": [
                 over_option(PAPER, runs, setting, column, look, WHOLE, methods),
-                *levels(runs, setting, column, ends),
+                *levels(PAPER, runs, setting, column, ends),
             ]
             for look in (LAST, BEST)
-            for column in METRICS
+            for column in PAPER.metrics
         }
 
     own = tuple(method for method in methods.values() if method not in TABLE_ROWS[PAPER.main].values())
@@ -125,10 +125,10 @@ def _views(setting: str) -> Drawing:
     def panels(runs: Runs) -> dict[str, list[Line]]:
         return {
             column: [
-                by_epoch(runs, names[views], name_of(setting, method), METRICS[column])
+                by_epoch(runs, names[views], name_of(setting, method), PAPER.metrics[column])
                 for views, method in VIEWS.items()
             ]
-            for column in METRICS
+            for column in PAPER.metrics
         }
 
     return Drawing(

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from functools import partial
 
 from analysis.papers.claims import Finding
-from analysis.papers.comparison import BEST, LAST, METRICS, name_of
+from analysis.papers.comparison import BEST, LAST, name_of
 from analysis.papers.curves import differences, score
 from analysis.papers.evidence import DIGITS, Evidence, above_popularity, judged
 from analysis.papers.seeds import PerSeed, Runs, mean
@@ -62,7 +62,7 @@ def claims(runs: Runs) -> list[Finding]:
 
 def _ahead(runs: Runs, setting: str, *, other: str, look: str) -> Evidence:
     """Yield by how much the whole is ahead of another federated row, and by how much in print."""
-    for column in METRICS:
+    for column in PAPER.metrics:
         ours, theirs = (_score(runs, setting, FEDERATED[row], column, look) for row in (WHOLE, other))
         margins = differences(ours, theirs)
         if margins:
@@ -73,7 +73,7 @@ def _ahead(runs: Runs, setting: str, *, other: str, look: str) -> Evidence:
 
 def _less(runs: Runs, setting: str, *, method: str, look: str) -> Evidence:
     """Yield by how much the whole is ahead of what lacks a part."""
-    for column in METRICS:
+    for column in PAPER.metrics:
         whole, without = (_score(runs, setting, one, column, look) for one in (FEDERATED[WHOLE], method))
         margins = differences(whole, without)
         if margins:
@@ -109,7 +109,7 @@ def _less_noise(runs: Runs, setting: str) -> Evidence:
 
 
 def _views(runs: Runs, setting: str) -> Evidence:
-    for column in METRICS:
+    for column in PAPER.metrics:
         code, mix = (_score(runs, setting, VIEWS[name], column, BEST) for name in ("noise", "mix"))
         margins = differences(mix, code)
         if margins:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from analysis.papers.comparison import BEST, METRICS, name_of
+from analysis.papers.comparison import BEST, name_of
 from analysis.papers.curves import chosen_epochs, score
 from analysis.papers.document import Block, Column, Entry, Grid, Heading, Text
 from analysis.papers.seeds import PerSeed, Runs
@@ -63,7 +63,7 @@ def price_tables(runs: Runs) -> Iterator[Block]:
         Column("row"),
         Column("centralised row"),
         Column("best is last"),
-        *(Column(c, parts) for c in METRICS),
+        *(Column(c, parts) for c in PAPER.metrics),
     ]
     for setting, rows in found.items():
         if rows:
@@ -79,7 +79,7 @@ def _rows(runs: Runs, setting: str) -> Iterator[list[Entry]]:
 
 
 def _numbers(runs: Runs, setting: str, row: str) -> Iterator[Entry]:
-    for column in METRICS:
+    for column in PAPER.metrics:
         yield measured(score(PAPER, runs, name_of(setting, FEDERATED[row]), column, BEST))
         yield measured(central_score(runs, COUNTERPARTS[row], column))
         left = kept(runs, setting, row, column)

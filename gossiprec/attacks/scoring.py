@@ -48,7 +48,8 @@ class ObserverOptions(Options):
         description="every node alone; nodes that share what they receive; the coordinator of a federated run"
     )
     nodes: Literal["all"] | SomeNodes | Ids = Field(
-        default="all", description="single: which nodes observe: all, {fraction: f}, or ids"
+        default="all",
+        description="single: which nodes observe; coordinator: whose communities it looks for: all, {fraction: f}, ids",
     )
     fraction: Fraction | Fractions | None = Field(
         default=None, description="coalition: share of the nodes that collude"
@@ -89,8 +90,8 @@ class ObserverOptions(Options):
         if self.who != "coalition" and named:
             raise ValueError(f"fraction and members belong to who: coalition, found who: {self.who}")
         self._placement_fits()
-        if self.who != "single" and self.nodes != "all":
-            raise ValueError(f"nodes belongs to who: single, found who: {self.who}")
+        if self.who == "coalition" and self.nodes != "all":
+            raise ValueError("nodes belongs to who: single or coordinator, found who: coalition")
         default = type(self).model_fields["refit_every"].default  # which a resolved scenario writes out
         if self.refit_every != default and self.fictive_user != "fitted":
             raise ValueError(
@@ -158,17 +159,21 @@ class ScoringAttack(Attack):
         """Return observer names, the nodes whose receptions each pool shares, and whose items are the targets."""
         options, world = self.options, self.world
         names = observer_names(options)
-        everyone = np.arange(world.n_users)
         if options.who == "coordinator":
-            return names, [np.array([world.coordinator])], [everyone]
+            return names, [np.array([world.coordinator])], [self._named()]
         if options.who == "single":
-            if options.nodes == "all":
-                return names, [], [everyone]
-            if isinstance(options.nodes, SomeNodes):
-                return names, [], [drawn(world, options.nodes.fraction)]
-            return names, [], [np.unique(options.nodes)]
+            return names, [], [self._named()]
         members = [np.unique(options.members)] if options.members is not None else coalitions(world, options)
         return names, members, members
+
+    def _named(self) -> I64:
+        """Return the users that ``nodes`` names."""
+        nodes = self.options.nodes
+        if nodes == "all":
+            return np.arange(self.world.n_users)
+        if isinstance(nodes, SomeNodes):
+            return drawn(self.world, nodes.fraction)
+        return np.unique(nodes)
 
     @staticmethod
     def rules_of(options: Any) -> list[str]:

@@ -7,7 +7,7 @@ Specification, section 6: FedCL's "NCF", which its loss lets score by dot produc
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from pydantic import Field
@@ -48,3 +48,7 @@ class TwoTower(SequenceModel):
     def state_after(self, p: Mapping[str, Tensor], history: Tensor, user: Tensor) -> Tensor:
         """Return the users' rows."""
         return p["users"][user].expand(len(history), -1)
+
+    def all_items(self, p: Mapping[str, Tensor]) -> Callable[[Tensor], Tensor]:
+        """Return what multiplies the item table with a user's row."""
+        return lambda user: p["items"] @ p["users"][user][0]

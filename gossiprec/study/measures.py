@@ -37,7 +37,8 @@ OF_RUNS = (
     ),
 )  # fmt: skip
 VARYING = (
-    "wall_seconds", "node_updates_per_second", "peak_rss_mib", "seconds", "attack_seconds", "needed_mib", "threads",
+    "wall_seconds", "processor_seconds", "node_updates_per_second", "peak_rss_mib", "seconds", "attack_seconds",
+    "needed_mib", "threads",
 )  # fmt: skip
 """Keys of a summary that differ from run to run of one scenario: no measures."""
 

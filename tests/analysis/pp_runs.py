@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from analysis.papers.curves import VALIDATION
+from analysis.perfedrec_pp.experiments import PAPER
 from gossiprec.eventlog import Run
 from tests.analysis.cl_runs import level, write_run
 
@@ -21,7 +21,7 @@ def risen(recall: float, *, falls: bool = True, seeds: int = 3) -> list[dict[str
         own = {name: list(values) for name, values in curves.items()}
         for name, values in own.items():
             values.append(values[-1] if "[" in name else values[-1] * (0.5 if falls else 1.5))
-        own[VALIDATION] = [0.1, 0.3, 0.2 if falls else 0.4]
+        own[PAPER.validation] = [0.1, 0.3, 0.2 if falls else 0.4]
         found.append(own)
     return found
 

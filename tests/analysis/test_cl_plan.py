@@ -22,8 +22,7 @@ from analysis.cl4fedrec.experiments import (
 from analysis.cl4fedrec.figures import drawings
 from analysis.cl4fedrec.plan import paper_study, place_of_data
 from analysis.papers.command import chosen, names_in
-from analysis.papers.comparison import METRICS, name_of
-from analysis.papers.curves import VALIDATION
+from analysis.papers.comparison import name_of
 from gossiprec.errors import DataError, ScenarioError
 from gossiprec.study.plan import make_plan
 
@@ -59,7 +58,7 @@ def test_a_name_says_split_loop_and_method(name):
     own, told = Experiment.read(name), scenarios()[name]
     split, training, merge = told["dataset"]["split"], told["training"], told["protocol"]["merge"]
     assert own.setting in SETTINGS
-    assert {*METRICS.values(), VALIDATION} <= set(told["evaluate"]["metrics"])
+    assert {*PAPER.metrics.values(), PAPER.validation} <= set(told["evaluate"]["metrics"])
     assert (split["name"], split.get("by")) == {"file": ("last", "file"), "random": ("random", None)}[
         own.split
     ]

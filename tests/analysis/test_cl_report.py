@@ -13,7 +13,7 @@ from analysis.cl4fedrec.findings import claims
 from analysis.cl4fedrec.report import REPORT
 from analysis.papers.claims import HELD, NOT_HELD, NOT_MEASURED, UNDECIDED
 from analysis.papers.comparison import BEST, LAST, name_of
-from analysis.papers.curves import VALIDATION, chosen_epochs, over_seeds, score
+from analysis.papers.curves import chosen_epochs, over_seeds, score
 from analysis.papers.curves import level as level_of
 from analysis.papers.orders import orders, tally
 from tests.analysis.cl_runs import RECALL, level, runs_of
@@ -44,7 +44,7 @@ def test_looks_choose_epochs_seed_by_seed(tmp_path):
             {RECALL: [0.01, 0.02, 0.03]},
         ],
         PLAIN: [
-            {RECALL: [0.1, 0.3, 0.2], VALIDATION: [0.5, 0.9, 0.9]},
+            {RECALL: [0.1, 0.3, 0.2], PAPER.validation: [0.5, 0.9, 0.9]},
             {RECALL: [0.4, 0.5, 0.6]},
             {RECALL: [0.7]},
         ],
@@ -70,7 +70,7 @@ def test_an_order_is_held_or_not_by_its_paired_differences(tmp_path):
     # NDCG: Original over SimGCL and SimGCL over UNION not held, CL4FedRec over Original one seed
     found = tally(PAPER, runs, SETTING, LAST)
     assert (found[HELD], found[NOT_HELD], found[UNDECIDED]) == (1, 3, 2)
-    assert found[NOT_MEASURED] == len(orders(PAPER)) - 6
+    assert found[NOT_MEASURED] == len(orders(PAPER, SETTING)) - 6
     page = report(tmp_path / "out", runs)[1]
     assert "- held: Table 2, Recall@20: SimGCL over Original\n" in page
     assert "- not held: Table 2, Recall@20: Original over UNION;" in page
@@ -80,12 +80,12 @@ def test_an_order_is_held_or_not_by_its_paired_differences(tmp_path):
 
 
 def test_each_printed_order_is_there_once_and_in_the_printed_direction():
-    words = [one.words for one in orders(PAPER)]
+    words = [one.words for one in orders(PAPER, SETTING)]
     assert "Table 2, NDCG@20: Original over SimGCL" in words
     assert "Table 4, Recall@20: rCL4FedRec over -user contrastive learning" in words
     assert "Table 3, Recall@20: CL4FedRec+Regularizer over CL4FedRec" not in words  # of Table 2 already
     assert len(set(words)) == len(words)
-    assert all(one.by > 0 for one in orders(PAPER))
+    assert all(one.by > 0 for one in orders(PAPER, SETTING))
 
 
 def test_tables_stand_beside_the_print_with_marks(tmp_path):
@@ -153,7 +153,7 @@ def test_what_rules_cost_is_judged_against_recall_without(tmp_path):
     assert costly.evidence[0].startswith(f"{SETTING}: Krum: 50 % of recall lost")
     assert costly.evidence[0].endswith(": held")
     assert claim(runs, "Methods recommend better").verdict == HELD
-    assert level_of(runs, SETTING, "NDCG@20", "popularity") == {1: 0.0284, 2: 0.0284, 3: 0.0284}
+    assert level_of(PAPER, runs, SETTING, "NDCG@20", "popularity") == {1: 0.0284, 2: 0.0284, 3: 0.0284}
 
 
 def test_a_report_can_be_had_of_nothing(tmp_path):

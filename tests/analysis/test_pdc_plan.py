@@ -8,8 +8,6 @@ from pathlib import Path
 import pytest
 
 from analysis.papers.command import chosen
-from analysis.papers.comparison import METRICS
-from analysis.papers.curves import VALIDATION
 from analysis.papers.data_places import missing_data
 from analysis.papers.orders import orders
 from analysis.pdc_frs.experiments import (
@@ -77,7 +75,7 @@ def test_a_name_says_where_it_is_measured(folder, name):
     assert (data["name"], split["name"]) == wanted[PAPER.setting_of(name)]
     where = data["train"] if data_of(name) == "office" else data["path"]
     assert Path(where).is_relative_to(folder)
-    assert {*METRICS.values(), VALIDATION} <= set(told["evaluate"]["metrics"])
+    assert {*PAPER.metrics.values(), PAPER.validation} <= set(told["evaluate"]["metrics"])
 
 
 def test_ablations_leave_out_what_their_names_do_not_say(folder):
@@ -119,7 +117,7 @@ def test_every_figure_shows_experiments_that_there_are_and_every_experiment_is_s
 
 
 def test_a_method_in_two_printed_rows_has_no_order():
-    words = [one.words for one in orders(PAPER)]
+    words = [one.words for one in orders(PAPER, "file")]
     assert "Table 1, Recall@20: PDC-FRS over FedNCF+Aug" in words
     assert "Table 1, Recall@20: FedNCF over FedMF" in words
     assert not any("FedMF over FCF" in one for one in words)

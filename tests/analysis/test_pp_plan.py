@@ -8,8 +8,6 @@ from pathlib import Path
 import pytest
 
 from analysis.papers.command import chosen
-from analysis.papers.comparison import METRICS
-from analysis.papers.curves import VALIDATION
 from analysis.papers.data_places import missing_data
 from analysis.papers.orders import orders
 from analysis.perfedrec_pp.experiments import (
@@ -174,7 +172,7 @@ def test_every_experiment_reads_yelp_and_measures_what_is_compared(folder, name)
     told = scenarios(folder)[name]
     places = [Path(told["dataset"][key]) for key in ("train", "validation", "test")]
     assert places == [(folder / "yelp" / file).resolve() for file in ("train.txt", "valid.txt", "test.txt")]
-    assert {*METRICS.values(), VALIDATION} <= set(told["evaluate"]["metrics"])
+    assert {*PAPER.metrics.values(), PAPER.validation} <= set(told["evaluate"]["metrics"])
     assert told["evaluate"]["beside"] == ["popularity", "random"]
 
 
@@ -205,7 +203,7 @@ def test_every_figure_shows_experiments_that_there_are_and_every_experiment_is_s
 
 
 def test_printed_orders_are_between_neighbours_of_table_4():
-    words = [one.words for one in orders(PAPER)]
+    words = [one.words for one in orders(PAPER, "paper")]
     assert "Table 4, Recall@20: PerFedRec++ over FedGNN" in words
     assert "Table 4, Recall@20: FedGNN over PerFedRec" in words
     assert "Table 4, NDCG@20: PerFedRec++ over MF" in words

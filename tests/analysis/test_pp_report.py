@@ -128,7 +128,7 @@ def test_the_price_of_federation_is_read_at_the_best_epoch_of_each(known):
 
 def test_centralised_rows_are_compared_at_their_best_epoch_alone(known):
     runs = known[1]
-    found = {order.words: order for order in orders(PAPER)}
+    found = {order.words: order for order in orders(PAPER, "paper")}
     other = {**runs, "paper-mf": runs["paper-lightgcn"]}
     order = found["Table 4, Recall@20: MF over PerFedRec++"]
     assert order.margins(PAPER, other, "paper", LAST) == {}

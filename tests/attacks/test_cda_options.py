@@ -40,11 +40,8 @@ REFUSED = {
     "Input should be 'random', 'degree', 'betweenness'": [
         {"who": "coalition", "fraction": 0.5, "placement": "nearest"},
     ],
-    "nodes belongs to who: single, found who: coalition": [
+    "nodes belongs to who: single or coordinator, found who: coalition": [
         {"who": "coalition", "fraction": 0.5, "nodes": (0,)},
-    ],
-    "nodes belongs to who: single, found who: coordinator": [
-        {"who": "coordinator", "nodes": {"fraction": 0.5}},
     ],
     "Input should be 'single', 'coalition' or 'coordinator'": [{"who": "everybody"}],
     "less than 1": [{"who": "single", "momentum": 1.0}, {"who": "single", "momentum": (0.5, 1.0)}],

@@ -12,6 +12,7 @@ from tests.emulation.tiny_runs import tiny
 OFTEN = {"minutes": 1e-9, "keep": 2}
 TIMES = (
     "wall_seconds",
+    "processor_seconds",
     "node_updates_per_second",
     "peak_rss_mib",
     "seconds",

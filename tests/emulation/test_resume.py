@@ -124,13 +124,14 @@ def test_privacy_spent_goes_on_to_be_counted(tmp_path):
 def test_the_resumed_run_has_done_the_work_only_once(tmp_path):
     scenario = often()
     run = ended_early(tmp_path / "run", scenario, stop=5)
-    before = run.summary["wall_seconds"]
+    before, processor_before = (run.summary[f"{clock}_seconds"] for clock in ("wall", "processor"))
     progress = Patient()
     done = resume(run.path, progress=progress)
 
     assert progress.ticks[0].time == 5.0
     assert len(progress.ticks) == len(done.events("evaluate")["time"]) - 4
     assert done.summary["wall_seconds"] > 0 < before
+    assert done.summary["processor_seconds"] > processor_before > 0
     assert done.manifest["resumed"][0]["time"] == 4.0
     assert "notes" not in done.manifest
 

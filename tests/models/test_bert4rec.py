@@ -81,8 +81,9 @@ def library_encoder(p):
 def embedded(p, batch):
     known = batch["previous"]
     rows = torch.where((known >= 0)[..., None], p["items"][known.clamp(min=0)], p["gap"])
-    number = torch.arange(known.shape[1]).clamp(max=MAX_LENGTH - 1)
-    return layer_norm(rows + p["positions"][number], (DIM,), p["input_scales"], p["input_offsets"], 1e-12)
+    lengths = real_places(batch).sum(1).tolist()
+    ages = torch.tensor([[max(n - 1 - place, 0) for place in range(known.shape[1])] for n in lengths])
+    return layer_norm(rows + p["positions"][ages], (DIM,), p["input_scales"], p["input_offsets"], 1e-12)
 
 
 def with_output(p, rows):
@@ -123,8 +124,9 @@ def written_out(p, batch, s, keep):
     """Return the states of one sequence, without its padding, head by head and place by place."""
     n = int(real_places(batch)[s].sum())
     known = batch["previous"][s, :n].tolist()
-    rows = torch.stack([p["items"][item] if item >= 0 else p["gap"] for item in known]) + p["positions"][:n]
-    rows = layer_norm(rows, (DIM,), p["input_scales"], p["input_offsets"], 1e-12) * keep["keep"][s, 0, :n]
+    rows = torch.stack([p["items"][item] if item >= 0 else p["gap"] for item in known])
+    rows = rows + p["positions"][:n].flip(0)
+    rows = layer_norm(rows, (DIM,), p["input_scales"], p["input_offsets"], 1e-12) * keep["keep"][s, :n, 0]
     for k in range(LAYERS):
         mixed = torch.zeros_like(rows)
         query, key, value = (rows @ p["attention_weights"][k].T + p["attention_biases"][k]).chunk(3, -1)
@@ -134,11 +136,11 @@ def written_out(p, batch, s, keep):
                 shares = torch.softmax(key[:, part] @ query[t, part] / (DIM / HEADS) ** 0.5, 0)
                 mixed[t, part] = (shares * keep["keep_attention"][s, k, h, t, :n]) @ value[:, part]
         mixed = mixed @ p["joining_weights"][k].T + p["joining_biases"][k]
-        rows = rows + mixed * keep["keep"][s, 1 + 2 * k, :n]
+        rows = rows + mixed * keep["keep"][s, :n, 1 + 2 * k]
         rows = layer_norm(rows, (DIM,), p["joining_scales"][k], p["joining_offsets"][k], 1e-12)
         raised = gelu(rows @ p["inner_weights"][k].T + p["inner_biases"][k])
         raised = raised @ p["outer_weights"][k].T + p["outer_biases"][k]
-        rows = rows + raised * keep["keep"][s, 2 + 2 * k, :n]
+        rows = rows + raised * keep["keep"][s, :n, 2 + 2 * k]
         rows = layer_norm(rows, (DIM,), p["outer_scales"][k], p["outer_offsets"][k], 1e-12)
     return with_output(p, rows)
 
@@ -159,17 +161,25 @@ def test_nothing_drops_out_at_a_rate_of_0():
     assert dropping_out(made(dropout=0)) == {}
 
 
-@pytest.mark.parametrize("job", ["loss", "gradient"])
 @pytest.mark.parametrize("rate", [0.0, 0.4])
-def test_places_that_are_passed_over_change_nothing(job, rate):
+def test_a_packed_batch_has_the_loss_and_the_gradient_of_the_whole(rate):
     model = made(dropout=rate)
-    p, batch = blocks_of(model), BATCH | dropping_out(model)
-    numbers = model.numbered({name: part.numpy() for name, part in BATCH.items()})
-    some = batch | {name: torch.from_numpy(part) for name, part in numbers.items()}
-    assert len(numbers["real"]) == 12
-    assert len(numbers["places"]) == 4
-    work = model.loss if job == "loss" else grad(model.loss)
-    torch.testing.assert_close(work(p, some), work(p, batch), rtol=1e-9, atol=1e-9)
+    packed = model.packed({name: part.numpy() for name, part in BATCH.items()})
+    assert (
+        packed["previous"].shape == packed["items"].shape == (3, 6)
+    )  # the longest sequence; padding had a seventh
+    assert [len(packed[name]) for name in ("real", "places")] == [12, 4]
+    keep, batch = {}, dict(BATCH)
+    if rate:
+        keep = dropping_out(model, {name: torch.from_numpy(part) for name, part in packed.items()})
+        rows = torch.full((3, 6, 1 + 2 * LAYERS, DIM), torch.nan, dtype=torch.float64)
+        rows.flatten(0, 1)[torch.from_numpy(packed["real"])] = keep["keep"]
+        batch = {name: part[:, :6] if name in ("previous", "items") else part for name, part in BATCH.items()}
+        batch |= keep | {"keep": rows.nan_to_num(0.7)}
+    some = {name: tensor_of(part) for name, part in packed.items()} | {"weights": BATCH["weights"]} | keep
+    p = blocks_of(model)
+    for job in (model.loss, grad(model.loss)):
+        torch.testing.assert_close(job(p, some), job(p, batch), rtol=1e-9, atol=1e-9)
 
 
 def test_padding_changes_nothing_wherever_a_sequence_ends():
@@ -202,11 +212,12 @@ def test_stacked_models_learn_what_each_does_alone(loss):
             torch.testing.assert_close(found[name][k], slope, rtol=1e-9, atol=1e-9)
 
 
+@pytest.mark.parametrize("width", [MAX_LENGTH - 1, 32])
 @pytest.mark.parametrize("history", [[3, 1, 4], [], [2, 0, 6, 8, 9]])
-def test_a_user_is_the_output_at_a_gap_behind_the_history(history):
+def test_a_user_is_the_output_at_a_gap_behind_the_history(history, width):
     model, user = made(), torch.tensor([0])
     p = blocks_of(model)
-    filled = torch.tensor(history + [-1] * (5 - len(history)))
+    filled = torch.tensor(history + [-1] * (width - len(history)))
     found = model.scores_after(p, filled[None], user)[0]
     gap = model.states(p, sequences([*history, [0]]))[0, len(history)]
     torch.testing.assert_close(found, p["items"] @ gap, rtol=1e-9, atol=1e-9)

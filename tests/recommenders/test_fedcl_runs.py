@@ -242,3 +242,19 @@ def test_what_does_not_fit_is_refused(sections, message, tmp_path):
     with pytest.raises(ScenarioError, match=message):
         simulate(fedcl() | sections, out=tmp_path / "run")
     assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize("model", [GRU, TOWERS], ids=["gru4rec", "two-tower"])
+def test_all_recommend_by_the_version_with_rows_of_norm_one_under_bil(model):
+    prepared = carried_out(fedcl(model=model) | {"recommender": {"name": "bil", "random_items": 5}})
+    store, users = prepared.executor.store, np.arange(12)
+    readable = store.readable(prepared.planner.current, users)
+    assert readable.together
+    layout = readable.layout
+    (row,) = readable.rows
+    items = row[layout.items].reshape(40, 6)
+    given = store.version(int(prepared.planner.current[-1]))
+    raw = given[: items.size].reshape(40, 6)
+    np.testing.assert_allclose(items, raw / np.linalg.norm(raw, axis=1, keepdims=True), rtol=1e-5)
+    assert np.array_equal(row[layout.shared], given[items.size :])
+    assert np.array_equal(row[layout.users], store.own.ravel())

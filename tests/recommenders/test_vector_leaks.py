@@ -9,6 +9,8 @@ from gossiprec.data.split import Split
 from gossiprec.models import MODELS
 from gossiprec.ragged import Ragged
 from gossiprec.recommenders import vector_attacks
+from gossiprec.recommenders.perturbation import clipped
+from gossiprec.recommenders.user_vectors import vectors_of
 from gossiprec.recommenders.vector_attacks import communities_found, own_ranks, reidentified
 from gossiprec.recommenders.vector_leaks import Told, leaks_of
 
@@ -118,9 +120,6 @@ def world(name):
 
 @pytest.mark.parametrize("name", ["gru4rec", "two-tower"])
 def test_exact_vectors_give_users_away_and_noisy_ones_do_not(name):
-    from gossiprec.recommenders.perturbation import clipped
-    from gossiprec.recommenders.user_vectors import vectors_of
-
     model, layout, version, split, own = world(name)
     true = clipped(vectors_of(model, layout, version, [split.sequences[u] for u in range(N)], own), 1.0)
     found = {}
@@ -145,3 +144,13 @@ def test_exact_vectors_give_users_away_and_noisy_ones_do_not(name):
     assert set(hidden["nearest"]) == set(hidden["likeliest"]) == {
         "reidentified", "own_first", "own_rank", "own_first_of_means", "own_rank_of_means", "cda", "cda_of_means"
     }  # fmt: skip
+
+
+def test_whoever_attacks_rows_of_users_has_items_alone_to_look_with():
+    model, layout, version, split, own = world("two-tower")
+    turned = np.roll(own, 5, axis=1)  # users alike have rows alike, which say nothing of items
+    told = clipped(turned, 1.0).astype(np.float32)
+    bank = Told(told, told, told, np.ones(N, np.int64), version)
+    found = leaks_of(model, layout, bank, split, turned, k=10, clip=1.0, seed=5)
+    assert found["nearest"]["own_first"] > 0.95
+    assert found["exact"]["cda"] < 1.5 * found["random"]["cda"]

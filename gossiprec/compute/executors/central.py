@@ -160,6 +160,7 @@ class _Loss:
         if isinstance(model, GraphModel):
             p = dict(model.encode_step(p, self._graph, self._views, self._draw))
         if isinstance(model, SequenceModel):
-            batch = {**batch, **model.numbered(batch), **model.draws(batch, self._draw)}
+            batch = model.packed(batch)
+            batch = {**batch, **model.draws(batch, self._draw)}
         samples = {name: tensor_of(column) for name, column in batch.items()}
         return model.loss(p, {**samples, "weights": torch.ones(len(samples["user"]))})

@@ -333,7 +333,8 @@ class UpdateStore(Store):
             models[row] = personal.versions[of[place]]
             held[place].move(models[row], personal.local)  # type: ignore[union-attr]
             of[place] = row
-        return Readable(layout, rows, of, np.arange(len(users)))
+        alike = len(rows) == 1 and not personal.local
+        return Readable(layout, rows, of, np.arange(len(users)), together=alike)
 
     def forget(self, planner: Planner) -> None:
         """Drop what nobody needs, and updates that have reached all receivers.

@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 
 @dataclass(frozen=True)
@@ -58,6 +58,18 @@ class Silent:
 
     def note(self, text: str) -> None:
         """Say nothing."""
+
+
+class Clocks(NamedTuple):
+    """What two clocks show at a moment, in seconds: of the wall, and of all processors that this process has used."""
+
+    wall: float
+    processor: float
+
+
+def clocks() -> Clocks:
+    """Return what they show now."""
+    return Clocks(time.perf_counter(), time.process_time())
 
 
 class Stopwatch:

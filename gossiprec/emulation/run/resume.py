@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import os
-import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from gossiprec.emulation.assembly.memory import available_bytes
 from gossiprec.emulation.assembly.prepare import Prepared, prepare
-from gossiprec.emulation.run.progress import Progress, Silent
+from gossiprec.emulation.run.progress import Clocks, Progress, Silent, clocks
 from gossiprec.emulation.run.running import Running, carried_out
 from gossiprec.emulation.run.simulate import simulate
 from gossiprec.errors import LogError
@@ -60,7 +59,7 @@ def resume(
     GossipRecError
         As in :func:`gossiprec.simulate`.
     """
-    say, begin = progress or Silent(), time.perf_counter()
+    say, begin = progress or Silent(), clocks()
     run = open_run(path)
     if run.manifest["status"] == "complete":
         return run
@@ -105,7 +104,7 @@ class _Reopened:
     state: dict[str, Any]
     say: Progress
 
-    def running(self, begin: float) -> Running:
+    def running(self, begin: Clocks) -> Running:
         """Return the run in the state of the checkpoint.
 
         Raises

@@ -19,7 +19,7 @@ from gossiprec.emulation.assembly.memory import peak_rss_mib
 from gossiprec.emulation.assembly.prepare import Prepared
 from gossiprec.emulation.run.checkpointing import Checkpoints
 from gossiprec.emulation.run.metering import seconds_by_label
-from gossiprec.emulation.run.progress import Progress, Status, Stopwatch
+from gossiprec.emulation.run.progress import Clocks, Progress, Status, Stopwatch, clocks
 from gossiprec.emulation.run.recording import Recording
 from gossiprec.emulation.scoring.accuracy import AttackRecord
 from gossiprec.emulation.scoring.by_activity import ByActivity
@@ -46,11 +46,12 @@ class _Stateful(Protocol):
 
 @dataclass(frozen=True)
 class _Earlier:
-    """Rounds done, and what they have taken: seconds of wall time, in all and by part, and memory."""
+    """Rounds done, and what they have taken: seconds of wall time, in all and by part, of processors, and memory."""
 
     rounds: int = 0
     simulating: float = 0.0
     wall: float = 0.0
+    processor: float = 0.0
     peak_rss_mib: float = 0.0
     seconds: dict[str, float] = field(default_factory=dict)
     attack_seconds: dict[str, float] = field(default_factory=dict)
@@ -123,11 +124,11 @@ class Running:
     prepared : Prepared
     directory : RunDirectory
     say : Progress
-    begin : float
-        When the work on it began (:func:`time.perf_counter`).
+    begin : Clocks
+        When the work on it began.
     """
 
-    def __init__(self, prepared: Prepared, directory: RunDirectory, say: Progress, begin: float) -> None:
+    def __init__(self, prepared: Prepared, directory: RunDirectory, say: Progress, begin: Clocks) -> None:
         self._prepared = prepared
         self._directory = directory
         self._say = say
@@ -247,12 +248,13 @@ class Running:
 
     def _times(self) -> _Earlier:
         """Return what this process and those before it have taken."""
-        now, before = time.perf_counter(), self._earlier
+        now, before = clocks(), self._earlier
         seconds = {**self._timed.seconds, "bookkeeping": self._tape_runner.bookkeeping_seconds}
         return _Earlier(
             rounds=self._rounds,
-            simulating=before.simulating + now - self._simulating,
-            wall=before.wall + now - self._begin,
+            simulating=before.simulating + now.wall - self._simulating,
+            wall=before.wall + now.wall - self._begin.wall,
+            processor=before.processor + now.processor - self._begin.processor,
             peak_rss_mib=max(before.peak_rss_mib, peak_rss_mib()),
             seconds=_added(before.seconds, seconds),
             attack_seconds=_added(before.attack_seconds, seconds_by_label(self._prepared.meters)),
@@ -340,6 +342,7 @@ class Running:
                 "node_updates": self._done,
                 "virtual_time": self._reached,
                 "wall_seconds": times.wall,
+                "processor_seconds": times.processor,
                 "node_updates_per_second": self._done / times.wall,
                 "peak_rss_mib": times.peak_rss_mib,
                 "needed_mib": {name: size / 2**20 for name, size in self._prepared.needed.items()},

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 from gossiprec.data.split import Split
 from gossiprec.emulation.assembly.prepare import prepare
-from gossiprec.emulation.run.progress import Progress, Silent
+from gossiprec.emulation.run.progress import Progress, Silent, clocks
 from gossiprec.emulation.run.running import Running, carried_out
 from gossiprec.eventlog import Run, RunDirectory
 from gossiprec.eventlog.rundir import check_free
@@ -55,7 +54,7 @@ def simulate(
         See :mod:`gossiprec.errors`. The run directory is then marked ``failed`` if it had been begun.
     """
     say = progress or Silent()
-    begin = time.perf_counter()
+    begin = clocks()
     if not isinstance(scenario, Scenario):
         scenario = load_scenario(scenario, list(overrides))
     path = Path(out) if out is not None else Path("runs") / f"{scenario.name}-s{scenario.seed}"

@@ -116,12 +116,16 @@ class SequenceModel(Model):
             return batch["negatives"]
         return torch.cat([batch["negatives"], batch["items"]], dim=1)
 
-    def numbered(self, samples: Columns) -> Columns:
-        """Return numbers of places, so that others are passed over in batches that are in no stack.
+    def packed(self, samples: Columns) -> Columns:
+        """Return a batch that is in no stack without the padding that all its lists have.
 
-        ``places`` are those with an item to be learnt.
+        With it come the numbers of ``places`` with an item to be learnt: :meth:`loss` passes over others.
         """
-        return {"places": np.flatnonzero(samples["items"] >= 0)}
+        lists = {name: part for name, part in samples.items() if name in ("items", "previous")}
+        used = np.any([(part >= 0).any(0) for part in lists.values()], axis=0)
+        width = 1 + int(np.max(np.flatnonzero(used), initial=0))
+        cut = {name: part[:, :width] for name, part in lists.items()}
+        return {**samples, **cut, "places": np.flatnonzero(cut["items"] >= 0)}
 
     def draws(self, samples: Columns, draw: np.random.Generator) -> Columns:
         """Return what is drawn for a step beside its samples, such as which numbers drop out; shape (n, ...) each."""

@@ -13,11 +13,7 @@ from dataclasses import dataclass, field
 from math import sqrt
 from typing import TYPE_CHECKING
 
-import numpy as np
-
-from gossiprec.feeds.base import Columns
 from gossiprec.models.base.blocks import Block, Initial, Role, ones, zeros
-from gossiprec.models.base.sequence_model import dropped
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -38,7 +34,9 @@ class Places:
         Numbers of the places that are worked out, all that are real among them; None: all of them. Rows of places are
         of shape (n_worked_out, ...) or (n, length, ...) accordingly.
     keep : mapping of str to Tensor
-        What :func:`drop_outs` drew; empty: nothing drops out.
+        Factors, 0 for what drops out; empty: nothing does. ``keep``, by place and shape (2 n_layers + 1, d), is of the
+        rows before the layers and of the two sums in each; ``keep_attention``, shape (n, n_layers, n_heads, length,
+        length), of the shares of attention.
     """
 
     real: Tensor
@@ -58,7 +56,7 @@ class Places:
 
     def kept(self, rows: Tensor, number: int) -> Tensor:
         """Return rows of places without what drops out of them the `number`-th time."""
-        return rows * self.of(self.keep["keep"][:, number]) if self.keep else rows
+        return rows * self.keep["keep"][..., number, :] if self.keep else rows
 
 
 def encoder_blocks(n_layers: int, dim: int, inner: int, begin: Initial) -> tuple[Block, ...]:
@@ -82,19 +80,6 @@ def encoder_blocks(n_layers: int, dim: int, inner: int, begin: Initial) -> tuple
         Block(name, Role.SHARED, (n_layers, *shape), starts.get(name.split("_")[1], zeros))
         for name, shape in shapes.items()
     )
-
-
-def drop_outs(
-    n_layers: int, n_heads: int, shape: tuple[int, int, int], rate: float, draw: np.random.Generator
-) -> Columns:
-    """Return what drops out of sequences of `shape` (n, length, d).
-
-    ``keep`` is of what the layers are given and of the two sums in each, ``keep_attention`` of each layer's shares.
-    """
-    n, length, dim = shape
-    rows = dropped((n, 1 + 2 * n_layers, length, dim), rate, draw)
-    attention = dropped((n, n_layers, n_heads, length, length), rate, draw)
-    return {**rows, **{f"{name}_attention": factors for name, factors in attention.items()}}
 
 
 def encoded(p: Mapping[str, Tensor], rows: Tensor, places: Places, n_heads: int) -> Tensor:

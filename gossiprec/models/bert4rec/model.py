@@ -19,8 +19,8 @@ from gossiprec.feeds import MaskedFeed
 from gossiprec.feeds.base import Columns
 from gossiprec.models import MODELS
 from gossiprec.models.base.blocks import Block, Role, normal, ones
-from gossiprec.models.base.sequence_model import SequenceModel, SequenceOptions
-from gossiprec.models.bert4rec.encoder import Places, drop_outs, encoded, encoder_blocks, normed
+from gossiprec.models.base.sequence_model import SequenceModel, SequenceOptions, dropped
+from gossiprec.models.bert4rec.encoder import Places, encoded, encoder_blocks, normed
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -73,9 +73,11 @@ class BERT4Rec(SequenceModel):
 
     Notes
     -----
-    The rows of items are both input and output (tied). RecBole until August 2023, which published work on federated
-    recommenders used, takes the encoder's output as it is (``output_layer: false``); later versions have a dense layer
-    behind it, and an offset of each item's score, which there is none of here.
+    The rows of items are both input and output (tied). Positions count from the end of a sequence, so that the gap
+    behind a history has the same one for everybody; in RecBole they count from the beginning, which gives it, behind
+    the longest sequences, one that nobody has learnt. RecBole until August 2023, which published work on federated
+    recommenders used, takes the encoder's output as it is (``output_layer: false``); later versions have a dense
+    layer behind it, and an offset of each item's score, which there is none of here.
     """
 
     Options = BERT4RecOptions
@@ -106,15 +108,19 @@ class BERT4Rec(SequenceModel):
         """Return the sequences, some items of which are masked in each update."""
         return MaskedFeed.within(split, self.options.max_length, self.options.mask, self.options.last_alone)
 
-    def numbered(self, samples: Columns) -> Columns:
-        """Return the numbers of the places with an item to be learnt, and of those that are no padding."""
-        real = (samples["previous"] >= 0) | (samples["items"] >= 0)
-        return {**super().numbered(samples), "real": np.flatnonzero(real)}
+    def packed(self, samples: Columns) -> Columns:
+        """Return the batch with the numbers of the places that are no padding, ``real``, too."""
+        batch = super().packed(samples)
+        return {**batch, "real": np.flatnonzero((batch["previous"] >= 0) | (batch["items"] >= 0))}
 
     def draws(self, samples: Columns, draw: np.random.Generator) -> Columns:
-        """Return what drops out."""
-        options, shape = self.options, (*samples["previous"].shape, self.options.dim)
-        return drop_outs(options.layers, options.heads, shape, options.dropout, draw)
+        """Return what drops out: of real places alone, if the batch knows them."""
+        options = self.options
+        n, length = samples["previous"].shape
+        places = (len(samples["real"]),) if "real" in samples else (n, length)
+        rows = dropped((*places, 1 + 2 * options.layers, options.dim), options.dropout, draw)
+        shares = dropped((n, options.layers, options.heads, length, length), options.dropout, draw)
+        return {**rows, **{f"{name}_attention": factors for name, factors in shares.items()}}
 
     def states(self, p: Mapping[str, Tensor], batch: Mapping[str, Tensor]) -> Tensor:
         """Return the output at each place; a gap is a place with an item to be learnt and none that is known."""
@@ -126,6 +132,7 @@ class BERT4Rec(SequenceModel):
         """Return the output at a gap behind the last item."""
         import torch
 
+        history = history[:, : self.options.max_length - 1]  # the feed's are no longer; some are wider
         known = torch.cat([history, -torch.ones_like(history[:, :1])], dim=1)
         length = (history >= 0).sum(1, keepdim=True)
         places = Places(torch.arange(known.shape[1], device=known.device) <= length)
@@ -137,14 +144,10 @@ class BERT4Rec(SequenceModel):
         import torch
         from torch.nn.functional import gelu
 
-        number = (
-            torch.arange(known.shape[1], device=known.device)
-            .clamp(max=self.options.max_length - 1)
-            .expand(known.shape)
-        )
-        item, number = places.of(known), places.of(number)
+        ages = places.real.sum(1, keepdim=True) - 1 - torch.arange(known.shape[1], device=known.device)
+        item, age = places.of(known), places.of(ages.clamp(0, self.options.max_length - 1))
         rows = torch.where((item >= 0)[..., None], p["items"][item.clamp(min=0)], p["gap"])
-        rows = normed(rows + p["positions"][number], p["input_scales"], p["input_offsets"])
+        rows = normed(rows + p["positions"][age], p["input_scales"], p["input_offsets"])
         rows = encoded(p, places.kept(rows, 0), places, self.options.heads)
         if not self.options.output_layer:
             return rows

@@ -1,0 +1,93 @@
+"""The study in whole or in part, with the data where they are, or at its tiny scale."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from analysis.all_papers.experiments import STUDY
+from analysis.papers.data_places import place_of
+from analysis.papers.study_file import Scale, tiny_data
+from gossiprec.study.load import Study, load_study
+
+DATA = {"movielens-100k": ("ml-100k",), "movielens-1m": ("ml-1m",)}
+"""Data set -> under which names it may lie in the folder of ``--data``."""
+_TINY_SLICE = 20
+
+
+def table_study(
+    names: Iterable[str],
+    *,
+    data: Path | None,
+    dataset: str = "movielens-100k",
+    scale: Scale = "full",
+    seeds: int | None = None,
+) -> Study:
+    """Return the study of some experiments.
+
+    Parameters
+    ----------
+    names : iterable of str
+        Those that can be run.
+    data : Path, optional
+        The folder of the data sets; not needed at the tiny scale.
+    dataset : str
+        One of :data:`DATA`.
+    scale : {'full', 'tiny'}
+    seeds : int, optional
+        In place of the study's own.
+    """
+    told, is_tiny = STUDY.told, scale == "tiny"
+    values = {name: STUDY.experiments[name] for name in names}
+    if is_tiny:
+        values = {name: {**own, **_shorter(own)} for name, own in values.items()}
+    end = "-tiny" if is_tiny else "" if dataset == "movielens-100k" else f"-{dataset}"
+    return load_study(
+        {
+            **told,
+            "name": told["name"] + end,
+            "base": _tiny() if is_tiny else _on(dataset, data or Path()),
+            "seeds": seeds or told["seeds"],
+            "axes": {"experiment": {"values": values}},
+        }
+    )
+
+
+def _on(dataset: str, data: Path) -> dict[str, Any]:
+    """Return the scenario on a data set of the folder."""
+    base = STUDY.told["base"]
+    place = place_of(data, DATA[dataset])
+    assert place is not None, "its data are there"
+    return {**base, "dataset": {**base["dataset"], "name": dataset, "path": str(place.resolve())}}
+
+
+def _tiny() -> dict[str, Any]:
+    """Return the scenario on little synthetic data with times."""
+    base = STUDY.told["base"]
+    data = {**tiny_data(60), "split": base["dataset"]["split"]}
+    return {**base, "dataset": data, "protocol": {**base["protocol"], "rounds": 2, "slice": _TINY_SLICE}}
+
+
+def _shorter(sets: dict[str, Any]) -> dict[str, Any]:
+    """Return what makes an experiment fit few users and end soon."""
+    protocol, recommender = sets.get("protocol", {}), sets.get("recommender") or {}
+    lengths = {"rounds", "wakes", "epochs"} & protocol.keys()
+    found: dict[str, Any] = {f"protocol.{length}": 2 for length in lengths} | {"evaluate.every": 1}
+    if "epochs" in protocol:
+        found["training.batch_size"] = "full"
+    if "slice" in protocol:
+        found["protocol.slice"] = _TINY_SLICE
+    for place, observer in enumerate(sets.get("observers", ())):
+        found[f"observers.{place}.community_size"] = 5
+        if "nodes" in observer and observer["nodes"] != "all":
+            found[f"observers.{place}.nodes"] = {"fraction": 0.2}
+    if "attackers" in sets:
+        found["attackers.0.fraction"] = 0.05
+    if "clusters" in recommender:
+        found["recommender.clusters"] = {"number": 5, "first": 1, "every": 1}
+    if "leaks" in recommender:
+        found["recommender.leaks"] = 5
+    if recommender.get("name") == "pdc-frs":  # drawn items have no titles
+        found["recommender.similarity"] = {"name": "co-occurrence", "public_users": 0.2}
+    return found

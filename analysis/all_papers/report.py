@@ -1,0 +1,78 @@
+"""The report of the study: one table, what is missing, and every number of it for other programs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from analysis.all_papers.experiments import rows
+from analysis.all_papers.table import LEVELS, METRICS, Line, level, table
+from analysis.papers.document import Heading, Text
+from analysis.papers.page import write_pages
+from analysis.papers.report_parts import INTERVALS, made_with, missing
+from analysis.papers.seeds import Runs
+from analysis.papers.study_file import Scale
+from gossiprec.eventlog.atomic_write import replace_file
+from gossiprec.figures.output import Cell, csv_bytes
+
+CSV_HEADER = ("row", "number", "seed", "value")
+_READ = (
+    "**No ranking of papers.** Rows differ in model, loop and rates, none of which was tuned here; read a number "
+    "beside the settings of its row and what its adversary saw. *Utility* ranks all items that a user has not had, at "
+    "the report with the best Recall@20 on items kept for validation. *Exposure*: share of the users who are shown "
+    "the poisoners' item, in another run with 1 % of poisoners, at its own such report. *Communities*: share found of "
+    "the most similar users, beside what any ranking could find and what guessing finds. *Advantage*: share of the "
+    "items had that are guessed, less the share of others that are. *Local epochs to 95 %*: of a client, when "
+    "validation first came to 95 % of its best. *Seconds* are of the plain run."
+)
+
+
+def write(
+    folder: Path, runs: Runs, reasons: Mapping[str, str], *, planned: int, scale: Scale = "full"
+) -> list[Path]:
+    """Write report and ``cells.csv``, each file in one step; return the paths of the texts.
+
+    Parameters
+    ----------
+    folder : Path
+    runs : mapping
+        All finished runs of the whole study, not only those that were asked for now.
+    reasons : mapping of str to str
+        Experiment to why it has no finished run.
+    planned : int
+        How many runs the whole study has.
+    scale : {'full', 'tiny'}
+    """
+    blocks = [
+        Text(_opening(runs, planned, scale)),
+        Text(f"{_READ} {INTERVALS}"),
+        Heading(2, "All recommenders", "table"),
+        table(rows().values(), runs, reasons),
+        *missing(reasons),
+    ]
+    written = write_pages(folder, {"report": ("Every recommender in one table", blocks)})
+    replace_file(folder / "cells.csv", csv_bytes(CSV_HEADER, csv_rows(runs, reasons)))
+    return written
+
+
+def csv_rows(runs: Runs, reasons: Mapping[str, str]) -> Iterator[list[Cell]]:
+    """Yield each number of the table by row and seed."""
+    for name, row in rows().items():
+        for number, values in Line(row, runs, reasons).numbers().items():
+            for seed, value in values.items():
+                yield [name, number, seed, value]
+    for order in LEVELS:
+        for metric in METRICS:
+            for seed, value in level(order, metric, runs).items():
+                yield [order, metric, seed, value]
+
+
+def _opening(runs: Runs, planned: int, scale: Scale) -> str:
+    made = [run for seeds in runs.values() for run in seeds.values()]
+    there = f"{len(made)} of {planned} runs are finished"
+    if scale == "tiny":
+        return f"**Scale tiny: small synthetic data and short runs; no number here means anything.** {there}."
+    data = ", ".join(sorted({str(run.scenario["dataset"]["name"]) for run in made})) or "no data yet"
+    versions = made_with(made)
+    by = f", made by gossiprec {', '.join(versions)}" if versions else ""
+    return f"Every recommender of all papers on {data}: same split, same seeds. {there}{by}."

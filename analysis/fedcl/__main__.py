@@ -1,0 +1,30 @@
+"""``python -m analysis.fedcl --data PATH --out study/``: run or resume the study and write its report."""
+
+from __future__ import annotations
+
+import sys
+
+from analysis.fedcl.experiments import STUDY, experiments, subjects
+from analysis.fedcl.plan import DATA, data_of, paper_study
+from analysis.papers.comparison_command import Command
+from analysis.papers.data_places import missing_data
+from gossiprec.cli.main import exit_code
+
+COMMAND = Command(
+    file=STUDY,
+    subjects=subjects(),
+    about="Run or resume the experiments of the FedCL paper on Amazon Beauty and MovieLens-1M, and write a report "
+    "beside what the paper prints, with what told vectors give away. The whole takes days: choose with --only, "
+    "--seeds and --epochs.",
+    data="Holds amazon/Beauty.txt.gz, and ml-1m.",
+    only="Such as gru4rec-beauty,epsilon or an experiment; see --list.",
+    place=lambda data, scale: (
+        data,
+        missing_data(experiments(), DATA, data_of, data=data, scale=scale),
+    ),
+    study_of=paper_study,
+    report="analysis.fedcl.report",
+)
+
+if __name__ == "__main__":
+    sys.exit(exit_code(sys.argv[1:], COMMAND.made(), name="python -m analysis.fedcl"))

@@ -1,0 +1,142 @@
+"""The experiments of ``study.yaml`` by setting and method; which row or point of the paper each is."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+from math import inf
+from pathlib import Path
+from typing import Any
+
+from analysis.papers.comparison import Comparison, is_of, parts_by_setting
+from analysis.papers.published import Published
+from analysis.papers.study_file import Scale, StudyFile
+
+TINY_ROUNDS = 4
+"""Rounds of an epoch at the tiny scale, each of a quarter of the clients."""
+
+
+def rounds_of_epoch(sets: Mapping[str, Any], scale: Scale) -> int:
+    """Return in how many rounds of an experiment as many clients are asked as there are."""
+    if scale == "tiny":
+        return TINY_ROUNDS
+    own = STUDY.told["base"]["protocol"]["participation"]
+    return round(1 / float(sets.get("protocol.participation", own)))
+
+
+STUDY = StudyFile(Path(__file__).with_name("study.yaml"), rounds_of_epoch)
+
+SETTINGS = {
+    "beauty": "Amazon Beauty as S3-Rec has it, 22,363 users and 12,101 items, where the paper has 40,226 and 54,542",
+    "ml-1m": "MovieLens-1M, ratings of 4 and 5 alone, whose times are all known, of 6,035 users who have three of them",
+}
+MODELS = {"GRU4Rec": "gru4rec", "NCF": "ncf", "BERT4Rec": "bert4rec"}
+WAYS = {"Fed": "fed", "BIL": "bil", "FedCL": "fedcl"}
+WHOLE = "GRU4Rec+FedCL"
+SWEPT = "gru4rec-fedcl"
+"""The method whose options are swept, on Beauty."""
+
+
+def _rows() -> dict[str, str]:
+    """Return the methods by row in the order of the print."""
+    found = {}
+    for model in ("NCF", "GRU4Rec", "BERT4Rec"):
+        found[model] = MODELS[model]
+        found |= {f"{model}+{words}": f"{MODELS[model]}-{way}" for words, way in WAYS.items()}
+    return found
+
+
+ABLATIONS = {
+    "no semi-hard negatives": "no-semi-hard",
+    "no local negatives": "no-local",
+    "no in-batch negatives": "no-in-batch",
+    "the hardest of the cluster": "hardest",
+    "no clusters": "no-clusters",
+    "K-means": "k-means",
+}
+"""What is left out, or put in the place of another part -> method."""
+TABLE_ROWS = {"table2": _rows(), "ablations": {WHOLE: SWEPT, **ABLATIONS}, "table3": _rows()}
+SWEEPS: dict[str, dict[float, str]] = {
+    "clusters": {5: "clusters-5", 10: "clusters-10", 25: SWEPT, 50: "clusters-50", 100: "clusters-100"},
+    "share": {5: "share-5", 10: "share-10", 25: SWEPT, 50: "share-50", 100: "share-100"},
+    "semi-hard": {
+        0: "no-semi-hard",
+        5: "semi-hard-5",
+        10: "semi-hard-10",
+        20: SWEPT,
+        50: "semi-hard-50",
+    },
+    "local": {0: "no-local", 5: "local-5", 10: SWEPT, 20: "local-20", 50: "local-50"},
+}
+"""Option of FedCL -> its value -> method, of GRU4Rec on Beauty."""
+BEST_VALUES: dict[str, float] = {"clusters": 25, "share": 25, "semi-hard": 20, "local": 10}
+"""What the paper finds best."""
+EPSILON: dict[float, str] = {
+    1: "epsilon-1",
+    4: SWEPT,
+    16: "epsilon-16",
+    64: "epsilon-64",
+    256: "epsilon-256",
+    inf: "no-noise",
+}
+"""Budget of a told vector -> method."""
+SPREAD: dict[float, str] = {
+    0: "spread-0",
+    0.001: "spread-0.001",
+    0.01: "spread-0.01",
+    0.1: "gru4rec-bil",
+    1: "spread-1",
+}
+"""Weight of the term of BIL that spreads items out -> method."""
+PAPER = Comparison(
+    title="FedCL",
+    settings=SETTINGS,
+    rows=TABLE_ROWS,
+    main="table2",
+    reference="GRU4Rec+Fed",
+    published=Published(Path(__file__).with_name("published.yaml")),
+    page="docs/fedcl_study.md",
+    apart=tuple(MODELS.values()),
+    metrics={"HR@5": "hit@5", "HR@10": "hit@10", "nDCG@5": "full_ndcg@5", "nDCG@10": "full_ndcg@10"},
+    leading="HR@10",
+    tables={"beauty": ("table2", "ablations"), "ml-1m": ("table3",)},
+    data={"Beauty": "beauty", "ML-1M": "ml-1m"},
+    unit="round",
+)
+
+
+def experiments() -> dict[str, dict[str, Any]]:
+    """Return what each experiment sets, in the order in which they are run: the most wanted first."""
+    return STUDY.experiments
+
+
+def told_by(setting: str) -> dict[str, str]:
+    """Return the methods of a setting whose clients tell vectors, by what they are called."""
+    found = {f"{model}+FedCL": f"{own}-fedcl" for model, own in MODELS.items()}
+    if setting == "beauty":
+        found |= {f"{WHOLE}, {_budget(value)}": own for value, own in EPSILON.items() if own != SWEPT}
+    return found
+
+
+def _budget(epsilon: float) -> str:
+    return "no noise" if epsilon == inf else f"epsilon {epsilon:g}"
+
+
+@cache
+def subjects() -> dict[str, tuple[str, ...]]:
+    """Return what ``--only`` can name, each with its experiments: tables, models, sweeps, settings; both with ``-``."""
+    parts = {
+        setting: {
+            **{table: tuple(TABLE_ROWS[table].values()) for table in PAPER.tables_in(setting)},
+            "central": tuple(MODELS.values()),
+            "federated": tuple(f"{model}-{way}" for model in MODELS.values() for way in WAYS.values()),
+            **{model: (model, *(f"{model}-{way}" for way in WAYS.values())) for model in MODELS.values()},
+        }
+        for setting in SETTINGS
+    }
+    sweeps = {**SWEEPS, "epsilon": EPSILON, "spread": SPREAD}
+    parts["beauty"] |= {option: tuple(methods.values()) for option, methods in sweeps.items()}
+    there = experiments()
+    found = parts_by_setting(parts, there)
+    found |= {setting: tuple(name for name in there if is_of(name, setting)) for setting in SETTINGS}
+    return {**found, **{name: (name,) for name in there}}

@@ -1,0 +1,150 @@
+"""The figures of the study: curves by round with the print marked, utility over options, and leakage over epsilon."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import cache
+from math import isfinite
+
+from analysis.fedcl.experiments import (
+    EPSILON,
+    MODELS,
+    PAPER,
+    SETTINGS,
+    SPREAD,
+    SWEEPS,
+    TABLE_ROWS,
+    WAYS,
+    WHOLE,
+    experiments,
+)
+from analysis.fedcl.told_vectors import UTILITY, told
+from analysis.papers.comparison import BEST, LAST, name_of
+from analysis.papers.curve_figures import drawable, levels, over_option, table_curves
+from analysis.papers.curves import score
+from analysis.papers.drawing import Drawing, Line, line_of
+from analysis.papers.seeds import PerSeed, Runs, mean
+from gossiprec.figures.panels import Axis
+
+WORDS = {
+    "clusters": "number of clusters",
+    "share": "R: share of the items that semi-hard negatives are drawn from (%)",
+    "semi-hard": "T: semi-hard negatives",
+    "local": "K: local negatives",
+    "epsilon": "epsilon of a told vector",
+    "spread": "weight of what spreads items out",
+}
+LEAKS = {
+    "re-identified": ("re-identified", "guessing"),
+    "own vector first": ("own vector first", "first, guessing"),
+    "own vector first, means": ("of means", "first, guessing"),
+    "CDA": ("CDA", "CDA, guessing"),
+    "CDA, means": ("CDA of means", "CDA, guessing"),
+}
+"""Panel -> what it shows, and what guessing finds."""
+NO_NOISE = "no noise"
+
+
+@cache
+def drawings() -> dict[str, Drawing]:
+    """Return the figures by name, setting by setting."""
+    found: dict[str, Drawing] = {}
+    for setting in SETTINGS:
+        for model in MODELS:
+            found[f"{MODELS[model]}-{setting}"] = _of_model(setting, model)
+    found["ablations-beauty"] = table_curves(PAPER, "beauty", "ablations")
+    for option, methods in SWEEPS.items():
+        found[f"{option}-beauty"] = _sweep(option, WHOLE, methods)
+    found["epsilon-beauty"] = _sweep("epsilon", WHOLE, _finite(EPSILON))
+    found["spread-beauty"] = _sweep("spread", "GRU4Rec+BIL", SPREAD)
+    found["leaks-beauty"] = _leaks()
+    return drawable(found, experiments())
+
+
+def _finite(methods: Mapping[float, str]) -> dict[float, str]:
+    return {value: method for value, method in methods.items() if isfinite(value)}
+
+
+def _of_model(setting: str, model: str) -> Drawing:
+    """Return the federated rows of a model by round, with its centralised row at its best as a level."""
+    table = PAPER.main_in(setting)
+    some = {row: method for row, method in TABLE_ROWS[table].items() if row.startswith(f"{model}+")}
+    drawing, words = table_curves(PAPER, setting, table, some), f"{model}, centralised"
+
+    def panels(runs: Runs) -> dict[str, list[Line]]:
+        found = {column: list(lines) for column, lines in drawing.panels(runs).items()}
+        for column, lines in found.items():
+            own = score(PAPER, runs, name_of(setting, MODELS[model]), column, BEST)
+            ends = max((one.x[-1] for one in lines if len(one.x)), default=1.5)
+            if own:
+                lines.append(Line(words, (1.0, ends), (100 * mean(own),) * 2, kind="level"))
+        return found
+
+    caption = f"{drawing.caption} Centralised {model} at its best validation report stands beside them."
+    return replace(
+        drawing,
+        caption=caption,
+        panels=panels,
+        look={"order": [*some, words, *drawing.look["order"][len(WAYS) :]]},
+    )
+
+
+def _sweep(option: str, name: str, methods: Mapping[float, str]) -> Drawing:
+    """Return utility over the values of an option, at the last round and at the best report."""
+    ends = (min(methods), max(methods))
+
+    def panels(runs: Runs) -> dict[str, list[Line]]:
+        return {
+            f"{column}, {look}": [
+                over_option(PAPER, runs, "beauty", column, look, name, methods),
+                *levels(PAPER, runs, "beauty", column, ends),
+            ]
+            for look in (LAST, BEST)
+            for column in UTILITY
+        }
+
+    rows = [*TABLE_ROWS["table2"].values(), *TABLE_ROWS["ablations"].values()]
+    return Drawing(
+        f"{name} over the {WORDS[option]}, beauty; beside it the orders that nobody learns.",
+        "beauty",
+        tuple(methods.values()),
+        tuple(method for method in methods.values() if method not in rows),
+        panels,
+        Axis(WORDS[option], (0.0, None)),
+        Axis("%"),
+    )
+
+
+def _leaks() -> Drawing:
+    """Return what told vectors give away over epsilon."""
+    methods = _finite(EPSILON)
+    ends = (min(methods), max(methods))
+
+    def of(runs: Runs, method: str, column: str) -> PerSeed:
+        return told(runs, name_of("beauty", method), column)
+
+    def level(name: str, own: PerSeed) -> list[Line]:
+        return [Line(name, ends, (100 * mean(own),) * 2, kind="level")] if own else []
+
+    def panels(runs: Runs) -> dict[str, list[Line]]:
+        found = {}
+        for title, (column, guess) in LEAKS.items():
+            lines = [line_of(WHOLE, {x: of(runs, method, column) for x, method in methods.items()})]
+            lines += level(NO_NOISE, of(runs, "no-noise", column))
+            known = [of(runs, method, guess) for method in EPSILON.values()]
+            lines += level("guessing", next((own for own in known if own), {}))
+            found[title] = lines
+        return found
+
+    return Drawing(
+        "What told vectors give away over their epsilon, beauty: whose they are, last ones and means of all that a "
+        "user told, and who is alike (CDA); beside it what they would without noise, and what guessing finds.",
+        "beauty",
+        tuple(EPSILON.values()),
+        tuple(EPSILON.values()),
+        panels,
+        Axis(WORDS["epsilon"], (0.0, None)),
+        Axis("%", (0.0, 102.0)),
+        {"n_columns": 3, "order": [WHOLE, NO_NOISE, "guessing"]},
+    )

@@ -1,0 +1,83 @@
+"""The study in whole or in part, with the data where they are, shorter, or at its tiny scale."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from analysis.fedcl.experiments import PAPER, STUDY, TINY_ROUNDS
+from analysis.papers.data_places import place_of
+from analysis.papers.study_file import Scale, tiny_data
+from gossiprec.study.load import Study
+
+DATA = {
+    "beauty": ("amazon/Beauty.txt.gz", "amazon/Beauty.txt"),
+    "movielens-1m": ("ml-1m", "ml-1m.zip"),
+}
+"""Under which names each data set may lie in the folder of ``--data``."""
+LONG = ("dataset", "protocol.participation", "protocol.rounds", "evaluate.every")
+"""What experiments set by the size of their data."""
+
+
+def data_of(name: str) -> str:
+    """Return the data set of an experiment."""
+    return "beauty" if PAPER.setting_of(name) == "beauty" else "movielens-1m"
+
+
+def paper_study(names: Iterable[str], *, data: Path | None, scale: Scale = "full", **length: Any) -> Study:
+    """Return the study of some experiments.
+
+    Parameters
+    ----------
+    names : iterable of str
+        Those whose data are there.
+    data : Path, optional
+        The folder of the data sets; not needed at the tiny scale.
+    scale : {'full', 'tiny'}
+    **length
+        ``seeds`` and ``epochs``, as of :meth:`analysis.papers.study_file.StudyFile.part`.
+    """
+    if scale == "tiny":
+        return STUDY.part({name: _small(name) for name in names}, base=_tiny(), scale=scale, **length)
+    return STUDY.part({name: _here(name, data or Path()) for name in names}, scale=scale, **length)
+
+
+def _here(name: str, data: Path) -> dict[str, Any]:
+    """Return what an experiment sets on this machine."""
+    place = place_of(data, DATA[data_of(name)])
+    assert place is not None, "its data are there"
+    return {**STUDY.experiments[name], "dataset.path": str(place.resolve())}
+
+
+def _tiny() -> dict[str, Any]:
+    """Return the scenario on little synthetic data, with clusters from the second round on."""
+    base = STUDY.told["base"]
+    return {
+        **base,
+        "dataset": _data(60),
+        "recommender": {**base["recommender"], "clusters": 5, "leaks": 10},
+        "protocol": {**base["protocol"], "participation": 1 / TINY_ROUNDS},
+        "evaluate": {**base["evaluate"], "every": TINY_ROUNDS},
+    }
+
+
+def _small(name: str) -> dict[str, Any]:
+    """Return what an experiment sets at the tiny scale: other data, and a fifth of the clusters."""
+    sets = {key: value for key, value in STUDY.experiments[name].items() if key not in LONG}
+    sets |= {"evaluate.every": 1} if name in _CENTRAL else {}
+    sets |= {"dataset": _data(50)} if PAPER.setting_of(name) == "ml-1m" else {}
+    if "recommender.clusters" in sets:
+        sets["recommender.clusters"] //= 5
+    if "model" in sets:
+        sets["model"] = {**sets["model"], "dim": 8}
+    if "training" in sets:
+        sets["training"] = {**sets["training"], "batch_size": 16}
+    return sets
+
+
+def _data(n_users: int) -> dict[str, Any]:
+    return {**tiny_data(n_users), "split": {"name": "leave_last_k", "test": 1, "validation": 1}}
+
+
+_CENTRAL = frozenset(name for name in STUDY.experiments if PAPER.is_apart(name))

@@ -1,0 +1,221 @@
+"""The experiments of the FedCL study are what their names say, and can all be run."""
+
+from __future__ import annotations
+
+from functools import cache
+from math import isfinite
+from pathlib import Path
+
+import pytest
+import yaml
+
+from analysis.cl4fedrec.experiments import STUDY as CL4FEDREC
+from analysis.fedcl.experiments import (
+    ABLATIONS,
+    BEST_VALUES,
+    EPSILON,
+    MODELS,
+    PAPER,
+    SETTINGS,
+    SPREAD,
+    STUDY,
+    SWEEPS,
+    SWEPT,
+    TABLE_ROWS,
+    experiments,
+    subjects,
+)
+from analysis.fedcl.figures import drawings
+from analysis.fedcl.plan import DATA, data_of, paper_study
+from analysis.papers.command import chosen
+from analysis.papers.data_places import missing_data
+from analysis.papers.orders import orders
+from analysis.pdc_frs.experiments import STUDY as PDC_FRS
+from analysis.perfedrec_pp.experiments import STUDY as PERFEDREC_PP
+from gossiprec.errors import DataError, ScenarioError
+from gossiprec.study.plan import make_plan
+
+PRINTED = Path("/work/shared/specs/published_federated.yaml")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """A folder in which data lie, of which nothing is read here."""
+    found = tmp_path_factory.mktemp("data")
+    (found / "ml-1m").mkdir()
+    (found / "amazon").mkdir()
+    (found / "amazon" / "Beauty.txt.gz").touch()
+    return found
+
+
+@cache
+def scenarios(folder, scale="full", epochs=None):
+    """Return the resolved scenario of every experiment."""
+    study = paper_study(experiments(), data=folder, scale=scale, seeds=1, epochs=epochs)
+    plan = make_plan(study, check_data=False)
+    return {str(one.labels["experiment"]): one.scenario.resolved() for one in plan.variants}
+
+
+@pytest.mark.parametrize("scale", ["full", "tiny"])
+def test_every_experiment_resolves_and_no_two_are_the_same(folder, scale):
+    found = scenarios(folder, scale)
+    assert list(found) == list(experiments())
+    told = [{key: value for key, value in one.items() if key != "name"} for one in found.values()]
+    assert all(one not in told[:place] for place, one in enumerate(told))
+
+
+def test_the_base_is_what_the_paper_says(folder):
+    base = scenarios(folder)["beauty-gru4rec-fedcl"]
+    model, own, protocol = base["model"], base["recommender"], base["protocol"]
+    assert (model["dim"], model["hidden"], model["dropout"]) == (64, 128, 0.3)
+    assert (model["loss"], model["in_batch"], model["max_length"]) == ("sampled", True, 50)
+    assert (own["clusters"], own["clustering"], own["clip"], own["epsilon"]) == (25, "ward", 1, 4)
+    assert (own["semi_hard"], own["semi_hard_share"], own["hard"]) == (20, 0.25, False)
+    assert (own["local_negatives"], own["local_items"]) == (10, 100)
+    assert (protocol["client_model"], protocol["upload"], protocol["merge"]) == ("none", "gradients", "mean")
+    assert protocol["server"] == {"name": "adam", "learning_rate": 0.001}
+    assert base["training"]["local_epochs"] == 1
+
+
+@pytest.mark.parametrize("name", list(experiments()))
+def test_a_name_says_where_it_is_measured(folder, name):
+    told, setting = scenarios(folder)[name], PAPER.setting_of(name)
+    data, is_beauty = told["dataset"], setting == "beauty"
+    assert data["name"] == ("file" if is_beauty else "movielens-1m")
+    assert is_beauty or (data["min_rating"], data["min_items"]) == (4, 3)
+    assert {"test": 1, "validation": 1}.items() <= data["split"].items()
+    assert data["split"]["name"] == "leave_last_k"
+    assert Path(data["path"]).is_relative_to(folder)
+    assert told["evaluate"]["mask"] == "train+validation"
+    assert {*PAPER.metrics.values(), PAPER.validation} <= set(told["evaluate"]["metrics"])
+    if not PAPER.is_apart(name):
+        users = 22363 if is_beauty else 6035
+        assert round(told["protocol"]["participation"] * users) == 16
+        assert told["protocol"]["rounds"] % told["evaluate"]["every"] == 0
+
+
+def test_rows_have_the_model_and_the_loop_of_their_names(folder):
+    for setting in SETTINGS:
+        found = {
+            row: scenarios(folder)[f"{setting}-{method}"] for row, method in TABLE_ROWS["table2"].items()
+        }
+        for model, name in MODELS.items():
+            central, fed, bil, fedcl = (found[f"{model}{way}"] for way in ("", "+Fed", "+BIL", "+FedCL"))
+            assert central["protocol"]["name"] == "central"
+            assert central["model"]["name"] == name
+            assert central["model"].get("loss", "all") == "all"
+            federated = {one["model"]["name"] for one in (fed, bil, fedcl)}
+            assert federated == {"two-tower" if model == "NCF" else name}
+            wanted = ["fed-softmax", "bil", "fedcl"]
+            assert [one["recommender"]["name"] for one in (fed, bil, fedcl)] == wanted
+            assert not fed["model"]["in_batch"], "local negatives alone"
+            assert fedcl["model"]["in_batch"] == (model != "NCF")
+
+
+def test_points_of_a_sweep_differ_from_fedcl_in_what_is_swept(folder):
+    keys = {
+        "clusters": "clusters",
+        "share": "semi_hard_share",
+        "semi-hard": "semi_hard",
+        "local": "local_negatives",
+    }
+    base = scenarios(folder)[f"beauty-{SWEPT}"]["recommender"]
+    for option, methods in SWEEPS.items():
+        assert methods[BEST_VALUES[option]] == SWEPT
+        for value, method in methods.items():
+            own = scenarios(folder)[f"beauty-{method}"]["recommender"]
+            wanted = {**base, keys[option]: value / 100 if option == "share" else value}
+            assert {**own, "leaks": base["leaks"]} == wanted
+    for value, method in EPSILON.items():
+        own = scenarios(folder)[f"beauty-{method}"]["recommender"]
+        assert own == {**base, "epsilon": value if isfinite(value) else None}
+    for value, method in SPREAD.items():
+        assert scenarios(folder)[f"beauty-{method}"]["recommender"]["spread_weight"] == value
+
+
+def test_ablations_leave_out_what_they_say(folder):
+    whole = scenarios(folder)[f"beauty-{SWEPT}"]
+    found = {words: scenarios(folder)[f"beauty-{method}"] for words, method in ABLATIONS.items()}
+    without = found.pop("no in-batch negatives")
+    assert without["model"] == {**whole["model"], "in_batch": False}
+    assert without["recommender"] == whole["recommender"]
+    assert all(one["model"] == whole["model"] for one in found.values())
+    changed = {
+        words: {key: value for key, value in one["recommender"].items() if whole["recommender"][key] != value}
+        for words, one in found.items()
+    }
+    assert changed == {
+        "no semi-hard negatives": {"semi_hard": 0, "leaks": None}, "no local negatives": {"local_negatives": 0},
+        "the hardest of the cluster": {"hard": True}, "no clusters": {"clustering": "none"},
+        "K-means": {"clustering": "kmeans"},
+    }  # fmt: skip
+
+
+def test_epochs_are_passes_over_all_clients(folder):
+    short = scenarios(folder, epochs=3)
+    assert short["beauty-gru4rec-fed"]["protocol"]["rounds"] == 3 * 1398
+    assert short["ml-1m-ncf-fed"]["protocol"]["rounds"] == 3 * 377
+    assert short["ml-1m-ncf"]["protocol"]["epochs"] == 3
+    rounds = {name: one["protocol"].get("rounds") for name, one in scenarios(folder).items()}
+    assert rounds["beauty-bert4rec-bil"] == STUDY.epochs_of("full", None) * 1398
+    assert rounds["ml-1m-bert4rec-bil"] == STUDY.epochs_of("full", None) * 377
+
+
+def test_each_study_tells_how_long_its_runs_are():
+    told = [one.lengths_in_words() for one in (CL4FEDREC, PDC_FRS, PERFEDREC_PP, STUDY)]
+    assert told == ["20", "20", "300; centralised 30 to 200", "10; centralised 20"]
+
+
+def test_every_row_and_drawing_has_its_experiments():
+    there = set(experiments())
+    for setting in SETTINGS:
+        for table in PAPER.tables_in(setting):
+            assert {f"{setting}-{method}" for method in TABLE_ROWS[table].values()} <= there
+    drawn = {f"{name}-{s}" for s in SETTINGS for name in MODELS.values()}
+    sweeps = {f"{option}-beauty" for option in (*SWEEPS, "epsilon", "spread", "ablations", "leaks")}
+    assert set(drawings()) == drawn | sweeps
+
+
+def test_orders_are_those_of_the_table_of_a_setting():
+    for setting, table in (("beauty", "Table 2"), ("ml-1m", "Table 3")):
+        words = [one.words for one in orders(PAPER, setting)]
+        assert f"{table}, HR@10: NCF+BIL over NCF+Fed" in words
+        assert len(words) == 4 * 11
+        assert all(one.startswith(table) for one in words)
+
+
+def test_only_names_tables_models_and_sweeps():
+    names = subjects()
+    assert chosen(["ncf-beauty"], names, experiments()) == [
+        "beauty-ncf-fedcl", "beauty-ncf-fed", "beauty-ncf-bil", "beauty-ncf",
+    ]  # fmt: skip
+    assert len(chosen(["table3"], names, experiments())) == 12
+    assert chosen(["epsilon"], names, experiments())[0] == "beauty-gru4rec-fedcl"
+    assert "ablations-ml-1m" not in names
+    with pytest.raises(ScenarioError, match="did you mean 'epsilon'"):
+        chosen(["epsilo"], names, experiments())
+
+
+def test_missing_data_keep_their_own_experiments_alone_from_being_run(folder, tmp_path):
+    (tmp_path / "ml-1m").mkdir()
+    lacking = missing_data(experiments(), DATA, data_of, data=tmp_path, scale="full")
+    assert set(lacking) == {name for name in experiments() if data_of(name) == "beauty"}
+    assert "no amazon/Beauty.txt.gz or amazon/Beauty.txt in" in lacking["beauty-ncf"]
+    assert missing_data(experiments(), DATA, data_of, data=folder, scale="full") == {}
+    with pytest.raises(DataError, match="found none of the data sets"):
+        missing_data(experiments(), DATA, data_of, data=tmp_path / "nowhere", scale="full")
+
+
+@pytest.mark.skipif(not PRINTED.exists(), reason="the list of printed numbers is not here")
+def test_printed_numbers_are_those_of_the_list():
+    wanted = {
+        (one["table"], one["method"], one["metric"]): one["value"]
+        for one in yaml.safe_load(PRINTED.read_text())["tables"]
+        if one["paper"] == "fedcl" and one["table"] in ("Table 2", "Table 3")
+    }
+    found = {
+        (one.table.replace("table", "Table "), one.row, one.column): one.value
+        for one in PAPER.published.printed
+        if one.table in ("table2", "table3")
+    }
+    assert found == wanted
