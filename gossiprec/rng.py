@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from numpy.random.bit_generator import ISeedSequence
 
 from gossiprec.arrays import F64, I64, U32
 
@@ -107,7 +108,19 @@ def _unit(high: npt.NDArray[np.uint64], low: npt.NDArray[np.uint64]) -> F64:
 def generator(seed: int, purpose: str, node: int = 0, counter: int = 0) -> np.random.Generator:
     """Return a fresh numpy generator for (seed, purpose, node, counter): never kept."""
     key = np.array([seed, (purpose_id(purpose) << 32) | node], np.uint64)
-    return np.random.Generator(np.random.Philox(key=key, counter=counter << 192))
+    words = np.array([0, 0, 0, counter], np.uint64)
+    return np.random.Generator(np.random.Philox(_Key(key), counter=words))  # type: ignore[arg-type]
+
+
+class _Key(ISeedSequence):
+    """Gives a key: asked for by ``key=``, Philox also collects entropy, which takes longer than all the rest."""
+
+    def __init__(self, words: npt.NDArray[np.uint64]) -> None:
+        self._words = words
+
+    def generate_state(self, n_words: int, dtype: Any = np.uint32) -> npt.NDArray[np.uint64]:
+        """Return it."""
+        return self._words
 
 
 def distinct_below(words: U32, bound: int) -> I64:

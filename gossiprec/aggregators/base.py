@@ -55,10 +55,18 @@ class Rows(Protocol):
 
 @runtime_checkable
 class Summing(Rows, Protocol):
-    """Models that tell their weighted sum without being put together one by one."""
+    """Models that tell what is asked of all of them without being put together one by one."""
 
-    def weighted_sum(self, places: npt.NDArray[np.integer], shares: F64) -> F64:
-        """Return the sum of some rows, each times its share, in double precision; shape (n_columns,)."""
+    def are_finite(self, places: npt.NDArray[np.integer]) -> Bools:
+        """Return which of some rows, and what they have changed, are numbers alone."""
+
+    def weighted_sum(self, places: npt.NDArray[np.integer], shares: F64) -> F32:
+        """Return the sum of some rows, each times its share, rounded from double precision; shape (n_columns,)."""
+
+
+def summing_rows(rows: Any) -> Summing | None:
+    """Return rows as what they are, or None if they are an array; ``isinstance`` takes 80 us for the same."""
+    return rows if hasattr(rows, "weighted_sum") else None
 
 
 @dataclass(frozen=True)
@@ -104,6 +112,8 @@ class Inbox:
     @property
     def is_finite(self) -> Bools:
         """Which of what was received is numbers alone, shape (n_received,)."""
+        if (summing := summing_rows(self.rows)) is not None:
+            return summing.are_finite(self.places)
         if self.changes is not None:
             return np.array([change.is_finite for change in self.changes], np.bool_)
         finite = np.ones(len(self), np.bool_)

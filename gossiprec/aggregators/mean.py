@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from gossiprec.aggregators import AGGREGATORS
-from gossiprec.aggregators.base import Aggregator, Inbox, Summing
+from gossiprec.aggregators.base import Aggregator, Inbox, summing_rows
 from gossiprec.arrays import F32
 
 
@@ -22,8 +22,9 @@ class Mean(Aggregator):
     def reduce(self, own: F32, inbox: Inbox) -> F32:
         """Return the mean by weights; the own model counts in gossip, and a coordinator's does not."""
         share, out = inbox.model_weights / inbox.model_weights.sum(), np.empty_like(own)
-        if isinstance(inbox.rows, Summing) and not inbox.own_weight:
-            return inbox.rows.weighted_sum(inbox.places, share).astype(np.float32)
+        summing = summing_rows(inbox.rows)
+        if summing is not None and not inbox.own_weight:
+            return summing.weighted_sum(inbox.places, share)
         for columns, models in inbox.models(own):
             out[columns] = (share[:, None] * models).sum(axis=0)
         return out

@@ -109,23 +109,22 @@ class Reducing:
         if not len(entries) and receiver.serving is None:
             return
         store = self._store
-        row = store.load(program.source[only])
         if receiver.buffer is not None:
             collected = collected[-receiver.buffer :]
-        merged = store.layout.merged
+        own = store.merged(int(program.source[task]))
         inbox = self._inbox(program, collected, receiver)
         finite = inbox.is_finite
         if not finite.all():
             self._refuse(program, task, collected[~finite])
             collected = collected[finite]
             inbox = self._inbox(program, collected, receiver)
-        found = _checked(receiver, row[0, merged].copy(), inbox)
+        found = _checked(receiver, own, inbox)
         if receiver.serving is not None:
             clients = program.merge_sender[collected].astype(np.int64)
             users = store.told_users(program.merge_row[collected])
-            found = receiver.serving.serve(row[0], found, Answers(clients, inbox, users))
-        row[0, merged] = found
-        store.store(target, row, merge_keys(program, only, self._seed) if store.is_half else None)
+            found = receiver.serving.serve(int(program.source[task]), found, Answers(clients, inbox, users))
+        keys = merge_keys(program, only, self._seed) if store.is_half else None
+        store.store_merged(int(target[0]), int(program.source[task]), found, keys)
         if receiver.serving is not None:
             store.attach(int(target[0]), receiver.serving.extras)
         program.source[task] = target[0]

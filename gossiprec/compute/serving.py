@@ -61,13 +61,13 @@ class Serving:
         """Say in which rows the versions of the next round belong, the coordinator's own first."""
         self._rows = rows
 
-    def serve(self, row: F32, aggregated: F32, answers: Answers) -> F32:
+    def serve(self, source: int, aggregated: F32, answers: Answers) -> F32:
         """Run a round; return the first version and write the others.
 
         Parameters
         ----------
-        row : ndarray of float32, shape (row_size,)
-            The version published last.
+        source : int
+            Handle of the version published last.
         aggregated : ndarray of float32, shape (n_columns,)
         answers : Answers
 
@@ -76,15 +76,15 @@ class Serving:
         ScenarioError
             If the server gives something else than it has announced.
         """
-        store, merged = self._store, self._store.layout.merged
-        round_ = Round(self._seed, self.rounds, self._coordinator, store.layout)
-        downlink = self._server.round(row[merged].copy(), aggregated, answers, round_)
+        store = self._store
+        round_ = Round(self._seed, self.rounds, self._coordinator, store.layout, store.threads)
+        downlink = self._server.round(store.merged(source).copy(), aggregated, answers, round_)
         self._check(downlink, aggregated)
         for k in range(1, self.n_versions):
-            version = row.copy()
-            version[merged] = downlink.versions[k]
             keys = philox_words(self._seed, k, self.rounds, np.array([self._coordinator]), ENCODED)[:, 0]
-            store.store(self._rows[k : k + 1], version[None], keys if store.is_half else None)
+            store.store_merged(
+                int(self._rows[k]), source, downlink.versions[k], keys if store.is_half else None
+            )
         if downlink.version_of is None:
             self.version_of = np.zeros(self._coordinator, np.int64)
         else:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
 
 class ThreadPool:
-    """Runs parts of a job at once; the calling thread takes the first part.
+    """Runs parts of a job at once; the calling thread takes the first part, or all of them while others are at work.
 
     Parameters
     ----------
@@ -18,15 +19,24 @@ class ThreadPool:
     def __init__(self, size: int) -> None:
         self.size = size
         self._others = ThreadPoolExecutor(size - 1) if size > 1 else None
+        self._at_work = threading.Lock()
 
-    def run(self, job: Callable[[int], None]) -> None:
-        """Call ``job(0) .. job(size - 1)`` and return when all have returned."""
-        waiting = [self._others.submit(job, part) for part in range(1, self.size)] if self._others else []
+    def run(self, job: Callable[[int], None], parts: int | None = None) -> None:
+        """Call ``job(0) .. job(size - 1)``, or the first `parts` of them, and return when all have returned."""
+        last = self.size if parts is None else min(parts, self.size)
+        if self._others is None or last < 2 or not self._at_work.acquire(blocking=False):
+            for part in range(last):
+                job(part)
+            return
+        waiting = [self._others.submit(job, part) for part in range(1, last)]
         try:
             job(0)
         finally:
-            for other in waiting:
-                other.result()
+            try:
+                for other in waiting:
+                    other.result()
+            finally:
+                self._at_work.release()
 
     def share(self, n: int, part: int) -> range:
         """Return which of n things a part takes: a contiguous stretch."""

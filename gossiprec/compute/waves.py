@@ -81,9 +81,10 @@ class WaveRunner:
         for wave in range(len(plan.task_offsets) - 1):
             tasks = plan.order[plan.task_offsets[wave] : plan.task_offsets[wave + 1]]
             seen = range(plan.sighting_offsets[wave], plan.sighting_offsets[wave + 1])
-            self._in_parallel(functools.partial(self._sight, plan, seen))
+            if seen:
+                self._in_parallel(functools.partial(self._sight, plan, seen), self._threads.size)
             for chunk in self._chunks(tasks):
-                self._in_parallel(functools.partial(self._run, plan.program, chunk))
+                self._in_parallel(functools.partial(self._run, plan.program, chunk), len(chunk))
         self.bookkeeping_seconds += time.perf_counter() - begin - self._busy
 
     def _chunks(self, tasks: I64) -> Iterator[I64]:
@@ -110,7 +111,8 @@ class WaveRunner:
                 for watcher in self._watchers:
                     watcher.sight(*shown)
 
-    def _in_parallel(self, job: Callable[[int], None]) -> None:
+    def _in_parallel(self, job: Callable[[int], None], most: int) -> None:
+        """Have the first parts of a job done, so many at most: all others have nothing to do."""
         begin = time.perf_counter()
-        self._threads.run(job)
+        self._threads.run(job, most)
         self._busy += time.perf_counter() - begin

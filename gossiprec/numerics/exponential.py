@@ -1,4 +1,4 @@
-"""The exponential function in compiled loops that the compiler can do several numbers at a time in."""
+"""The exponential function, and what is made of it, in compiled loops that do several numbers at a time."""
 
 from __future__ import annotations
 
@@ -28,3 +28,23 @@ def exponential(x):
     p = p * r + float32(5.0000001201e-1)
     p = p * r * r + r + float32(1.0)
     return p * float_of(np.int32((np.int32(n) + np.int32(127)) << np.int32(23)))
+
+
+@inline
+def sigmoid(x):
+    """Return ``1 / (1 + exp(-x))``."""
+    return float32(1.0) / (float32(1.0) + exponential(-x))
+
+
+@inline
+def hyperbolic_tangent(x):
+    """Return tanh x, to some units in the last place: near zero by a polynomial of degree 11 (Cephes, tanhf)."""
+    s = x * x
+    p = float32(-5.70498872745e-3)
+    p = p * s + float32(2.06390887954e-2)
+    p = p * s + float32(-5.37397155531e-2)
+    p = p * s + float32(1.33314422036e-1)
+    p = p * s + float32(-3.33332819422e-1)
+    near = p * s * x + x
+    far = float32(1.0) - float32(2.0) / (exponential(float32(2.0) * x) + float32(1.0))
+    return near if abs(x) < float32(0.625) else far

@@ -59,6 +59,14 @@ def set_times(values, at, others, others_at, n, factor):
 
 
 @inline
+def multiply(values, at, factors, factors_at, n):
+    """Multiply `n` numbers by others."""
+    some, given = values[at : at + n], factors[factors_at : factors_at + n]
+    for k in range(len(some)):
+        some[k] *= given[k]
+
+
+@inline
 def rectify(values, at, n):
     """Set those of `n` numbers to zero that are below."""
     some = values[at : at + n]

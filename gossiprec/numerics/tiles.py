@@ -14,6 +14,7 @@ from numba.core import cgutils, types
 from numba.extending import intrinsic
 
 from gossiprec.numerics.jit import inline, outline
+from gossiprec.numerics.stretches import add_times, dot
 
 
 def _has_wide_registers() -> bool:
@@ -191,7 +192,7 @@ def padded(n):
 
 @outline
 def add_product(c, c_at, c_row, a, a_at, a_row, a_column, b, b_at, b_row, outer, inner, columns):
-    """Add ``a b`` to ``c``, shapes (outer, inner), (inner, columns) and (outer, columns), these in multiples of LANES.
+    """Add ``a b`` to ``c``, shapes (outer, inner), (inner, columns) and (outer, columns); fast in multiples of LANES.
 
     Parameters
     ----------
@@ -203,7 +204,8 @@ def add_product(c, c_at, c_row, a, a_at, a_row, a_column, b, b_at, b_row, outer,
     a_column : int
         From a column of `a` to the next; 1, or with a_row 1 the matrix stands transposed.
     """
-    for at in range(0, columns, LANES):
+    whole = columns - columns % LANES
+    for at in range(0, whole, LANES):
         o = 0
         while o + ROWS <= outer:
             _rows_of_product(
@@ -215,11 +217,15 @@ def add_product(c, c_at, c_row, a, a_at, a_row, a_column, b, b_at, b_row, outer,
                 c, c_at + o * c_row + at, c_row, a, a_at + o * a_row, a_row, a_column, b, b_at + at, b_row, inner
             )  # fmt: skip
             o += 1
+    for o in range(outer if whole < columns else 0):
+        for i in range(inner):
+            factor = a[a_at + o * a_row + i * a_column]
+            add_times(c, c_at + o * c_row + whole, b, b_at + i * b_row + whole, columns - whole, factor)
 
 
 @outline
 def add_inner_products(c, c_at, c_row, a, a_at, a_row, b, b_at, b_row, outer, inner, length):
-    """Add ``a b'`` to ``c``, shapes (outer, length), (inner, length) and (outer, inner); length in multiples of LANES.
+    """Add ``a b'`` to ``c``, shapes (outer, length), (inner, length) and (outer, inner); fast in multiples of LANES.
 
     Parameters
     ----------
@@ -229,11 +235,12 @@ def add_inner_products(c, c_at, c_row, a, a_at, a_row, b, b_at, b_row, outer, in
     c_row, a_row, b_row : int
         From a row to the next.
     """
+    whole = length - length % LANES
     for o in range(0, outer - outer % ROWS, ROWS):
         i = 0
         while i + _COLUMNS <= inner:
             _square_of_inner(
-                c, c_at + o * c_row + i, c_row, a, a_at + o * a_row, a_row, b, b_at + i * b_row, b_row, length
+                c, c_at + o * c_row + i, c_row, a, a_at + o * a_row, a_row, b, b_at + i * b_row, b_row, whole
             )
             i += _COLUMNS
         while i < inner:
@@ -248,11 +255,16 @@ def add_inner_products(c, c_at, c_row, a, a_at, a_row, b, b_at, b_row, outer, in
                     b,
                     b_at + i * b_row,
                     b_row,
-                    length,
+                    whole,
                 )
             i += 1
     for o in range(outer - outer % ROWS, outer):
         for i in range(inner):
             _one_inner(
-                c, c_at + o * c_row + i, c_row, a, a_at + o * a_row, a_row, b, b_at + i * b_row, b_row, length
+                c, c_at + o * c_row + i, c_row, a, a_at + o * a_row, a_row, b, b_at + i * b_row, b_row, whole
+            )
+    for o in range(outer if whole < length else 0):
+        for i in range(inner):
+            c[c_at + o * c_row + i] += dot(
+                a, a_at + o * a_row + whole, b, b_at + i * b_row + whole, length - whole
             )

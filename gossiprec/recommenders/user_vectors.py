@@ -9,6 +9,7 @@ import numpy as np
 from gossiprec.arrays import F32, I32
 from gossiprec.feeds.lists import filled
 from gossiprec.models.base import Layout, Role
+from gossiprec.models.base.analytic import SequenceGradient, has_own_states
 from gossiprec.models.base.sequence_model import SequenceModel
 from gossiprec.numerics.one_thread import one_torch_thread
 
@@ -33,6 +34,25 @@ def vectors_of(
     users : ndarray of float32, shape (n, user_width)
         Rows of users, for models that have them.
     """
+    gradient = model.sequence_gradient() if has_own_states(model) else None
+    if gradient is not None:
+        return _read(gradient, layout, version, histories)
+    return _looked_at(model, layout, version, histories, users)
+
+
+def _read(gradient: SequenceGradient, layout: Layout, version: F32, histories: Sequence[I32]) -> F32:
+    """Return them by compiled code, for models that have no rows of users."""
+    found = np.empty((len(histories), dim_of(layout)), np.float32)
+    table, weights = items_of(layout, version), version[len(version) - layout.n_shared :]
+    for state, history in zip(found, histories, strict=True):
+        gradient.read(weights, table, np.asarray(history, np.int32), gradient.shape, state)
+    return found
+
+
+def _looked_at(
+    model: SequenceModel, layout: Layout, version: F32, histories: Sequence[I32], users: F32
+) -> F32:
+    """Return them by tensors, several users at once."""
     import torch
 
     tables = layout.version_tables(torch.from_numpy(np.require(version, requirements=["C", "W"])))

@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
-from gossiprec.feeds import PairwiseFeed, PointwiseFeed
+from gossiprec.feeds import PairwiseFeed, PointwiseFeed, SequenceFeed
 from gossiprec.models.base import Model
-from gossiprec.models.base.analytic import has_own_gradient, has_own_pair_gradient, written_with
+from gossiprec.models.base.analytic import (
+    has_own_gradient,
+    has_own_pair_gradient,
+    has_own_sequence_gradient,
+    written_with,
+)
 from gossiprec.recommenders.base import Recommender, has_own, has_own_term
 
 
 def not_written_out(model: Model, recommender: Recommender | None) -> str | None:
     """Return what no gradient is written out for, or None."""
     if model.feed is PairwiseFeed:
-        return _lacking_for_pairs(model, recommender)
+        has_gradient = model.pair_gradient() is not None and has_own_pair_gradient(model)
+        return _lacking_for_drawn(model, recommender, has_gradient=has_gradient)
+    if model.feed is SequenceFeed:
+        has_gradient = model.sequence_gradient() is not None and has_own_sequence_gradient(model)
+        return _lacking_for_drawn(model, recommender, has_gradient=has_gradient)
     gradient = model.analytic_gradient()
     if gradient is None or not has_own_gradient(model) or model.feed is not PointwiseFeed:
         return type(model).__name__
@@ -30,8 +39,9 @@ def adds_nothing(recommender: Recommender) -> bool:
     return not recommender.adds_to_loss and written_with(recommender, "adds_to_loss", "loss", "draws")
 
 
-def _lacking_for_pairs(model: Model, recommender: Recommender | None) -> str | None:
-    if model.pair_gradient() is None or not has_own_pair_gradient(model):
+def _lacking_for_drawn(model: Model, recommender: Recommender | None, *, has_gradient: bool) -> str | None:
+    """Return the same where samples are drawn before, so that recommenders may change them."""
+    if not has_gradient:
         return type(model).__name__
     if recommender is None or adds_nothing(recommender):
         return None

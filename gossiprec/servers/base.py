@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, TypeAlias
+from typing import Any, ClassVar, Protocol, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -40,6 +40,30 @@ class Answers:
     users: F32 | None = None
 
 
+class Threads(Protocol):
+    """What computes parts of a job at once."""
+
+    @property
+    def size(self) -> int:
+        """Parts of a job."""
+
+    def run(self, job: Callable[[int], None]) -> None:
+        """Call ``job(0) .. job(size - 1)``, each by whatever thread, and return when all have returned."""
+
+
+class Alone:
+    """The calling thread alone."""
+
+    size = 1
+
+    def run(self, job: Callable[[int], None]) -> None:
+        """Call ``job(0)``."""
+        job(0)
+
+
+ALONE: Threads = Alone()
+
+
 @dataclass(frozen=True)
 class Round:
     """What a server may know besides what it was sent.
@@ -51,12 +75,15 @@ class Round:
     n_clients : int
     layout : Layout
         Where items and shared weights lie in a model row, of which a server holds the columns ``layout.merged``.
+    threads : Threads
+        For what may be computed at once: the same numbers must come out by however many.
     """
 
     seed: int
     number: int
     n_clients: int
     layout: Layout
+    threads: Threads = ALONE
 
     def generator(self, purpose: str) -> np.random.Generator:
         """Return draws that depend on seed, purpose and round alone."""

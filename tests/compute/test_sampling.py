@@ -73,6 +73,16 @@ def test_exponentials_have_mean_one_and_their_quantiles():
     assert chisquare(np.histogram(draws, [*edges, np.inf])[0]).pvalue > SURE
 
 
+@pytest.mark.parametrize(("seed", "node", "counter"), [(1, 2, 3), (2**64 - 1, 2**32 - 1, 2**40), (0, 0, 0)])
+def test_a_generator_is_philox_by_key_and_counter(seed, node, counter):
+    key = np.array([seed, (purpose_id("here") << 32) | node], np.uint64)
+    plain = np.random.Generator(np.random.Philox(key=key, counter=counter << 192))
+    ours = generator(seed, "here", node, counter)
+
+    assert ours.random(9).tolist() == plain.random(9).tolist()
+    assert str(ours.bit_generator.state) == str(plain.bit_generator.state)
+
+
 def test_generators_of_different_nodes_and_purposes_differ():
     draws = {
         generator(seed, purpose, node).integers(2**62)

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gossiprec.numerics.exponential import exponential
+from gossiprec.numerics.exponential import exponential, hyperbolic_tangent, sigmoid
 from gossiprec.numerics.jit import kernel
 from gossiprec.numerics.stretches import keep_where_positive, pull, rectify
 from gossiprec.numerics.tiles import LANES, add_inner_products, add_product
@@ -16,6 +16,7 @@ SIZES = {
     "outer": st.integers(0, 9),
     "inner": st.integers(0, 9),
     "tiles": st.integers(0, 3),
+    "rest": st.integers(0, 40),
     "at": st.integers(0, 3),
     "beyond": st.integers(0, 5),
     "seed": st.integers(0, 99),
@@ -32,8 +33,8 @@ def placed(matrix, at, row):
 
 @settings(max_examples=60, deadline=None)
 @given(**SIZES)
-def test_a_product_is_added_where_it_belongs_and_nowhere_else(outer, inner, tiles, at, beyond, seed):
-    draw, columns = np.random.default_rng(seed), tiles * LANES
+def test_a_product_is_added_where_it_belongs_and_nowhere_else(outer, inner, tiles, rest, at, beyond, seed):
+    draw, columns = np.random.default_rng(seed), tiles * LANES + rest % LANES
     a, b, c = (
         draw.normal(size=shape).astype(np.float32)
         for shape in ((outer, inner), (inner, columns), (outer, columns))
@@ -52,8 +53,10 @@ def test_a_product_is_added_where_it_belongs_and_nowhere_else(outer, inner, tile
 
 @settings(max_examples=60, deadline=None)
 @given(**SIZES)
-def test_inner_products_are_added_where_they_belong_and_nowhere_else(outer, inner, tiles, at, beyond, seed):
-    draw, length = np.random.default_rng(seed), tiles * LANES
+def test_inner_products_are_added_where_they_belong_and_nowhere_else(
+    outer, inner, tiles, rest, at, beyond, seed
+):
+    draw, length = np.random.default_rng(seed), tiles * LANES + rest % LANES
     a, b, c = (
         draw.normal(size=shape).astype(np.float32)
         for shape in ((outer, length), (inner, length), (outer, inner))
@@ -85,6 +88,22 @@ def test_an_exponential_goes_on_at_its_ends_and_tells_what_is_no_number():
     exponentials(values, found)
     np.testing.assert_allclose(found[:4], np.exp(np.array([-87.0, -87.0, 88.0, 88.0])), rtol=1e-6)
     assert np.isnan(found[4])
+
+
+@kernel
+def squashed(values, tangents, sigmoids):
+    for k in range(len(values)):
+        tangents[k], sigmoids[k] = hyperbolic_tangent(values[k]), sigmoid(values[k])
+
+
+def test_squashing_functions_are_numpys_near_zero_and_at_their_ends():
+    sizes = np.concatenate([np.logspace(-12, 2, 4_001), np.linspace(0.5, 0.75, 501), [0.0, np.inf]])
+    values = np.concatenate([sizes, -sizes]).astype(np.float32)
+    tangents, sigmoids = np.empty_like(values), np.empty_like(values)
+    squashed(values, tangents, sigmoids)
+    exact = values.astype(np.float64)
+    np.testing.assert_allclose(tangents, np.tanh(exact), rtol=5e-7)
+    np.testing.assert_allclose(sigmoids, 1 / (1 + np.exp(-exact)), rtol=5e-7, atol=2e-38)
 
 
 @kernel

@@ -181,12 +181,21 @@ class Planner:
         """Arena rows whose versions are still needed, ascending."""
         return np.flatnonzero(self._rows[:, tables.NEEDED] > 0)
 
+    def is_needed(self, row: int) -> bool:
+        """Whether the version in an arena row is still needed."""
+        return bool(self._rows[row, tables.NEEDED] > 0)
+
+    def current_of(self, node: int) -> int:
+        """Return the arena row of one node's version."""
+        return int(self._nodes[node, tables.CURRENT])
+
     @property
-    def idle_rows(self) -> I64:
-        """Nodes' present rows that no message on its way and no inbox needs."""
-        current = self.current
-        idle: I64 = current[self._rows[current, tables.NEEDED] == 1]
-        return idle
+    def busy_rows(self) -> I64:
+        """Arena rows that are needed, less nodes' present rows that no message on its way and no inbox needs."""
+        rows = self._rows[: self.rows_used, tables.NEEDED]
+        current, needed = self._nodes[:, tables.CURRENT], rows > 0
+        needed[current[rows[current] == 1]] = False
+        return np.flatnonzero(needed)
 
     def warm_up(self) -> None:
         """Plan an empty tape: compiles the loop if it is to be compiled."""

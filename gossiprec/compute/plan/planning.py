@@ -355,6 +355,6 @@ def plan_events(
         in_use = counters[FRESH] - counters[FREE_COUNT]
         if in_use > soft_limit and 8 * counters[QUEUED] > len(nodes):
             settle_all(nodes, rows, messages, keeps, free, counters, *out)
-    if settle:
+    if settle and counters[QUEUED] > 0:
         settle_all(nodes, rows, messages, keeps, free, counters, *out)
     return len(kind), sent

@@ -14,7 +14,7 @@ from gossiprec.aggregators.base import Inbox
 from gossiprec.arrays import F32, F64, I64, U32
 from gossiprec.compute.plan.planner import Planner, Sightings
 from gossiprec.models.base.blocks import Layout
-from gossiprec.servers.base import Extras
+from gossiprec.servers.base import ALONE, Extras, Threads
 
 Handles = npt.NDArray[np.integer]
 
@@ -63,11 +63,14 @@ class Store(ABC):
         The first `n_nodes` handles are the nodes' first models.
     rows : ndarray or UpdateRows
         What handles stand for, as those read it who look at merges.
+    threads : Threads
+        For what the coordinator computes: these have nothing else to do then.
     """
 
     layout: Layout
     n_nodes: int
     rows: Any
+    threads: Threads = ALONE
 
     @property
     @abstractmethod
@@ -81,6 +84,17 @@ class Store(ABC):
     @abstractmethod
     def store(self, handles: Handles, values: F32, keys: U32 | None) -> None:
         """Keep whole models, shape (n, row_size), under these handles; float16 rounds by `keys`, one for each."""
+
+    def merged(self, handle: int) -> F32:
+        """Return the columns of a model that receivers merge, in float32; not to be changed."""
+        part: F32 = self.load(np.array([handle]))[0, self.layout.merged]
+        return part
+
+    def store_merged(self, target: int, source: int, values: F32, keys: U32 | None) -> None:
+        """Keep, under the handle `target`, the model under `source` with other columns that receivers merge."""
+        row = self.load(np.array([source]))
+        row[0, self.layout.merged] = values
+        self.store(np.array([target]), row, keys)
 
     @abstractmethod
     def inbox(self, handles: Handles, weights: F64, own_weight: float) -> Inbox:

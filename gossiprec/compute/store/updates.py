@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from gossiprec.aggregators.base import Change, Inbox
-from gossiprec.arrays import F32, F64, I32, I64, U32
+from gossiprec.arrays import F32, F64, I32, I64, U32, Bools
 from gossiprec.compute.plan.planner import Planner, Sightings
+from gossiprec.compute.store.adding import is_finite, weighted_sum
 from gossiprec.compute.store.base import Handles, Readable, Store, UpdateRows
+from gossiprec.jit import compiled
 from gossiprec.models.base import Layout, Model, Role
 from gossiprec.ragged import Ragged
 from gossiprec.recommenders.base import Personal
-from gossiprec.servers.base import Extras
+from gossiprec.servers.base import ALONE, Extras, Threads
 
 NOTHING: Extras = {}
 SHOWN = 2**24
@@ -38,6 +40,8 @@ class Update:
     shared : ndarray of float32, shape (n_shared,)
     user : ndarray of float32, shape (told_width,), or None
         What the client tells of its user; None: nothing.
+    is_finite : bool
+        Whether all that it has changed is numbers: found by whatever thread makes it.
     """
 
     base: F32
@@ -45,6 +49,11 @@ class Update:
     rows: F32
     shared: F32
     user: F32 | None = None
+    is_finite: bool = field(init=False)
+
+    def __post_init__(self) -> None:
+        finite = compiled(is_finite)(self.base, self.items, self.rows, self.shared)
+        object.__setattr__(self, "is_finite", bool(finite))
 
     @property
     def whole(self) -> F32:
@@ -74,13 +83,6 @@ class Update:
         self._tables(model)[change.items] += np.float32(share) * change.rows
         model[len(model) - len(self.shared) :] += np.float32(share) * change.shared
 
-    def add_to(self, total: F64, share: float) -> None:
-        """Add a share of the change to the columns of a model in double precision, in which it is worked out."""
-        shared = self.base[len(self.base) - len(self.shared) :]
-        before = self._tables(self.base).take(self.items, axis=0)
-        self._tables(total)[self.items] += share * np.subtract(self.rows, before, dtype=np.float64)
-        total[len(total) - len(shared) :] += share * np.subtract(self.shared, shared, dtype=np.float64)
-
     @property
     def size_bytes(self) -> int:
         """Size as it is sent: the touched rows with the numbers of their items, and the shared weights."""
@@ -100,27 +102,25 @@ Mixture: TypeAlias = Callable[[I64, F32, Extras], Personal | None]
 
 
 class _Models:
-    """Received models as rows to be read (:class:`gossiprec.aggregators.base.Rows`), some columns at a time."""
+    """Received models as rows to be read (:class:`gossiprec.aggregators.base.Summing`), some columns at a time."""
 
-    def __init__(self, updates: list[Update], n_columns: int) -> None:
-        self._updates = updates
+    def __init__(self, updates: list[Update], n_columns: int, threads: Threads = ALONE) -> None:
+        self._updates, self._threads = updates, threads
         self.shape = (len(updates), n_columns)
 
     def __getitem__(self, at: tuple[Handles, slice]) -> F32:
         places, columns = at
         return np.stack([self._updates[place].part(columns.start, columns.stop) for place in places.tolist()])
 
-    def weighted_sum(self, places: Handles, shares: F64) -> F64:
+    def are_finite(self, places: Handles) -> Bools:
+        """Return which of some models, and what they have changed, are numbers alone."""
+        return np.array([self._updates[place].is_finite for place in places.tolist()], np.bool_)
+
+    def weighted_sum(self, places: Handles, shares: F64) -> F32:
         """Return the sum of some models, each times its share: each version once, and what was made of it."""
-        total, counts = np.zeros(self.shape[1]), dict[int, float]()
-        versions = {id(update.base): update.base for update in self._updates}
-        for place, share in zip(places.tolist(), shares.tolist(), strict=True):
-            update = self._updates[place]
-            counts[id(update.base)] = counts.get(id(update.base), 0.0) + share
-            update.add_to(total, share)
-        for version, share in counts.items():
-            total += np.multiply(versions[version], share, dtype=np.float64)
-        return total
+        return weighted_sum(
+            [self._updates[place] for place in places.tolist()], shares.tolist(), self._threads
+        )
 
 
 class _Changes(Sequence[Change]):
@@ -191,7 +191,8 @@ class UpdateStore(Store):
         self.first, self.second = (np.zeros_like(self.own[: moments * n_nodes]) for _ in range(2))
         self.steps = np.zeros(n_nodes, np.int64)
         common = model.initial_rows(layout, 1, seed)[0, layout.merged].copy()
-        self._held: dict[int, Payload] = dict.fromkeys(range(n_nodes), common)
+        self._held: dict[int, Payload] = {}
+        self._common = common  # what is under all other handles
         self._extras: dict[int, Extras] = {}
         self.rows = UpdateRows(_ByHandle(self.load), _ByHandle(self._load_bases))
         self.mixture: Mixture | None = None
@@ -199,8 +200,7 @@ class UpdateStore(Store):
     def begin(self, start: Callable[[F32, F32], tuple[F32, F32]]) -> None:
         """Let the common version and the users' rows be what `start` makes of them, before anything has happened."""
         width = self.layout.user_width
-        common, self.own[:, :width] = start(self._held[0], self.own[:, :width].copy())  # type: ignore[arg-type]
-        self._held = dict.fromkeys(self._held, common)
+        self._common, self.own[:, :width] = start(self._common, self.own[:, :width].copy())
 
     @property
     def is_half(self) -> bool:
@@ -209,12 +209,12 @@ class UpdateStore(Store):
 
     def version(self, handle: int) -> F32:
         """Return the version, ``[items | shared]``, under a handle, or the one that the update there was made from."""
-        held = self._held[handle]
+        held = self.held(handle)
         return held.base if isinstance(held, Update) else held
 
     def held(self, handle: int) -> Payload:
         """Return the payload under a handle; not to be changed."""
-        return self._held[handle]
+        return self._held.get(handle, self._common)
 
     def attach(self, handle: int, extras: Extras) -> None:
         """Keep what the coordinator sends beside the version under a handle."""
@@ -232,7 +232,7 @@ class UpdateStore(Store):
         """Return whole models; private weights, which never leave, are zero, and users' rows that are not told."""
         rows = np.zeros((len(handles), self.layout.row_size), np.float32)
         for row, handle in zip(rows, handles.tolist(), strict=True):
-            held = self._held[handle]
+            held = self.held(handle)
             row[self.layout.merged] = _whole(held)
             if isinstance(held, Update) and held.user is not None and self.layout.user_width:
                 row[self.layout.users] = held.user
@@ -241,7 +241,7 @@ class UpdateStore(Store):
     def told_users(self, handles: Handles) -> F32 | None:
         """Return what came beside updates."""
         unknown = np.full(self.told_width, np.nan, np.float32)
-        held = [self._held[handle] for handle in handles.tolist()]
+        held = [self.held(handle) for handle in handles.tolist()]
         told = [each.user if isinstance(each, Update) else None for each in held]
         if all(row is None for row in told):
             return None
@@ -259,12 +259,20 @@ class UpdateStore(Store):
         for handle, row in zip(handles.tolist(), values, strict=True):
             self._held[handle] = row[self.layout.merged].copy()
 
+    def merged(self, handle: int) -> F32:
+        """Return a model, ``[items | shared]``: a version itself."""
+        return _whole(self.held(handle))
+
+    def store_merged(self, target: int, source: int, values: F32, keys: U32 | None) -> None:
+        """Keep a version."""
+        self._held[target] = np.array(values, np.float32)
+
     def inbox(self, handles: Handles, weights: F64, own_weight: float) -> Inbox:
         """Return updates, both as changes and as the models that they make of their versions."""
-        held = [self._held[handle] for handle in handles.tolist()]
+        held = [self.held(handle) for handle in handles.tolist()]
         updates = [each for each in held if isinstance(each, Update)]
         assert len(updates) == len(held), "clients answer with updates"
-        models = _Models(updates, self._n_columns)
+        models = _Models(updates, self._n_columns, self.threads)
         return Inbox(models, np.arange(len(held)), weights, own_weight, _Changes(updates))
 
     def shown(self, sightings: Sightings, first: int, last: int) -> Iterator[tuple[F32, Sightings, int, int]]:
@@ -334,13 +342,13 @@ class UpdateStore(Store):
         Their clients have no model until they are sent the next: the coordinator's present version stands for it. Where
         clients recommend by versions of their own, what they have made of the present one is kept while it is that.
         """
-        held, needed, idle = self._held, planner.needed_rows.tolist(), planner.idle_rows.tolist()
-        self._held = {handle: held[handle] for handle in needed}
-        self._extras = {handle: self._extras[handle] for handle in needed if handle in self._extras}
-        present = self.version(int(planner.current[-1]))
-        self._held |= dict.fromkeys(idle, present)
+        kept, needed = {handle: self.held(handle) for handle in planner.busy_rows.tolist()}, planner.is_needed
+        self._extras = {handle: extras for handle, extras in self._extras.items() if needed(handle)}
+        present = self.version(planner.current_of(self.n_nodes - 1))
         if self.mixture is not None:
-            self._held |= {handle: held[handle] for handle in idle if _is_of(held.get(handle), present)}
+            of_present = {handle: held for handle, held in self._held.items() if _is_of(held, present)}
+            kept |= {handle: held for handle, held in of_present.items() if needed(handle)}
+        self._held, self._common = kept, present
 
     @staticmethod
     def own_columns(layout: Layout) -> I64:
@@ -354,7 +362,7 @@ class UpdateStore(Store):
 
     def state(self, needed: I64) -> dict[str, Any]:
         """Return payloads, each version once, and what clients hold, for a checkpoint."""
-        held = [self._held[handle] for handle in needed.tolist()]
+        held = [self.held(handle) for handle in needed.tolist()]
         numbers: dict[int, int] = {}
         bases = [self.version(handle) for handle in needed.tolist()]
         version = np.array([numbers.setdefault(id(base), len(numbers)) for base in bases], np.int64)

@@ -75,6 +75,15 @@ def descend(cores, tiles, n_numbers, user_width, with_adam, taken, step, rates):
 
 
 @inline
+def step_once(shared, weights, cores, tiles, n_numbers, rates):
+    """Take the one plain step of a client without a row of its own: from the version straight to the result."""
+    factor, slopes = float32(-rates[0]), cores[SLOPES]
+    for k in range(len(weights)):
+        weights[k] = shared[k] + slopes[k] * factor
+    add_times(tiles[VALUES], 0, tiles[SLOPES], 0, n_numbers, factor)
+
+
+@inline
 def end(cores, own, first, second, weights, node):
     """Keep what a client has made of its own row, with its moments, and of the shared weights."""
     user_width = own.shape[1]

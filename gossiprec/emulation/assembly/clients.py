@@ -13,7 +13,7 @@ from gossiprec.compute.store.updates import UpdateStore
 from gossiprec.compute.train.node_settings import Kind, NodeSettings
 from gossiprec.emulation.assembly.client_messages import refused
 from gossiprec.emulation.assembly.participants import Cast
-from gossiprec.feeds import PairwiseFeed
+from gossiprec.feeds import PairwiseFeed, SequenceFeed
 from gossiprec.models.base.sequence_model import SequenceModel
 from gossiprec.recommenders.base import has_own
 from gossiprec.recommenders.written_out import not_written_out
@@ -73,6 +73,10 @@ def _trainer(name: str, work: Workload, store: UpdateStore, device: str) -> Clie
         from gossiprec.compute.executors.pair_batches import PairBatches
 
         return PairBatches(work, store)
+    if work.model.feed is SequenceFeed:
+        from gossiprec.compute.executors.sequence_batches import SequenceBatches
+
+        return SequenceBatches(work, store)
     from gossiprec.compute.executors.full_batches import FullBatches
 
     return FullBatches(work, store)
@@ -83,7 +87,9 @@ def _lacks_gradient(cast: Cast, settings: NodeSettings) -> str | None:
     lacking = not_written_out(cast.model, cast.recommender)
     if lacking is not None:
         return lacking
-    if cast.training.batch_size is not None:
+    if (
+        cast.training.batch_size is not None and cast.model.feed is not SequenceFeed
+    ):  # of which a client has one
         return f"batches of {cast.training.batch_size} (training.batch_size)"
     if (settings.kinds != Kind.PLAIN).any():
         return "training that policies change"

@@ -29,6 +29,8 @@ SPARE_BYTES = 128 * 2**20
 """Memory for versions in waiting; with less than one spare row for four nodes, merging in time costs too much."""
 
 
+LOOKS = 100
+"""Nodes that the planner looks at in the time of a message."""
 ROWS_OF_AN_ANSWER = 4
 """Handles that a client without a model takes in a round: what it was sent, has trained and sends."""
 
@@ -133,6 +135,7 @@ def make_planner(
     per_epoch = samples // training.local_epochs
     steps = training.local_epochs * -(-per_epoch // (training.batch_size or max(int(per_epoch.max()), 1)))
     noise = np.where(work.node_settings.kinds == Kind.PRIVATE, steps * cast.layout.size / 450.0, 0.0)
+    looks = 2 * schedule.n_wakes * protocol.n_nodes if cast.server is not None else 0  # where plans end
     planner = Planner(
         roles=protocol.roles,
         behaviours=protocol.behaviours,
@@ -142,7 +145,7 @@ def make_planner(
         pools_of=pools_of,
         inline=schedule.inline,
         spare_rows=rows,
-        expected_messages=schedule.n_messages,
+        expected_messages=schedule.n_messages + looks // LOOKS,
         keeps_first=resets,
         inboxes=has_inbox,
         rewrites=cast.outgoing.rewrites,

@@ -206,6 +206,7 @@ def _assembled(cast: Cast, schedule: Schedule, watch: Stopwatch) -> Prepared:
     executor = machinery.make_executor(cast, settings, epochs)
     store, seed, coordinator = executor.store, cast.scenario.seed, cast.protocol.n_users
     threads = ThreadPool(machinery.thread_count(cast.scenario) if executor.parallel else 1)
+    store.threads = threads
     deliveries = Deliveries(schedule.meetings.n_messages)
     deliveries.learn(schedule.meetings)
 

@@ -94,6 +94,7 @@ class TapeRunner:
                 self._learn_groups(self._serving)
             return
         plan = self._carry(segment)
+        self._forget()
         if self._protocol.chooses_by_value:
             with self._watch("learn"):
                 self._learn(plan)
@@ -105,14 +106,19 @@ class TapeRunner:
             self._executor.store.grow(self._planner.capacity)
         with self._watch("compute"):
             self._runner.run(plan)
-            self._executor.store.forget(self._planner)
         return plan
+
+    def _forget(self) -> None:
+        """Let the store drop what nobody needs: when answers have come, and not once more before they have."""
+        with self._watch("compute"):
+            self._executor.store.forget(self._planner)
 
     def _carry_by_rounds(self, segment: Segment, serving: Serving) -> None:
         """Carry out a stretch of tape round by round: who is sent which version may depend on values."""
         coordinator = self._protocol.n_users
-        for piece in at_wakes(segment, coordinator):
-            wakes = len(piece.kind) == 1 and piece.kind[0] == Event.WAKE and piece.node[0] == coordinator
+        pieces = at_wakes(segment, coordinator)
+        waking = [_is_wake_of(coordinator, piece) for piece in pieces]
+        for piece, wakes, wakes_next in zip(pieces, waking, [*waking[1:], True], strict=True):
             if wakes:
                 plan, rows = self._planner.serve(coordinator, serving.n_versions)
                 self._executor.store.grow(self._planner.capacity)
@@ -122,6 +128,8 @@ class TapeRunner:
             self._carry(piece)
             if wakes:
                 self._planner.send(piece, rows[serving.version_of[piece.receiver]])
+            if wakes_next or not wakes:
+                self._forget()
 
     def _announce(self, segment: Segment) -> None:
         """Tell the observers of deliveries that nobody could foresee."""
@@ -172,6 +180,10 @@ class TapeRunner:
 
 
 NONE = np.zeros(0, np.int64)
+
+
+def _is_wake_of(node: int, piece: Segment) -> bool:
+    return len(piece.kind) == 1 and bool(piece.kind[0] == Event.WAKE) and int(piece.node[0]) == node
 
 
 def _wide(ids: I32) -> I64:

@@ -59,6 +59,39 @@ class PairGradient:
     numbers: F64
 
 
+@dataclass(frozen=True, eq=False)
+class SequenceGradient:
+    """The gradient of one sequence's mean softmax cross-entropy, of the positive at each place against others.
+
+    A place's state is compared with the rows of items by their dot products. It counts the positive, all `others`, and,
+    if the options say so, all that is wanted at other places; each item once.
+
+    Attributes
+    ----------
+    fill : kernel
+        ``fill(core, items, slopes, item_slopes, previous, wanted, others, keep, shape)``, compiled by
+        :mod:`gossiprec.numerics.jit`, overwrites `slopes` and `item_slopes` with the gradient:
+
+        - core, slopes: float32, shape (user_width + n_shared,): the user's row, then shared weights, in the order of
+          the model's blocks.
+        - items, item_slopes: float32, shape (n_items, item_width), C-contiguous: those that are touched, each once.
+        - previous, wanted: int32, shape (length,): the rows of the item before each place, and of that which came
+          there; -1: none, nothing to go on by, or nothing to be learnt.
+        - others: int32, shape (n_others,): the rows of what all places are to be told from; -1: none.
+        - keep: float32, shape (length, item_width): what the item before each place is multiplied by; or (0, ...).
+          What the model draws for a step (:meth:`SequenceModel.draws`).
+    read : kernel
+        ``read(core, items, history, shape, state)``, likewise, sets `state`, float32, shape (item_width,), to that
+        after the items of a history, int32, shape (length,), rows of `items`; -1: none.
+    shape : ndarray of int64
+        What the kernel is told of the model's sizes and options.
+    """
+
+    fill: Any
+    read: Any
+    shape: I64
+
+
 def has_own_gradient(model: Any) -> bool:
     """Whether a model's gradient is that of its formula, and not inherited by a subclass with another formula."""
     return written_with(model, "analytic_gradient", "score", "loss")
@@ -68,6 +101,16 @@ def has_own_pair_gradient(model: Any) -> bool:
     """Whether the same holds of its gradient of pairs, which may be taken of what it makes of its rows."""
     encodes = ("encode_own",) if hasattr(model, "encode_own") else ()
     return written_with(model, "pair_gradient", "score", "loss", *encodes)
+
+
+def has_own_sequence_gradient(model: Any) -> bool:
+    """Whether the same holds of its gradient of sequences, and of what is drawn for it."""
+    return written_with(model, "sequence_gradient", "states", "loss", "draws")
+
+
+def has_own_states(model: Any) -> bool:
+    """Whether the same holds of what it makes of histories."""
+    return written_with(model, "sequence_gradient", "state_after")
 
 
 def written_with(thing: Any, written_out: str, *formulas: str) -> bool:

@@ -13,7 +13,7 @@ from gossiprec.arrays import F32
 from gossiprec.data.split import Split
 from gossiprec.errors import PluginError
 from gossiprec.feeds.base import Feed
-from gossiprec.models.base.analytic import AnalyticGradient, PairGradient
+from gossiprec.models.base.analytic import AnalyticGradient, PairGradient, SequenceGradient
 from gossiprec.models.base.blocks import Block, Layout, Role
 from gossiprec.models.base.kernels import Kernels
 from gossiprec.options import Options
@@ -89,6 +89,10 @@ class Model(ABC):
 
     def pair_gradient(self) -> PairGradient | None:
         """Return that of models that learn from pairs (:class:`PairwiseFeed`), through a client's graph if any."""
+        return None
+
+    def sequence_gradient(self) -> SequenceGradient | None:
+        """Return that of models that learn from sequences (:class:`SequenceFeed`), with the options that they have."""
         return None
 
     def all_items(self, p: Mapping[str, Tensor]) -> Callable[[Tensor], Tensor] | None:

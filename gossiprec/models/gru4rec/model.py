@@ -19,6 +19,7 @@ from gossiprec.data.split import Split
 from gossiprec.feeds import SequenceFeed
 from gossiprec.feeds.base import Columns
 from gossiprec.models import MODELS
+from gossiprec.models.base.analytic import SequenceGradient
 from gossiprec.models.base.blocks import Block, Role, normal, uniform
 from gossiprec.models.base.sequence_model import SequenceModel, SequenceOptions, dropped
 
@@ -65,6 +66,14 @@ class GRU4Rec(SequenceModel):
     def draws(self, samples: Columns, draw: np.random.Generator) -> Columns:
         """Return which numbers of the inputs drop out."""
         return dropped((*samples["previous"].shape, self.options.dim), self.options.dropout, draw)
+
+    def sequence_gradient(self) -> SequenceGradient | None:
+        """Return the gradient, unless all items are candidates."""
+        if self.needs_all_items:
+            return None
+        from gossiprec.models.gru4rec.gradient import gradient
+
+        return gradient(self.options.hidden, in_batch=self.options.in_batch)
 
     def states(self, p: Mapping[str, Tensor], batch: Mapping[str, Tensor]) -> Tensor:
         """Return the state at each place: after the item before it."""

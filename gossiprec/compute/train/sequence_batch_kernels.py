@@ -1,0 +1,135 @@
+"""Client training by a written-out gradient of sequences, compiled: some clients of one version in one call."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from gossiprec.compute.train.client_steps import SLOPES, VALUES, begin, descend, end, longest, step_once
+from gossiprec.numerics.jit import NO_DENORMALS, outline, specialised, swap_float_mode
+from gossiprec.numerics.stretches import copy
+
+
+@functools.cache
+def trainer(gradient: Any) -> Any:
+    """Return :func:`train_clients` with the gradient of a model."""
+    return specialised(_train_clients, fill=gradient)
+
+
+def fill(core, items, slopes, item_slopes, previous, wanted, others, keep, shape):
+    """Stands for a model's :attr:`gossiprec.models.base.analytic.SequenceGradient.fill`."""
+    raise NotImplementedError
+
+
+class Sequences(NamedTuple):
+    """What clients learn from.
+
+    Attributes
+    ----------
+    offsets : ndarray of int64, shape (n_clients + 1,)
+        Where each client's places begin.
+    previous, wanted : ndarray of int32, shape (offsets[-1],)
+        The item before each place, and that which came there; -1: none.
+    other_offsets : ndarray of int64, shape (n_clients + 1,)
+        Where what each client's places are told from begins.
+    others : ndarray of int32, shape (other_offsets[-1],)
+        -1: none.
+    keep : ndarray of float32, shape (offsets[-1] * passes, item_width) or (0, ...)
+        What the model has drawn for each place, client after client, pass after pass.
+    """
+
+    offsets: Any
+    previous: Any
+    wanted: Any
+    other_offsets: Any
+    others: Any
+    keep: Any
+
+
+def _train_clients(
+    tables, shared, nodes, taken, own, first, second, sequences, passes, rates, shape, results
+):  # fmt: skip
+    """Train clients, one after the other.
+
+    Parameters
+    ----------
+    tables : ndarray of float32, shape (n_items, item_width)
+    shared : ndarray of float32, shape (n_shared,)
+        Of the version.
+    nodes : ndarray of int64, shape (n_clients,)
+    taken : ndarray of int64, shape (n_nodes,)
+        Optimizer steps of each node; changed.
+    own, first, second : ndarray of float32, shape (n_nodes, user_width)
+        Rows of users and Adam's moments of them; changed. The moments have no rows under plain gradient descent.
+    sequences : Sequences
+    passes : int
+    rates : ndarray of float64, shape (5,)
+        Of :func:`gossiprec.compute.train.client_steps.descend`.
+    shape : ndarray of int64
+        For the gradient.
+    results : Results
+    """
+    mode = swap_float_mode(NO_DENORMALS)
+    n_items, width = tables.shape
+    user_width, with_adam = own.shape[1], len(first) > 0
+    once = passes == 1 and not with_adam and user_width == 0
+    number = np.full(n_items, -1, np.int32)
+    cores = np.empty((4, user_width + len(shared)), np.float32)
+    tiles = np.empty((4, width * longest(results.places)), np.float32)
+    for c in range(len(nodes)):
+        node = nodes[c]
+        some = slice(sequences.offsets[c], sequences.offsets[c + 1])
+        touched = results.touched[results.places[c] : results.places[c + 1]]
+        previous, wanted = sequences.previous[some].copy(), sequences.wanted[some].copy()
+        others = sequences.others[sequences.other_offsets[c] : sequences.other_offsets[c + 1]].copy()
+        n = _number(previous, wanted, others, number, touched)
+        results.n_touched[c] = n
+        if not once:
+            begin(cores, tiles, width * n, own, first, second, shared, node)
+        core = shared if once else cores[VALUES]
+        items = tiles[VALUES, : width * n].reshape((n, width))
+        item_slopes = tiles[SLOPES, : width * n].reshape((n, width))
+        for t in range(n):
+            copy(items[t], 0, tables[touched[t]], 0, width)
+        for step in range(passes if len(wanted) else 0):
+            drawn = passes * some.start + step * len(wanted)
+            keep = sequences.keep[drawn : drawn + len(wanted)]
+            fill(core, items, cores[SLOPES], item_slopes, previous, wanted, others, keep, shape)
+            if once:
+                step_once(shared, results.weights[c], cores, tiles, width * n, rates)
+            else:
+                descend(cores, tiles, width * n, user_width, with_adam, taken[node], step, rates)
+            taken[node] += 1
+        if not once:
+            end(cores, own, first, second, results.weights[c], node)
+        elif not len(wanted):
+            copy(results.weights[c], 0, shared, 0, len(shared))
+        for t in range(n):
+            copy(results.rows[results.places[c] + t], 0, items[t], 0, width)
+    swap_float_mode(mode)
+
+
+@outline
+def _number(previous, wanted, others, number, touched):
+    """Set `touched` to all items, ascending, and items of columns to their places there; return how many they are.
+
+    `number`, one for each item, is -1 before and after.
+    """
+    n = 0
+    for column in (previous, wanted, others):
+        for item in column:
+            if item >= 0 and number[item] < 0:
+                number[item] = 0
+                touched[n] = item
+                n += 1
+    touched[:n].sort()
+    for t in range(n):
+        number[touched[t]] = t
+    for column in (previous, wanted, others):
+        for k in range(len(column)):
+            column[k] = number[column[k]] if column[k] >= 0 else -1
+    for t in range(n):
+        number[touched[t]] = -1
+    return n

@@ -1,0 +1,242 @@
+"""The gradient of GRU4Rec: all places at once, but for the steps of the recurrence.
+
+With the input x of a place, the hidden state h before it, and the weights W, U and biases b, c of the three gates ::
+
+    r = sigmoid(W_r x + b_r + U_r h + c_r),  z = sigmoid(W_z x + b_z + U_z h + c_z),
+    n = tanh(W_n x + b_n + r (U_n h + c_n)),  h' = (1 - z) n + z h,
+
+as in torch.nn.GRU; a place without an item before it changes nothing. Before each place only U h is to be worked out;
+slopes of W and U wait for the last.
+
+References
+----------
+Cho et al., "Learning phrase representations using RNN encoder-decoder", EMNLP 2014; Werbos, "Backpropagation through
+time: what it does and how to do it", 1990.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy import float32
+
+from gossiprec.models.base.analytic import SequenceGradient
+from gossiprec.models.base.sequence_kernels import places_to_learn, pull_scores
+from gossiprec.numerics.exponential import hyperbolic_tangent, sigmoid
+from gossiprec.numerics.jit import NO_DENORMALS, inline, kernel, outline, swap_float_mode
+from gossiprec.numerics.stretches import add_times, copy, multiply
+from gossiprec.numerics.tiles import add_inner_products, add_product
+
+
+def gradient(hidden: int, *, in_batch: bool) -> SequenceGradient:
+    """Return the gradient for so many hidden units."""
+    return SequenceGradient(fill, read, np.array([hidden, in_batch], np.int64))
+
+
+@kernel
+def fill(core, items, slopes, item_slopes, previous, wanted, others, keep, shape):
+    """Overwrite the slopes (:class:`SequenceGradient`); what follows the last item to learn is nothing to them.
+
+    A row of `gates` is r, z, n and U_n h + c_n at a place; of `pulls`, the loss's derivatives by the sums in r and z,
+    by U_n h + c_n, and by the sum in n.
+    """
+    dim, width = items.shape[1], shape[0]
+    n_learnt, n = places_to_learn(wanted)
+    slopes[:], item_slopes[:] = float32(0.0), float32(0.0)
+    inputs, hidden, gates = _zeros(n, dim), _zeros(n + 1, width), _zeros(n, 4 * width)
+    _embed(items, previous, keep, inputs, n)
+    _forward(core, previous, inputs, hidden, gates, n, dim, width)
+    states, scores = _zeros(n, dim), _zeros(n, len(items))
+    dense = _dense(dim, width)
+    for t in range(n):
+        copy(states, t * dim, core, dense + dim * width, dim)
+    add_inner_products(states, 0, dim, hidden, width, width, core, dense, width, n, dim, width)
+    table, table_slopes = items.reshape(-1), item_slopes.reshape(-1)
+    add_inner_products(scores, 0, len(items), states, 0, dim, table, 0, dim, n, len(items), dim)
+    pull_scores(scores, len(items), wanted, others, shape[1] != 0, n_learnt, n)
+    add_product(table_slopes, 0, dim, scores, 0, 1, len(items), states, 0, dim, len(items), n, dim)
+    by_states, by_hidden, pulls = _zeros(n, dim), _zeros(n, width), _zeros(n, 4 * width)
+    add_product(by_states, 0, dim, scores, 0, len(items), 1, table, 0, dim, n, len(items), dim)
+    _add_rows(slopes, dense + dim * width, by_states, 0, dim, n, dim)
+    add_product(slopes, dense, width, by_states, 0, 1, dim, hidden, width, width, dim, n, width)
+    add_product(by_hidden, 0, width, by_states, 0, dim, 1, core, dense, width, n, dim, width)
+    _backward(core, previous, hidden, gates, by_hidden, pulls, n, dim, width)
+    _add_of_weights(slopes, inputs, hidden, pulls, n, dim, width)
+    by_inputs = _zeros(n, dim)
+    add_product(by_inputs, 0, dim, pulls, 0, 4 * width, 1, core, 0, dim, n, 2 * width, dim)
+    add_product(by_inputs, 0, dim, pulls, 3 * width, 4 * width, 1, core, 2 * width * dim, dim, n, width, dim)
+    _add_embedded(item_slopes, previous, keep, by_inputs, n)
+
+
+@kernel
+def read(core, items, history, shape, state):
+    """Set the state after a history (:class:`SequenceGradient`)."""
+    mode = swap_float_mode(NO_DENORMALS)
+    dim, width, n = items.shape[1], shape[0], len(history)
+    inputs, hidden, gates = _zeros(n, dim), _zeros(n + 1, width), _zeros(n, 4 * width)
+    _embed(items, history, items[:0], inputs, n)
+    _forward(core, history, inputs, hidden, gates, n, dim, width)
+    dense = _dense(dim, width)
+    copy(state, 0, core, dense + dim * width, dim)
+    add_inner_products(state, 0, dim, hidden, n * width, width, core, dense, width, 1, dim, width)
+    swap_float_mode(mode)
+
+
+@inline
+def _recurrent(dim, width):
+    """Return where the recurrent weights begin."""
+    return 3 * width * dim
+
+
+@inline
+def _biases(dim, width):
+    """Return where the input biases begin; the recurrent ones follow."""
+    return 3 * width * (dim + width)
+
+
+@inline
+def _dense(dim, width):
+    """Return where the dense weights begin; their biases follow."""
+    return 3 * width * (dim + width + 2)
+
+
+@inline
+def _zeros(rows, columns):
+    return np.zeros(rows * columns, np.float32)
+
+
+@outline
+def _embed(items, previous, keep, inputs, n):
+    """Set each place's input to the row of the item before it, times what is kept of that."""
+    dim = items.shape[1]
+    for t in range(n):
+        if previous[t] >= 0:
+            copy(inputs, t * dim, items[previous[t]], 0, dim)
+            if len(keep):
+                multiply(inputs, t * dim, keep[t], 0, dim)
+
+
+@outline
+def _add_embedded(item_slopes, previous, keep, by_inputs, n):
+    """Add the slopes by inputs to those of the items before."""
+    dim = item_slopes.shape[1]
+    for t in range(n):
+        if previous[t] >= 0:
+            if len(keep):
+                multiply(by_inputs, t * dim, keep[t], 0, dim)
+            add_times(item_slopes[previous[t]], 0, by_inputs, t * dim, dim, float32(1.0))
+
+
+@outline
+def _forward(core, previous, inputs, hidden, gates, n, dim, width):
+    """Work out gates and hidden states; row t of `hidden` is the state before place t."""
+    recurrent, biases = _recurrent(dim, width), _biases(dim, width)
+    for t in range(n):
+        copy(gates, 4 * t * width, core, biases, 3 * width)
+        copy(gates, (4 * t + 3) * width, core, biases + 5 * width, width)
+        add_times(gates, 4 * t * width, core, biases + 3 * width, 2 * width, float32(1.0))
+    add_inner_products(gates, 0, 4 * width, inputs, 0, dim, core, 0, dim, n, 3 * width, dim)
+    new = 2 * width * width
+    for t in range(n):
+        at, before = 4 * t * width, t * width
+        if previous[t] < 0:
+            copy(hidden, before + width, hidden, before, width)
+            continue
+        if t:
+            add_inner_products(gates, at, 0, hidden, before, 0, core, recurrent, width, 1, 2 * width, width)
+            add_inner_products(
+                gates, at + 3 * width, 0, hidden, before, 0, core, recurrent + new, width, 1, width, width
+            )
+        _squash(gates[at : at + 2 * width])
+        r, z, new_gate, of_hidden = _quarters(gates, at, width)
+        _take_step(r, new_gate, of_hidden)
+        _mix(z, new_gate, hidden[before : before + width], hidden[before + width : before + 2 * width])
+
+
+@inline
+def _quarters(values, at, width):
+    return (
+        values[at : at + width],
+        values[at + width : at + 2 * width],
+        values[at + 2 * width : at + 3 * width],
+        values[at + 3 * width : at + 4 * width],
+    )
+
+
+@inline
+def _squash(gates):
+    """Take sigmoids."""
+    for k in range(len(gates)):
+        gates[k] = sigmoid(gates[k])
+
+
+@inline
+def _take_step(r, new, of_hidden):
+    """Turn the input's part of the new gate into the gate."""
+    for k in range(len(new)):
+        new[k] = hyperbolic_tangent(new[k] + r[k] * of_hidden[k])
+
+
+@inline
+def _mix(z, new, before, after):
+    """Set the hidden state after a place."""
+    for k in range(len(new)):
+        after[k] = new[k] + z[k] * (before[k] - new[k])
+
+
+@outline
+def _backward(core, previous, hidden, gates, by_hidden, pulls, n, dim, width):
+    """Go back through the places; `by_hidden` holds the slopes by hidden states, of what is scored by each."""
+    recurrent = _recurrent(dim, width)
+    for t in range(n - 1, -1, -1):
+        if previous[t] < 0:
+            if t:
+                add_times(by_hidden, (t - 1) * width, by_hidden, t * width, width, float32(1.0))
+            continue
+        r, z, new, of_hidden = _quarters(gates, 4 * t * width, width)
+        by_r, by_z, by_of_hidden, by_new = _quarters(pulls, 4 * t * width, width)
+        slope = by_hidden[t * width : (t + 1) * width]
+        _back_through_mix(slope, z, new, hidden[t * width : (t + 1) * width], by_z, by_new)
+        _back_through_reset(r, of_hidden, by_new, by_r, by_of_hidden)
+        if t:
+            below = (t - 1) * width
+            multiply(by_hidden, t * width, gates, (4 * t + 1) * width, width)
+            add_times(by_hidden, below, by_hidden, t * width, width, float32(1.0))
+            add_product(
+                by_hidden, below, 0, pulls, 4 * t * width, 0, 1, core, recurrent, width, 1, 3 * width, width
+            )
+
+
+@inline
+def _back_through_mix(slope, z, new, before, by_z, by_new):
+    for k in range(len(slope)):
+        by_z[k] = slope[k] * (before[k] - new[k]) * z[k] * (float32(1.0) - z[k])
+    for k in range(len(slope)):
+        by_new[k] = slope[k] * (float32(1.0) - z[k]) * (float32(1.0) - new[k] * new[k])
+
+
+@inline
+def _back_through_reset(r, of_hidden, by_new, by_r, by_of_hidden):
+    for k in range(len(r)):
+        by_r[k] = by_new[k] * of_hidden[k] * r[k] * (float32(1.0) - r[k])
+    for k in range(len(r)):
+        by_of_hidden[k] = by_new[k] * r[k]
+
+
+@outline
+def _add_of_weights(slopes, inputs, hidden, pulls, n, dim, width):
+    """Add to the slopes of the recurrence's weights and biases."""
+    recurrent, biases, row = _recurrent(dim, width), _biases(dim, width), 4 * width
+    new = 2 * width * dim
+    add_product(slopes, 0, dim, pulls, 0, 1, row, inputs, 0, dim, 2 * width, n, dim)
+    add_product(slopes, new, dim, pulls, 3 * width, 1, row, inputs, 0, dim, width, n, dim)
+    add_product(slopes, recurrent, width, pulls, 0, 1, row, hidden, 0, width, 3 * width, n, width)
+    _add_rows(slopes, biases, pulls, 0, row, n, 2 * width)
+    _add_rows(slopes, biases + 2 * width, pulls, 3 * width, row, n, width)
+    _add_rows(slopes, biases + 3 * width, pulls, 0, row, n, 3 * width)
+
+
+@outline
+def _add_rows(values, at, others, others_at, row, n, width):
+    """Add rows to some numbers."""
+    for t in range(n):
+        add_times(values, at, others, others_at + t * row, width, float32(1.0))
