@@ -43,8 +43,8 @@ class RecordingExecutor:
         self.asked.append((query.row.tolist(), items))
         return self._executor.score(query)
 
-    def score_all(self, models, contexts, threads):
-        return Executor.score_all(self, models, contexts, threads)
+    def score_all(self, models, contexts, threads, histories=None):
+        return Executor.score_all(self, models, contexts, threads, histories)
 
 
 def executor_for(split, *, user_table=False, seed=0):

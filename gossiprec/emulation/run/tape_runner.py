@@ -118,7 +118,7 @@ class TapeRunner:
         coordinator = self._protocol.n_users
         pieces = at_wakes(segment, coordinator)
         waking = [_is_wake_of(coordinator, piece) for piece in pieces]
-        for piece, wakes, wakes_next in zip(pieces, waking, [*waking[1:], True], strict=True):
+        for piece, wakes, wakes_next in zip(pieces, waking, [*waking, True][1:], strict=True):
             if wakes:
                 plan, rows = self._planner.serve(coordinator, serving.n_versions)
                 self._executor.store.grow(self._planner.capacity)
