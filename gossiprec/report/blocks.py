@@ -216,7 +216,7 @@ class Graph:
     values: Mapping[str, Numbers]
     shares: Sequence[str]
     met: str
-    finders: Mapping[str, Sequence[int]] = field(default_factory=dict)
+    finders: Mapping[str, Numbers] = field(default_factory=dict)
     note: str = ""
 
 

@@ -47,7 +47,8 @@ class Browser:
         self._process = subprocess.Popen(
             [
                 str(CHROMIUM), "--headless=new", "--no-sandbox", "--disable-gpu", "--no-first-run",
-                "--disable-extensions", "--disable-dev-shm-usage", "--remote-debugging-pipe", f"--user-data-dir={profile}", "about:blank",
+                "--disable-extensions", "--disable-dev-shm-usage", "--remote-debugging-pipe",
+                f"--user-data-dir={profile}", "about:blank",
             ],
             preexec_fn=hand_over,  # noqa: PLW1509  (it calls dup2 alone, which takes no lock)
             close_fds=False, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,

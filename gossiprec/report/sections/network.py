@@ -11,6 +11,7 @@ from gossiprec.eventlog import Run
 from gossiprec.eventlog.reader import Columns
 from gossiprec.figures.by_node import values_by_node
 from gossiprec.figures.met_over_time import n_nodes_of
+from gossiprec.figures.series import AttackKey
 from gossiprec.report.blocks import Block, Graph, Section, one_of
 from gossiprec.report.runs import OF_NODES, Runs
 
@@ -29,7 +30,7 @@ def section(runs: Runs) -> Section | None:
     for name, messages in runs.events("message"):
         counts = _meetings(runs.named[name], messages)
         if counts is not None:
-            found[name] = _graph(counts, _by_node(runs, name, counts))
+            found[name] = _graph(counts, _by_node(runs, name, counts), _finders(runs, name))
     return Section("Who met whom", [one_of("Run", found)]) if found else None
 
 
@@ -54,7 +55,14 @@ def _by_node(runs: Runs, name: str, counts: I64) -> dict[str, F64]:
     return {runs.measure_words(measure, name): of for measure, of in values.items()} | met
 
 
-def _graph(counts: I64, values: dict[str, F64]) -> Graph:
+def _finders(runs: Runs, name: str) -> dict[str, I64]:
+    """Return who found whom by attack, both ends of each pair in turn."""
+    return {
+        runs.name_of(AttackKey.read(name, key)): pairs.ravel() for key, pairs in runs.named[name].hits.items()
+    }
+
+
+def _graph(counts: I64, values: dict[str, F64], finders: dict[str, I64]) -> Graph:
     links, met = _drawn(counts + counts.T), counts > 0
     drawn, there = len(links) // 2, int(np.triu(met | met.T, 1).sum())
     note = f"{len(counts):,} nodes. "
@@ -66,7 +74,7 @@ def _graph(counts: I64, values: dict[str, F64]) -> Graph:
         )
     shares = [name for name in values if name.startswith(tuple(OF_NODES.values()))]
     packed = base64.b64encode(np.packbits(met, axis=1).tobytes()).decode()
-    return Graph("The network of meetings", len(counts), links, values, shares, packed, note=note)
+    return Graph("The network of meetings", len(counts), links, values, shares, packed, finders, note)
 
 
 def _drawn(counts: I64) -> list[int]:
