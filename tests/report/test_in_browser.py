@@ -151,6 +151,14 @@ def test_a_click_on_a_node_tells_whom_it_met(run):
     assert "Heard from: 202Heard by: 0" in told
 
 
+def test_a_click_on_a_node_tells_who_found_it(run):
+    run.ask('one("svg.graph").focus()')
+    run.press("ArrowRight")
+    assert "Found by: 221Has found: 0" in run.ask('return one(".about").textContent')
+    finders = 'all("svg.graph circle.finder").map((circle) => circle.__data__.id).sort()'
+    assert run.ask(f"return {finders}") == [1, 2]
+
+
 def test_arrow_keys_go_from_node_to_node(run):
     run.ask('one("svg.graph").focus()')
     run.press("ArrowRight", "ArrowLeft")

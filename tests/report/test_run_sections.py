@@ -153,6 +153,7 @@ def test_the_network_says_who_heard_from_whom(tmp_path):
     assert graph.links == [0, 1, 0, 2, 1, 2]
     assert graph.met == "IKAA"  # rows 001, 101, 000 in bits, each filled up to a byte
     assert list(graph.values["others met"]) == [1, 2, 0]
+    assert {attack: list(ends) for attack, ends in graph.finders.items()} == {"single": [2, 0, 1, 0, 2, 1]}
 
 
 def test_of_many_links_the_strongest_of_each_node_are_drawn():

@@ -52,10 +52,10 @@ function scaleOptions(axis, of) {
   return options;
 }
 
-/** Return where the ticks of an axis stand and what they say. */
-function ticksOf(axis, about) {
+/** Return where the ticks of an axis stand and what they say; those of whole numbers stand at whole numbers. */
+function ticksOf(axis, about, whole = false) {
   if (axis.names.length) return { ticks: axis.names.map((_, at) => at), tickFormat: (at) => axis.names[at], tickRotate: axis.names.join("").length > 60 ? -30 : 0 };
-  return axis.ticks.length ? { ticks: axis.ticks, tickFormat: (value) => numberText(value) } : { ticks: about };
+  return axis.ticks.length ? { ticks: axis.ticks, tickFormat: (value) => numberText(value) } : whole ? { ticks: about, tickFormat: (value) => (Number.isInteger(value) ? numberText(value) : "") } : { ticks: about };
 }
 
 /** Draw a chart block: its controls, the picture, and its numbers as a table. */
@@ -76,7 +76,7 @@ function drawChart(block) {
       x: scaleOptions(axis, "x"), y: scaleOptions(block.y, "y"),
       marks: [
         Plot.axisY({ label: block.y.label, labelArrow: "none", tickSize: 0, ...ticksOf(block.y, 6) }),
-        Plot.axisX({ label: axis.label, labelAnchor: "center", labelArrow: "none", labelOffset: 38, ...ticksOf(axis, width < 480 ? 4 : 8) }),
+        Plot.axisX({ label: axis.label, labelAnchor: "center", labelArrow: "none", labelOffset: 38, ...ticksOf(axis, width < 480 ? 4 : 8, !axis.percent && points.every((point) => Number.isInteger(point.x))) }),
         Plot.ruleX(Object.values(block.upright), { x: (value) => value, stroke: "var(--faint)", strokeDasharray: "2 3" }),
         ...block.series.flatMap((series, at) => seriesMarks(block, series, at, points.filter((point) => point.place === at))),
         Plot.dot(points, { ...focus, r: 5, fill: "none", stroke: "var(--ink)", strokeWidth: 1.5 }),

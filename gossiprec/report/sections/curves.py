@@ -72,11 +72,13 @@ def _utility(runs: Runs) -> list[Chart]:
     panels = [metrics] if runs.is_one and metrics else [[metric] for metric in metrics]
     charts = []
     for panel in panels:
-        series = [
-            line(runs.called(name, metric), points, "value", faint=bool(split_beside(metric)[1]))
-            for (name, metric), points in found.items()
-            if split_beside(metric)[0] in panel
-        ]
+        shown = {key: points for key, points in found.items() if split_beside(key[1])[0] in panel}
+        own = [key for key in shown if not split_beside(key[1])[1]]
+        series = []
+        for (name, metric), points in shown.items():
+            of, order = split_beside(metric)
+            colour = own.index((name, of)) if (name, of) in own else None
+            series.append(line(runs.called(name, metric), points, "value", faint=bool(order), colour=colour))
         title = (
             "Utility of the recommendations" if runs.is_one else f"Utility of the recommendations, {panel[0]}"
         )

@@ -59,21 +59,21 @@ def _row(runs: Runs, key: AttackKey) -> tuple[str, dict[str, float]]:
 
 
 def _utility(runs: Runs) -> list[Tile]:
-    """Return the last value of each metric of recommendation quality, and what other orders of the items reach."""
+    """Return the last value of each metric of recommendation quality, and what it was or is beside."""
     tiles = []
     for name, run in runs.named.items():
         columns = run.metrics
         last = (
             dict(zip(columns["metric"].tolist(), columns["value"].tolist(), strict=True)) if columns else {}
         )
-        for metric, value in last.items():
+        beside: dict[str, list[str]] = {}
+        for metric, value in (last | (run.summary or {}).get("utility", {})).items():
             own, order = split_beside(metric)
-            if "@" in metric and not order:
-                beside = [
-                    f"{o} {100 * v:.1f} %"
-                    for m, v in last.items()
-                    for of, o in [split_beside(m)]
-                    if o and of == own
-                ]
-                tiles.append(Tile(runs.called(name, metric), f"{100 * value:.1f} %", ", ".join(beside)))
+            if order and value is not None:
+                beside.setdefault(own, []).append(f"{order} {100 * value:.1f} %")
+        for metric, value in last.items():
+            if "@" in metric and not split_beside(metric)[1]:
+                tiles.append(
+                    Tile(runs.called(name, metric), f"{100 * value:.1f} %", ", ".join(beside.get(metric, ())))
+                )
     return tiles

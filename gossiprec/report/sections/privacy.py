@@ -35,7 +35,9 @@ def section(runs: Runs) -> Section | None:
     blocks: list[Block] = [Tiles(tiles)] if tiles else []
     if series:
         note = "Of the nodes that have spent anything, as told at each report."
-        blocks.append(Chart("Privacy spent", [CLOCKS["time"]], Axis("epsilon", zero=True), series, note=note))
+        blocks.append(
+            Chart("Epsilon over the run", [CLOCKS["time"]], Axis("epsilon", zero=True), series, note=note)
+        )
     return Section("Privacy spent", blocks) if blocks else None
 
 
