@@ -46,6 +46,11 @@ class Runs:
         """The rows of ``attacks.csv`` of each attack of each run."""
         return {key: c for name, run in self.named.items() for key, c in attack_curves(run, name).items()}
 
+    @cached_property
+    def reached(self) -> dict[str, float]:
+        """How far the log of each run reaches, in virtual time."""
+        return {name: last_time(run) for name, run in self.named.items()}
+
     def called(self, name: str, words: str) -> str:
         """Return what something of a run is called: with the run's name where there are several."""
         return words if self.is_one else f"{name}: {words}" if words else name

@@ -12,7 +12,7 @@ from gossiprec.eventlog import Run
 from gossiprec.eventlog.schema import DROP_CAUSES, MISS_CAUSES
 from gossiprec.figures.met_over_time import measure
 from gossiprec.report.blocks import Axis, Chart, Section, Series
-from gossiprec.report.runs import CLOCKS, Runs, last_time
+from gossiprec.report.runs import CLOCKS, Runs
 
 ORDER = 70
 MOST_INTERVALS = 60
@@ -24,7 +24,7 @@ POINTS_OF_EXPOSURE = 81
 
 def section(runs: Runs) -> Section | None:
     """Return the charts that have something to show; None where nothing happened yet."""
-    edges = intervals(max(last_time(run) for run in runs.runs))
+    edges = intervals(max(runs.reached.values()))
     width = f"{edges[1]:g} wake periods" if edges[1] != 1 else "wake period"
     charts = [
         _chart("Messages delivered", f"messages per {width}", _delivered(runs, edges)),
@@ -56,16 +56,18 @@ def _chart(title: str, label: str, series: list[Series]) -> Chart | None:
     return Chart(title, [CLOCKS["time"]], Axis(label, zero=True), series) if series else None
 
 
-def _counted(name: str, run: Run, edges: F64, time: F64, weights: F64 | None = None) -> Series:
-    """Return how many events, or how much of their weights, each interval holds that the run has reached."""
-    reached = int(np.searchsorted(edges, last_time(run), side="right"))
+def _counted(runs: Runs, name: str, words: str, edges: F64, time: F64, weights: F64 | None = None) -> Series:
+    """Return how many events of a run, or how much of their weights, each interval holds that the run has reached."""
+    reached = int(np.searchsorted(edges, runs.reached[name], side="right"))
     found = np.histogram(time, edges, weights=weights)[0][:reached]
-    return Series(name, [((edges[:-1] + edges[1:]) / 2)[:reached]], found.astype(np.float64))
+    return Series(
+        runs.called(name, words), [((edges[:-1] + edges[1:]) / 2)[:reached]], found.astype(np.float64)
+    )
 
 
 def _delivered(runs: Runs, edges: F64) -> list[Series]:
     return [
-        _counted(runs.called(name, "delivered"), runs.named[name], edges, messages["time"])
+        _counted(runs, name, "delivered", edges, messages["time"])
         for name, messages in runs.events("message")
     ]
 
@@ -80,9 +82,7 @@ def _bytes(runs: Runs, edges: F64) -> list[Series]:
             ways = {"up": messages["receiver"] == coordinator, "down": messages["sender"] == coordinator}
         for way, rows in ways.items():
             megabytes = messages["size_bytes"][rows] / 1e6
-            found.append(
-                _counted(runs.called(name, way), runs.named[name], edges, messages["time"][rows], megabytes)
-            )
+            found.append(_counted(runs, name, way, edges, messages["time"][rows], megabytes))
     return found
 
 
@@ -90,8 +90,8 @@ def _by_cause(runs: Runs, edges: F64, kind: str, causes: tuple[str, ...]) -> lis
     found = []
     for name, events in runs.events(kind):
         for code in np.unique(events["cause"]):
-            words = runs.called(name, causes[code].replace("_", " "))
-            found.append(_counted(words, runs.named[name], edges, events["time"][events["cause"] == code]))
+            times = events["time"][events["cause"] == code]
+            found.append(_counted(runs, name, causes[code].replace("_", " "), edges, times))
     return found
 
 
@@ -99,15 +99,9 @@ def _online(runs: Runs, edges: F64) -> list[Series]:
     """Return how many nodes are there at the end of each interval."""
     found = []
     for name, events in runs.events("session"):
-        run = runs.named[name]
-        steps = _counted(
-            runs.called(name, "online"),
-            run,
-            edges,
-            events["time"],
-            np.where(events["online"] == 1, 1.0, -1.0),
-        )
-        found.append(Series(steps.name, steps.x, _n_nodes(run) + np.cumsum(steps.y)))
+        came = np.where(events["online"] == 1, 1.0, -1.0)
+        steps = _counted(runs, name, "online", edges, events["time"], came)
+        found.append(Series(steps.name, steps.x, _n_nodes(runs.named[name]) + np.cumsum(steps.y)))
     return found
 
 
