@@ -118,6 +118,10 @@ class Page:
     def load(self, method: str, **options: Any) -> None:
         """Call a method that loads a page, and wait until it is drawn."""
         self.call(method, **options)
+        self.loaded()
+
+    def loaded(self) -> None:
+        """Wait until the page has been loaded, by itself or others, and is drawn."""
         self._browser.wait_for("Page.loadEventFired", self._session)
         self.ask("await until(() => document.documentElement.dataset.ready && drawn())")
 

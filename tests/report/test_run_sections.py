@@ -156,6 +156,11 @@ def test_the_network_says_who_heard_from_whom(tmp_path):
     assert {attack: list(ends) for attack, ends in graph.finders.items()} == {"single": [2, 0, 1, 0, 2, 1]}
 
 
+def test_of_few_links_all_are_drawn():
+    counts = np.ones((25, 25), np.int64) - np.eye(25, dtype=np.int64)
+    assert len(network._drawn(counts)) == 25 * 24
+
+
 def test_of_many_links_the_strongest_of_each_node_are_drawn():
     n = 40
     counts = np.ones((n, n), np.int64) - np.eye(n, dtype=np.int64)

@@ -38,7 +38,12 @@ function reloadButton(seconds) {
     button.setAttribute("aria-pressed", String(held));
     button.textContent = held ? "Go on refreshing" : "Hold still";
   } }, "Hold still");
-  setInterval(() => { if (button.getAttribute("aria-pressed") !== "true") location.reload(); }, 1000 * seconds);
+  setInterval(() => {
+    if (button.getAttribute("aria-pressed") === "true") return;
+    kept.set("scroll", scrollY);
+    location.reload();
+  }, 1000 * seconds);
+  setTimeout(() => scrollTo({ top: +kept.get("scroll"), behavior: "instant" }), 300);
   return button;
 }
 

@@ -20,8 +20,8 @@ MOST_NODES = 3000
 STRONGEST = 3
 """Links that are drawn of each node where all would hide one another: those with the most messages."""
 
-ALL_LINKS_UP_TO = 5
-"""Links a node, on average, up to which all are drawn."""
+FEW_LINKS, FEW_OF_A_NODE = 400, 5
+"""Links up to which all are drawn: in all, or of a node on average."""
 
 
 def section(runs: Runs) -> Section | None:
@@ -80,7 +80,7 @@ def _graph(counts: I64, values: dict[str, F64], finders: dict[str, I64]) -> Grap
 def _drawn(counts: I64) -> list[int]:
     """Return both ends of each link to draw in turn: all, or where too many the strongest of each node."""
     upper = np.triu(counts, 1)
-    if np.count_nonzero(upper) > ALL_LINKS_UP_TO * len(counts):
+    if np.count_nonzero(upper) > max(FEW_LINKS, FEW_OF_A_NODE * len(counts)):
         strongest = np.argsort(-counts, axis=1, kind="stable")[:, :STRONGEST]
         kept = np.zeros(counts.shape, np.bool_)
         np.put_along_axis(kept, strongest, np.take_along_axis(counts, strongest, 1) > 0, axis=1)

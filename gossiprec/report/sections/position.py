@@ -11,7 +11,7 @@ from gossiprec.report.blocks import Axis, Block, Chart, Section, Series, one_of
 from gossiprec.report.runs import OF_NODES, Runs, thinned
 
 ORDER = 50
-MOST_DOTS = 1500
+MOST_DOTS = 1000
 FIRST = ("betweenness", "in_contacts", "out_contacts", "received", "sent", "pagerank")
 NOTE = (
     "Each dot is a node at the attack's best report; the line joins means of nodes of like position, with intervals of "
@@ -51,15 +51,18 @@ def _chart(table: dict[str, ByNode], label: str, measure: str, words: str) -> Ch
             continue
         at, found = (np.array([of[node] for node in nodes]) for of in (table[measure], value))
         kept = thinned(len(nodes), MOST_DOTS)
-        series.append(
-            Series(
-                what, [at[kept]], found[kept], texts=[f"node {nodes[place]}" for place in kept], colour=colour
-            )
-        )
+        texts = [f"node {nodes[place]}" for place in kept]
+        series.append(Series(what, [at[kept]], found[kept], texts=texts, colour=colour))
         series.append(_means(what, at, found, colour))
     title = f"{words}: leakage against {measure.replace('_', ' ')}"
     axes = [Axis(measure.replace("_", " "))], Axis("of the community (%)", percent=True, zero=True)
-    return Chart(title, *axes, series, "dot", NOTE)
+    n_nodes = len(table[measure])
+    note = (
+        f"{NOTE} Of {n_nodes:,} nodes {MOST_DOTS:,} have a dot; means are over all."
+        if n_nodes > MOST_DOTS
+        else NOTE
+    )
+    return Chart(title, *axes, series, "dot", note)
 
 
 def _means(what: str, position: F64, value: F64, colour: int) -> Series:

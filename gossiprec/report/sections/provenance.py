@@ -14,7 +14,8 @@ KEYS = ("gossiprec", "git_commit", "code", "log_digest", "started", "finished", 
 def section(runs: Runs) -> Section:
     """Return the manifests side by side, seconds by part of the program, and the resolved scenarios."""
     of = [Column(name, "text") for name in runs.named]
-    rows = [[key, *(str(run.manifest.get(key) or "") for run in runs.runs)] for key in KEYS]
+    known = [key for key in KEYS if any(run.manifest.get(key) for run in runs.runs)]
+    rows = [[key, *(run.manifest.get(key) and str(run.manifest[key]) for run in runs.runs)] for key in known]
     rows.append(["folder", *(str(run.path.resolve()) for run in runs.runs)])
     blocks: list[Block] = [Table("Versions and machine", [Column("of", "text"), *of], rows)]
     seconds = [(run.summary or {}).get("seconds", {}) for run in runs.runs]
