@@ -77,6 +77,9 @@ def test_a_shipped_scenario_runs_from_end_to_end(capsys, tmp_path, path):
     if run.summary["attacks"]:  # there is nothing to draw without
         assert all((run.path / name).stat().st_size for name in ("cdf.png", "curves.png"))
         assert f"pictures      {run.path / 'cdf.png'}, {run.path / 'curves.png'}" in out
+    assert f"gossiprec report {run.path}\n" in out
+    code, _, err = invoke(capsys, "report", run.path)
+    assert code == 0, err
 
 
 def test_the_closing_table_says_what_the_summary_says(capsys, tmp_path):

@@ -232,6 +232,27 @@ def test_privacy_holds_what_a_node_had_spent_before(tmp_path):
     assert {series.name: list(series.y) for series in chart.series} == {"largest": [3, 3], "mean": [2, 2.5]}
 
 
+def test_training_without_noise_has_no_epsilon_to_draw(tmp_path):
+    directory = bare_run(tmp_path / "r")
+    directory.log.append("privacy", {"time": [1.0], "node": [0], "epsilon": [np.inf]})
+    directory.finish("complete")
+    assert privacy.section(of(open_run(tmp_path / "r"))) is None
+
+
+def test_exposure_of_target_items_is_no_utility(tmp_path):
+    directory = bare_run(tmp_path / "r")
+    rows = [
+        {"time": 1.0, "round": 1, "metric": metric, "value": 0.5} for metric in ("hr@5", "er@5", "er@5[3]")
+    ]
+    directory.metrics.append(rows)
+    charts = curves.section(of(open_run(tmp_path / "r"))).blocks
+    assert {chart.title: [series.name for series in chart.series] for chart in charts} == {
+        "Utility of the recommendations": ["hr@5"],
+        "Exposure of target items": ["er@5", "er@5[3]"],
+    }
+    directory.finish("complete")
+
+
 def test_findings_are_told_by_measure(tmp_path):
     directory = bare_run(tmp_path / "r")
     row = {"attack": "leaks", "measure": "auc", "labels": '{"depth": 3}'}

@@ -69,9 +69,11 @@ def _utility(runs: Runs) -> list[Chart]:
         for metric, points in ranking_metrics(run).items()
     }
     metrics = list(dict.fromkeys(split_beside(metric)[0] for _, metric in found))
-    panels = [metrics] if runs.is_one and metrics else [[metric] for metric in metrics]
+    panels = {f"{_title(metric)}, {metric}": [metric] for metric in metrics}
+    if runs.is_one:
+        panels = {title: [m for m in metrics if _title(m) == title] for title in map(_title, metrics)}
     charts = []
-    for panel in panels:
+    for title, panel in panels.items():
         shown = {key: points for key, points in found.items() if split_beside(key[1])[0] in panel}
         own = [key for key in shown if not split_beside(key[1])[1]]
         series = []
@@ -79,9 +81,10 @@ def _utility(runs: Runs) -> list[Chart]:
             of, order = split_beside(metric)
             colour = own.index((name, of)) if (name, of) in own else None
             series.append(line(runs.called(name, metric), points, "value", faint=bool(order), colour=colour))
-        title = (
-            "Utility of the recommendations" if runs.is_one else f"Utility of the recommendations, {panel[0]}"
-        )
         label = Axis("metric (%)", percent=True, zero=True)
         charts.append(Chart(title, list(CLOCKS.values()), label, series))
     return charts
+
+
+def _title(metric: str) -> str:
+    return "Exposure of target items" if metric.startswith("er@") else "Utility of the recommendations"

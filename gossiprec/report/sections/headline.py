@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from gossiprec.figures.series import AttackKey
 from gossiprec.measures.names import split_beside
 from gossiprec.report.blocks import Block, Column, Section, Span, Spans, Table, Tile, Tiles
@@ -51,7 +53,7 @@ def section(runs: Runs) -> Section | None:
 def _row(runs: Runs, key: AttackKey) -> tuple[str, dict[str, float]]:
     """Return the name of an attack and its line of the table."""
     points = runs.attacks[key]
-    best = int(points["aac"].argmax())
+    best = int(np.nan_to_num(points["aac"], nan=-1.0).argmax())
     row = {"max AAC": float(points["aac"][best]), "at round": int(points["round"][best])}
     return runs.name_of(key), row | {
         words: float(points[name][-1 if name in AT_THE_END else best]) for name, words in COLUMNS.items()

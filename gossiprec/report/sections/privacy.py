@@ -59,7 +59,7 @@ def _tiles(runs: Runs, name: str, privacy: Mapping[str, Any]) -> list[Tile]:
 
 
 def _spent(runs: Runs, name: str, events: Columns) -> list[Series]:
-    """Return the largest and the mean epsilon after each report."""
+    """Return the largest and the mean epsilon after each report; neither where nodes train without noise."""
     times = np.unique(events["time"])
     held: dict[int, float] = {}
     largest, mean = [], []
@@ -69,7 +69,7 @@ def _spent(runs: Runs, name: str, events: Columns) -> list[Series]:
         spent = np.array(list(held.values()))
         largest.append(float(spent.max()))
         mean.append(float(spent.mean()))
+    found = {"largest": np.array(largest), "mean": np.array(mean)}
     return [
-        Series(runs.called(name, words), [times], np.array(values))
-        for words, values in (("largest", largest), ("mean", mean))
+        Series(runs.called(name, words), [times], of) for words, of in found.items() if np.isfinite(of).any()
     ]
