@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,6 +10,7 @@ import click
 
 from gossiprec.cli import INTERRUPTED
 from gossiprec.cli.options import QUIET, Decorator, adding
+from gossiprec.machine import usable_cores
 
 if TYPE_CHECKING:
     from gossiprec.cli.study_progress import Tally
@@ -104,7 +104,7 @@ def conduct(
     runner = StudyRunner(plan, folder)
     other_code: OtherCode = "again" if again else "keep" if keep else "refuse"
     if dry_run:
-        _foresee(runner, other_code, jobs or _cores())
+        _foresee(runner, other_code, jobs or usable_cores())
         return runner.outcome
     if address:
         require_ray()
@@ -144,12 +144,8 @@ def _workers(jobs: int | None, address: str | None, n_tasks: int, tally: Tally) 
 
     if address:
         return Cluster(address, jobs, tally.say).carry_out
-    n_jobs = max(1, min(jobs or _cores(), n_tasks))
+    n_jobs = max(1, min(jobs or usable_cores(), n_tasks))
     return Pool(n_jobs, share_of_cores(n_jobs), tally.say).carry_out
-
-
-def _cores() -> int:
-    return len(os.sched_getaffinity(0))
 
 
 def size_of(plan: Plan) -> str:

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from gossiprec.emulation.assembly.memory import available_bytes
 from gossiprec.emulation.assembly.prepare import Prepared, prepare
 from gossiprec.emulation.run.progress import Clocks, Progress, Silent, clocks
 from gossiprec.emulation.run.running import Running, carried_out
@@ -18,6 +17,7 @@ from gossiprec.eventlog.checkpoint_folder import CheckpointFolder
 from gossiprec.eventlog.checkpoints import Stamp, read_checkpoint, read_stamp
 from gossiprec.eventlog.lock import RunLock
 from gossiprec.eventlog.rundir import scenario_hash
+from gossiprec.machine import available_bytes
 from gossiprec.plugins import check_installed
 from gossiprec.scenario import Scenario, load_scenario
 from gossiprec.scenario.plugins import code_of
@@ -30,6 +30,7 @@ def resume(
     force: bool = False,
     from_start: bool = False,
     progress: Progress | None = None,
+    gracefully: bool = False,
 ) -> Run:
     """Go on with a run that was interrupted, failed or was killed, from its latest checkpoint.
 
@@ -45,6 +46,8 @@ def resume(
         Run the scenario again in this directory if there is no checkpoint that can be read.
     progress : Progress, optional
         Is told what happens.
+    gracefully : bool
+        As in :func:`gossiprec.simulate`.
 
     Returns
     -------
@@ -79,13 +82,18 @@ def resume(
         if found is None:
             lock.close()
     if found is not None:
-        return carried_out(lambda: found.running(begin), found.directory, after=found.stamp.tick)
+        return carried_out(
+            lambda: found.running(begin),
+            found.directory,
+            gracefully=say if gracefully else None,
+            after=found.stamp.tick,
+        )
     if not from_start:
         raise NoCheckpointError(
             f"{run.path} has no checkpoint: it ended before the first was due (scenario key checkpoint); "
             + _again(run.path)
         )
-    return simulate(scenario, out=run.path, overwrite=True, progress=progress)
+    return simulate(scenario, out=run.path, overwrite=True, progress=progress, gracefully=gracefully)
 
 
 class NoCheckpointError(LogError):

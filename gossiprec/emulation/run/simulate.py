@@ -25,6 +25,7 @@ def simulate(
     overwrite: bool = False,
     progress: Progress | None = None,
     load: Callable[[Scenario], Split] | None = None,
+    gracefully: bool = False,
 ) -> Run:
     """Run a scenario and return the run it wrote.
 
@@ -42,6 +43,8 @@ def simulate(
         Is told what happens.
     load : callable, optional
         Gives the data in place of :func:`gossiprec.emulation.assembly.prepare.load_data`.
+    gracefully : bool
+        Ctrl-C and SIGTERM end the run at its next report, with a checkpoint to go on from; a second one at once.
 
     Returns
     -------
@@ -69,4 +72,6 @@ def simulate(
         plugins=plugins_of(scenario),
         overwrite=overwrite,
     )
-    return carried_out(lambda: Running(prepared, directory, say, begin), directory)
+    return carried_out(
+        lambda: Running(prepared, directory, say, begin), directory, gracefully=say if gracefully else None
+    )
