@@ -113,7 +113,9 @@ def _run(scenario: Scenario, path: Path, *, overwrite: bool, quiet: bool) -> Run
     from gossiprec.emulation import simulate as run_scenario
 
     with progress_display(quiet=quiet) as progress:
-        return run_scenario(scenario, out=path, overwrite=overwrite, progress=progress, gracefully=True)
+        return run_scenario(
+            scenario, out=path, overwrite=overwrite, progress=progress, gracefully=True, kept_kernels=True
+        )
 
 
 def _print_results(run: Run, *, as_json: bool) -> None:

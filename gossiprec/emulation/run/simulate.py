@@ -26,6 +26,7 @@ def simulate(
     progress: Progress | None = None,
     load: Callable[[Scenario], Split] | None = None,
     gracefully: bool = False,
+    kept_kernels: bool = False,
 ) -> Run:
     """Run a scenario and return the run it wrote.
 
@@ -45,6 +46,8 @@ def simulate(
         Gives the data in place of :func:`gossiprec.emulation.assembly.prepare.load_data`.
     gracefully : bool
         Ctrl-C and SIGTERM end the run at its next report, with a checkpoint to go on from; a second one at once.
+    kept_kernels : bool
+        As in :func:`gossiprec.emulation.prepare`.
 
     Returns
     -------
@@ -62,11 +65,11 @@ def simulate(
         scenario = load_scenario(scenario, list(overrides))
     path = Path(out) if out is not None else Path("runs") / f"{scenario.name}-s{scenario.seed}"
     check_free(path, overwrite=overwrite)
-    prepared = prepare(scenario, say, load=load)
+    prepared = prepare(scenario, say, load=load, kept_kernels=kept_kernels)
     view_size = prepared.protocol.view_size
     directory = RunDirectory.create(
         path,
-        scenario=scenario.resolved(),
+        scenario=prepared.scenario.resolved(),
         seed=scenario.seed,
         sizes={} if view_size is None else {"view_size": view_size},
         plugins=plugins_of(scenario),
