@@ -22,7 +22,8 @@ from analysis.cda_paper.experiments import MOVIELENS, MOVIELENS_LESS, PROTOCOLS,
 from analysis.cda_paper.measures import Attack, Measure, alone, utility
 from analysis.papers.seeds import Runs
 from gossiprec.figures import style
-from gossiprec.figures.attack_cdf import ACCURACY, AT_OR_BELOW, distribution
+from gossiprec.figures.attack_cdf import ACCURACY, AT_OR_BELOW, as_series
+from gossiprec.figures.distributions import distribution
 from gossiprec.figures.output import Cell, write_figure
 from gossiprec.figures.panels import Axis, Panel, Series, draw_panels, plot_dots, plot_line, plot_steps
 from gossiprec.figures.series import attack_curves
@@ -182,7 +183,7 @@ def _spread(name: str, attack: Attack) -> Line:
     def series(runs: Runs) -> Series:
         found = [attack.accuracies(run) for run in runs.get(attack.experiment, {}).values()]
         own = [accuracies for one in found if one is not None for accuracies in one[1]]
-        return distribution(own, float("nan")).series(name) if own else Series(name, (), ())
+        return as_series(distribution(own, float("nan")), name) if own else Series(name, (), ())
 
     return Line(name, (attack.experiment,), series)
 

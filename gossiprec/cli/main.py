@@ -14,7 +14,19 @@ from gossiprec.cli import INTERRUPTED
 from gossiprec.errors import GossipRecError, suggestion
 from gossiprec.version import __version__
 
-COMMANDS = ("simulate", "resume", "replay", "study", "scenario", "topology", "plot", "log", "data", "list")
+COMMANDS = (
+    "simulate",
+    "resume",
+    "replay",
+    "study",
+    "scenario",
+    "topology",
+    "plot",
+    "report",
+    "log",
+    "data",
+    "list",
+)
 """Each is a module beside this one that holds a command of the same name."""
 
 
@@ -63,6 +75,7 @@ def gossiprec() -> None:
       gossiprec scenario show scenarios/smoke.yaml         every key and default
       gossiprec list attacks                               what there is to name, also from plug-ins
       gossiprec plot exposure runs/rand-gossip-s1          who has met whom
+      gossiprec report runs/rand-gossip-s1                 all of it on one page, for any browser
       gossiprec log stats runs/rand-gossip-s1              what was logged
 
     GOSSIPREC_DEBUG=1 in the environment shows tracebacks.

@@ -116,6 +116,7 @@ def closing(summary: Mapping[str, Any], path: Path) -> str:
         "wall time": seconds,
         "peak memory": f"{summary['peak_rss_mib']:,.0f} MiB",
         "files": str(path),
+        "on one page": f"gossiprec report {path}",
     }
     return labelled(rows)
 

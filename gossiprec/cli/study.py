@@ -196,5 +196,6 @@ def _close(runner: StudyRunner, outcome: Outcome) -> None:
         click.echo(f"failed: {labels[0]}{more}: {problem}", err=True)
     if outcome.failed:
         click.echo(f"{path / 'study.json'} lists each; the same command tries them again", err=True)
+    click.echo(f"all of it on one page: gossiprec report {path}", err=True)
     click.echo(path / "table.parquet")
     click.echo(path / "table.csv")

@@ -11,13 +11,16 @@ METRICS = "metrics.csv"
 ATTACKS = "attacks.csv"
 FINDINGS = "findings.csv"
 ADVERSARIES = "adversaries.npz"
+HITS = "hits.npz"
 POSITIONS = "positions.csv"
 VERSION = "version.npz"
 SUMMARY = "summary.json"
 CHECKPOINTS = "checkpoints"
 """A folder, while the run is not complete."""
 
-FILES = (SCENARIO, EVENTS, METRICS, ATTACKS, FINDINGS, ADVERSARIES, POSITIONS, VERSION, SUMMARY, MANIFEST)
+FILES = (
+    SCENARIO, EVENTS, METRICS, ATTACKS, FINDINGS, ADVERSARIES, HITS, POSITIONS, VERSION, SUMMARY, MANIFEST,
+)  # fmt: skip
 """All that a run writes there; the manifest last, so that a half-cleared directory is still known as one."""
 
 STATUSES = ("running", "complete", "failed", "interrupted")

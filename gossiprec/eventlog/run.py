@@ -77,6 +77,11 @@ class Run:
         return read_adversaries(self.path)
 
     @cached_property
+    def hits(self) -> dict[str, npt.NDArray[Any]]:
+        """Attack key to who found whom at its best round: pairs of an adversary and a user, shape (n_hits, 2)."""
+        return read_arrays(self.path / layout.HITS)
+
+    @cached_property
     def version(self) -> dict[str, npt.NDArray[Any]]:
         """The coordinator's last version: ``items``, shared blocks by name, ``popularity``; empty where not kept."""
         return read_arrays(self.path / layout.VERSION)

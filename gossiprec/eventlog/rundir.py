@@ -143,7 +143,7 @@ class RunDirectory:
         before = [content_before(path, table, stamp.tables[table.file]) for table in TABLES]
         log = EventWriter.resumed(path / layout.EVENTS, end=stamp.log_bytes, digest=stamp.log_digest)
         with writing(path):
-            for name in (layout.SUMMARY, layout.ADVERSARIES, layout.POSITIONS, layout.VERSION):
+            for name in (layout.SUMMARY, layout.ADVERSARIES, layout.HITS, layout.POSITIONS, layout.VERSION):
                 (path / name).unlink(missing_ok=True)
         manifest = json.loads((path / layout.MANIFEST).read_bytes())
         manifest.update(status="running", log_digest=None, finished=None)
@@ -169,6 +169,10 @@ class RunDirectory:
     def write_adversaries(self, accuracies: Mapping[str, tuple[npt.ArrayLike, npt.ArrayLike]]) -> None:
         """Write ``adversaries.npz``: attack key to (node ids, accuracies)."""
         write_adversaries(self.path, accuracies)
+
+    def write_hits(self, hits: Arrays) -> None:
+        """Write ``hits.npz``: attack key to pairs of an adversary and a user that it found, shape (n_hits, 2)."""
+        write_arrays(self.path / layout.HITS, hits)
 
     def write_version(self, arrays: Arrays) -> None:
         """Write ``version.npz``: the tables of a coordinator's version, and how popular each item is."""

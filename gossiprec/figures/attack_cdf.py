@@ -11,16 +11,14 @@ arXiv:2306.08929, the figures of attack accuracy CDFs at the round of the larges
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 from matplotlib.figure import Figure
 
-from gossiprec.arrays import F64
 from gossiprec.eventlog import Run
 from gossiprec.figures import style
+from gossiprec.figures.distributions import Distribution, distributions_of
 from gossiprec.figures.output import write_figure
 from gossiprec.figures.panels import Axis, Panel, Series, draw_panels, plot_steps
 from gossiprec.figures.series import (
@@ -29,41 +27,13 @@ from gossiprec.figures.series import (
     AttackKey,
     Selection,
     arrange,
-    attack_curves,
     chosen,
     grouped,
     require_attacks,
-    run_names,
 )
 
 ACCURACY = Axis("attack accuracy of an adversary (%)", (0, None))
 AT_OR_BELOW = Axis("adversaries at or below (%)", (0, 101))
-
-
-@dataclass(frozen=True)
-class Distribution:
-    """The accuracies of the adversaries of one attack.
-
-    Attributes
-    ----------
-    accuracy : ndarray of float64
-        Distinct accuracies, ascending, as fractions.
-    share : ndarray of float64
-        Share of the adversaries with this accuracy or less.
-    adversaries : int
-    random_bound : float
-        NaN where the run does not say.
-    """
-
-    accuracy: F64
-    share: F64
-    adversaries: int
-    random_bound: float
-
-    def series(self, name: str) -> Series:
-        """Return it as the line of a panel, in percent."""
-        x, y = np.insert(self.accuracy, 0, self.accuracy[0]), np.insert(self.share, 0, 0.0)
-        return Series(name, (100 * x).tolist(), (100 * y).tolist())
 
 
 def draw(runs: Sequence[Run], out_stem: Path, *, selection: Selection = EVERYTHING) -> list[Path]:
@@ -75,28 +45,10 @@ def draw(runs: Sequence[Run], out_stem: Path, *, selection: Selection = EVERYTHI
         If the runs hold no attack, or none that was selected.
     """
     require_attacks(runs, file="adversaries.npz")
-    found = _distributions(runs)
+    found = distributions_of(runs)
     shown = {key: found[key] for key in chosen(list(found), selection)}
     header = (*FIELDS, "accuracy", "cumulative_share", "adversaries", "random_bound")
     return write_figure(out_stem, header, _rows(shown), lambda: _figure(shown))
-
-
-def distribution(accuracies: npt.ArrayLike, random_bound: float) -> Distribution:
-    """Return the empirical distribution of these accuracies."""
-    levels, counts = np.unique(np.asarray(accuracies, np.float64), return_counts=True)
-    return Distribution(levels, np.cumsum(counts) / counts.sum(), int(counts.sum()), random_bound)
-
-
-def _distributions(runs: Sequence[Run]) -> dict[AttackKey, Distribution]:
-    found = {}
-    for run, name in zip(runs, run_names(runs), strict=True):
-        curves = attack_curves(run, name)
-        for label, (_, accuracies) in run.adversaries.items():
-            key = AttackKey.read(name, label)
-            bound = float(curves[key]["random_bound"][0]) if key in curves else float("nan")
-            if accuracies.size:
-                found[key] = distribution(accuracies, bound)
-    return found
 
 
 def _rows(shown: dict[AttackKey, Distribution]) -> list[list[str | int | float]]:
@@ -114,7 +66,7 @@ def _figure(shown: dict[AttackKey, Distribution]) -> Figure:
     panels = [
         Panel(
             layout.title(inside[0]),
-            [shown[key].series(names[key]) for key in inside],
+            [as_series(shown[key], names[key]) for key in inside],
             sorted({100 * shown[key].random_bound for key in inside if np.isfinite(shown[key].random_bound)}),
         )
         for inside in grouped(keys, (*layout.down, *layout.across))
@@ -128,3 +80,9 @@ def _figure(shown: dict[AttackKey, Distribution]) -> Figure:
         n_columns=len(grouped(keys, layout.across)),
         is_random_upright=True,
     )
+
+
+def as_series(found: Distribution, name: str) -> Series:
+    """Return a distribution as the line of a panel, in percent."""
+    x, y = np.insert(found.accuracy, 0, found.accuracy[0]), np.insert(found.share, 0, 0.0)
+    return Series(name, (100 * x).tolist(), (100 * y).tolist())

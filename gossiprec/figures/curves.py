@@ -30,6 +30,7 @@ from gossiprec.figures.series import (
     Selection,
     attack_curves,
     chosen,
+    ranking_metrics,
     require_attacks,
     run_names,
 )
@@ -60,17 +61,6 @@ def draw(runs: Sequence[Run], out_stem: Path, *, selection: Selection = EVERYTHI
         attacks = {key: attacks[key] for key in chosen(list(attacks), selection)}
     header, rows = (*FIELDS, "quantity", "round", "time", "value"), curve_rows(attacks, utility)
     return write_figure(out_stem, header, _cells(attacks, utility), lambda: _figure(rows))
-
-
-def ranking_metrics(run: Run) -> dict[str, Columns]:
-    """Return the metrics of recommendation quality, those cut at a list length (``hr@20``), by name."""
-    columns = run.metrics
-    if not columns:
-        return {}
-    names = [str(name) for name in dict.fromkeys(columns["metric"].tolist()) if "@" in str(name)]
-    return {
-        name: {c: columns[c][columns["metric"] == name] for c in ("time", "round", "value")} for name in names
-    }
 
 
 def _cells(attacks: Attacks, utility: Utility) -> list[list[Cell]]:

@@ -23,11 +23,10 @@ from gossiprec.errors import LogError
 from gossiprec.eventlog import Run
 from gossiprec.eventlog.adversaries import attack_key
 from gossiprec.figures import style
+from gossiprec.figures.by_node import ByNode, groups, values_by_node
 from gossiprec.figures.output import Cell, write_figure
 from gossiprec.figures.series import EVERYTHING, FIELDS, AttackKey, Selection, chosen, run_names
 from gossiprec.measures.names import FILTERS
-
-ByNode = dict[int, float]
 
 QUANTITIES = {"accuracy": "attack accuracy of the node (%)", "found": "found by those interested (%)"}
 MEASURES = ("betweenness", "in_contacts")
@@ -36,7 +35,6 @@ MEASURES = ("betweenness", "in_contacts")
 DISTANCE = "distance"
 """Stands for ``distance[<observer>]`` of each attack's own observer."""
 
-GROUPS = 8
 HEADER = (*FIELDS, "measure", "quantity", "kind", "node", "position", "value", "low", "high", "nodes")
 
 
@@ -67,17 +65,6 @@ class Relation:
         return float(spearmanr(self.position, self.value).statistic)
 
 
-@dataclass(frozen=True)
-class Group:
-    """Nodes with like values of a measure: their mean position, and the mean of a quantity with its interval."""
-
-    position: float
-    mean: float
-    low: float
-    high: float
-    nodes: int
-
-
 def draw(
     runs: Sequence[Run], out_stem: Path, *, measures: Sequence[str] = (), selection: Selection = EVERYTHING
 ) -> list[Path]:
@@ -97,7 +84,7 @@ def draw(
     LogError
         If a run holds no positions, no such measure, or no attack that was selected.
     """
-    tables = {name: _table(run) for run, name in zip(runs, run_names(runs), strict=True)}
+    tables = {name: values_by_node(run) for run, name in zip(runs, run_names(runs), strict=True)}
     attacks = [key for name, table in tables.items() for key in _attacks(name, table)]
     if not attacks:
         raise LogError(
@@ -110,46 +97,6 @@ def draw(
         raise LogError(f"none of the attacks shown has the measure {DISTANCE}: it belongs to coalitions")
     table = [line for row in rows for relation in row for line in _lines(relation)]
     return write_figure(out_stem, HEADER, table, lambda: _figure(rows))
-
-
-def groups(position: F64, value: F64, *, most: int = GROUPS) -> list[Group]:
-    """Return means of a quantity over nodes of like position, in ascending order.
-
-    Parameters
-    ----------
-    position, value : ndarray of float64, shape (n,)
-    most : int
-        Where positions have more different values than this, nodes are parted into so many groups of about equal
-        size; equal positions stay together.
-    """
-    levels, place = np.unique(position, return_inverse=True)
-    if len(levels) > most:
-        rank = np.searchsorted(np.sort(position), levels, side="left")
-        group = np.unique(rank * most // len(position), return_inverse=True)[1][place]
-    else:
-        group = place
-    found = []
-    for number in range(int(group.max()) + 1):
-        at, inside = position[group == number], value[group == number]
-        error = 1.96 * inside.std(ddof=1) / np.sqrt(len(inside)) if len(inside) > 1 else float("nan")
-        mean = float(inside.mean())
-        found.append(Group(float(at.mean()), mean, mean - error, mean + error, len(inside)))
-    return found
-
-
-def _table(run: Run) -> dict[str, ByNode]:
-    """Return values by node by measure."""
-    columns = run.positions
-    if not columns or not len(columns["node"]):
-        raise LogError(
-            f"no positions in {run.path} ({run.manifest.get('status', 'status unknown')}): a run writes positions.csv "
-            "at its end; run it again with this version of gossiprec"
-        )
-    found: dict[str, ByNode] = {}
-    rows = zip(*(columns[name].tolist() for name in ("measure", "node", "value")), strict=True)
-    for measure, node, value in rows:
-        found.setdefault(measure, {})[node] = value
-    return found
 
 
 def _attacks(name: str, table: dict[str, ByNode]) -> list[AttackKey]:

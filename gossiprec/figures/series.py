@@ -179,6 +179,17 @@ def attack_curves(run: Run, name: str) -> dict[AttackKey, Columns]:
     return {key: {column: columns[column][own] for column in columns} for key, own in rows.items()}
 
 
+def ranking_metrics(run: Run) -> dict[str, Columns]:
+    """Return the metrics of recommendation quality, those cut at a list length (``hr@20``), by name."""
+    columns = run.metrics
+    if not columns:
+        return {}
+    names = [str(name) for name in dict.fromkeys(columns["metric"].tolist()) if "@" in str(name)]
+    return {
+        name: {c: columns[c][columns["metric"] == name] for c in ("time", "round", "value")} for name in names
+    }
+
+
 def grouped(keys: Sequence[AttackKey], names: tuple[str, ...]) -> list[list[AttackKey]]:
     """Return the keys that agree in these fields together, the last field varying fastest.
 

@@ -71,6 +71,7 @@ def outcome(path):
         "attacks.csv",
         "findings.csv",
         "adversaries.npz",
+        "hits.npz",
         "positions.csv",
     ):
         found[name] = (path / name).read_bytes()

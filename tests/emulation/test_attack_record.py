@@ -124,6 +124,25 @@ def test_exposure_is_the_share_of_the_interested_that_found_a_user_at_the_best_r
         assert np.isnan(exposure).any()
 
 
+def test_hits_are_the_pairs_behind_the_accuracies_of_the_best_round():
+    split, rounds = drawn_split(), [ranking(seed, [1, 3, 8, 11]) for seed in (3, 4, 5, 6)]
+    record = AttackRecord(split, max(SIZES))
+    for number, now in enumerate(rounds):
+        record.score([now], time=float(number), round=number)
+    for size in SIZES:
+        best = max(rounds, key=lambda now: np.mean(naive_accuracies(split, now, size)))
+        key = attack_key(observer="single", relevance="ndcg", momentum=0.9, community_size=size)
+        expected = {
+            (adversary, user)
+            for place, adversary in enumerate(best.adversaries.tolist())
+            for user in found_by(best.scores[place], size)
+            if user in community(split, adversary, size)
+        }
+        hits = [tuple(pair) for pair in record.hits()[key].tolist()]
+        assert set(hits) == expected
+        assert len(hits) == len(expected)
+
+
 def test_attacks_are_kept_apart():
     split = drawn_split()
     record = AttackRecord(split, max(SIZES))

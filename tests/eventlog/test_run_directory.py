@@ -50,6 +50,7 @@ def finished_run(path):
     run.metrics.append(METRIC_ROWS)
     run.attacks.append([ATTACK_ROW])
     run.write_adversaries({"single/ndcg/b0/k5": ([3, 1], [0.25, 1.0])})
+    run.write_hits({"single/ndcg/b0/k5": np.array([[3, 0], [1, 2]], np.int32)})
     run.write_version({"items": np.eye(2, dtype=np.float32), "popularity": np.array([3, 1])})
     run.write_positions({"node": [3, 0], "measure": ["received", "found[x]"], "value": [2.0, 1 / 3]})
     run.write_summary({"scenario": "tiny", "nodes": np.int64(4), "utility": {"hr@20": math.inf}})
@@ -74,6 +75,7 @@ def test_a_finished_run_reads_as_it_was_written(tmp_path):
     assert run.attacks["observer"].tolist() == ["coalition-5%"]
     assert (run.attacks["aac"][0], run.attacks["round"].dtype) == (1 / 3, np.int64)
     assert np.isnan(run.attacks["upper_bound"][0])
+    assert run.hits["single/ndcg/b0/k5"].tolist() == [[3, 0], [1, 2]]
     assert run.positions["node"].tolist() == [3, 0]
     assert run.positions["measure"].tolist() == ["received", "found[x]"]
     assert run.positions["value"].tolist() == [2.0, 1 / 3]
@@ -311,6 +313,7 @@ def test_a_path_that_is_no_folder_is_refused(tmp_path):
         ("attacks.csv", b"\xff\xfe\n", "attacks"),
         ("adversaries.npz", b"PK", "adversaries"),
         ("adversaries.npz", b"", "adversaries"),
+        ("hits.npz", b"PK", "hits"),
     ],
 )
 def test_a_damaged_file_is_named_when_it_is_used_and_not_before(tmp_path, name, content, attribute):

@@ -12,6 +12,7 @@ from gossiprec.eventlog import Run, RunDirectory, open_run
 
 AAC = (0.1, 0.25)
 ACCURACIES = (0.5, 0.0, 0.25, 0.25)
+HITS = np.array([[2, 0], [1, 0], [2, 1]], np.int32)
 METRICS = ((0.0, 0, "hr@20", 0.2), (1.5, 1, "hr@20", 0.7), (1.5, 1, "loss", 0.3))
 
 MESSAGES = {
@@ -50,6 +51,7 @@ def write_run(
     if status == "complete":
         keys = (f"{observer}/{relevance}/b{momentum:g}/k4" for observer, relevance, momentum in attacks)
         directory.write_adversaries({key: (np.arange(4), np.array(ACCURACIES)) for key in keys})
+        directory.write_hits({f"{o}/{r}/b{b:g}/k4": HITS for o, r, b in attacks})
         directory.write_positions(positions([f"{o}/{r}/b{b:g}/k4" for o, r, b in attacks]))
         directory.write_summary({"nodes": 3})
     directory.finish(status)

@@ -8,15 +8,13 @@ from gossiprec.errors import LogError
 from gossiprec.eventlog import RunDirectory, open_run
 from gossiprec.figures import curves
 from gossiprec.figures.curve_rows import curve_rows
-from gossiprec.figures.series import Selection, attack_curves
+from gossiprec.figures.series import Selection, attack_curves, ranking_metrics
 
 
 def rows_of(runs):
     attacks = {key: c for run in runs for key, c in attack_curves(run, run.path.name).items()}
     utility = {
-        (run.path.name, metric): points
-        for run in runs
-        for metric, points in curves.ranking_metrics(run).items()
+        (run.path.name, metric): points for run in runs for metric, points in ranking_metrics(run).items()
     }
     return curve_rows(attacks, utility)
 

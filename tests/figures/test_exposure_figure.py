@@ -6,7 +6,7 @@ from small_runs import VIEWS, lines, write_run
 
 from gossiprec.errors import LogError
 from gossiprec.eventlog import RunDirectory, open_run
-from gossiprec.figures import exposure
+from gossiprec.figures import exposure, met_over_time
 
 
 def test_meetings_are_counted_as_worked_by_hand(tmp_path):
@@ -29,7 +29,7 @@ def test_the_table_holds_what_was_measured(tmp_path):
     table = lines(tmp_path / "exposure.csv")
     assert table[0] == "run,time,views,mean,p10,p90,predicted"
     assert table[1] == "run,0.0,0.0,0.0,0.0,0.0,0.0"
-    assert len(table) == 1 + exposure.N_POINTS
+    assert len(table) == 1 + met_over_time.N_POINTS
     assert table[-1].startswith("run,4.0,1.3333333333333333,0.5,0.1,0.9,0.486582880967")
 
 

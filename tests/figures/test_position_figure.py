@@ -12,7 +12,7 @@ from small_runs import write_run
 from gossiprec.errors import LogError
 from gossiprec.eventlog import RunDirectory, open_run
 from gossiprec.figures import position
-from gossiprec.figures.position import groups
+from gossiprec.figures.by_node import groups
 from gossiprec.figures.series import Selection
 
 

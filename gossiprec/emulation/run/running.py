@@ -357,6 +357,7 @@ class Running:
             write_positions(self._directory, prepared.attacks, of_attacks, prepared.protocol.n_nodes)
         times = self._times()
         self._directory.write_adversaries(self._record.adversaries())
+        self._directory.write_hits(self._record.hits())
         if prepared.scenario.evaluate.keep_version:
             self._directory.write_version(last_version(prepared))
         self._directory.write_summary(

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from gossiprec.arrays import F64, I64, Bools
+from gossiprec.arrays import F64, I32, I64, Bools
 from gossiprec.attacks.base import Ranking
 from gossiprec.data.split import Split
 from gossiprec.errors import ScenarioError
@@ -34,6 +34,7 @@ class _Best:
     nodes: I64
     accuracies: F64
     found: F64
+    hits: I32
     last: dict[str, Any] = field(default_factory=dict)
 
 
@@ -110,13 +111,19 @@ class AttackRecord:
         key = _key(row)
         if key not in self._best or row["aac"] > self._best[key].row["aac"]:
             found = found_by(hits, community, self._n_users)
-            self._best[key] = _Best(row, ranking.adversaries, accuracies, found)
+            place, member = np.nonzero(hits)
+            pairs = np.stack([ranking.adversaries[place], community[place, member]], axis=1)
+            self._best[key] = _Best(row, ranking.adversaries, accuracies, found, pairs.astype(np.int32))
         self._best[key].last = row
         return row
 
     def adversaries(self) -> dict[str, tuple[I64, F64]]:
         """Return each attack's adversaries and their accuracies at its best round."""
         return {key: (best.nodes, best.accuracies) for key, best in self._best.items()}
+
+    def hits(self) -> dict[str, I32]:
+        """Return for each attack who found whom at its best round: adversary and user, shape (n_hits, 2)."""
+        return {key: best.hits for key, best in self._best.items()}
 
     def exposures(self) -> dict[str, F64]:
         """Return for each attack, at its best round, how exposed every user is (:func:`found_by`)."""

@@ -38,14 +38,14 @@ class Spot:
 
 def front(table: StudyTable, choice: Choice) -> Drawing:
     """Return the table of the figure, and what draws it."""
-    utility = _utility(table, choice.against)
+    utility = utility_of(table, choice.against)
     attacks = table.quantities(choice.y or "max_aac")
     if len(attacks) > MOST_PANELS:
         raise LogError(
             f"that makes {len(attacks)} panels, at most {MOST_PANELS} fit; choose an attack with --y, such as --y "
             f"'{attacks[0].text()}'"
         )
-    found = {attack: _spots(table, utility, attack) for attack in attacks}
+    found = {attack: spots_of(table, utility, attack) for attack in attacks}
     header = ["measure", *FILTERS, *table.axes, "utility", "n", "utility_mean", "utility_low", "utility_high"]
     header += ["mean", "low", "high", "unbeaten"]
     rows: list[list[Cell]] = []
@@ -64,7 +64,14 @@ def _telling(table: StudyTable) -> str | None:
     return next(few, None)
 
 
-def _utility(table: StudyTable, asked: str | None) -> Quantity:
+def utility_of(table: StudyTable, asked: str | None = None) -> Quantity:
+    """Return the measure of recommendation quality that is asked for, or the first.
+
+    Raises
+    ------
+    LogError
+        If there is none.
+    """
     if asked is not None:
         return table.quantities(asked)[0]
     found = next((quantity for quantity in table.values if "@" in quantity.name), None)
@@ -73,7 +80,7 @@ def _utility(table: StudyTable, asked: str | None) -> Quantity:
     return found
 
 
-def _spots(table: StudyTable, utility: Quantity, attack: Quantity) -> list[Spot]:
+def spots_of(table: StudyTable, utility: Quantity, attack: Quantity) -> list[Spot]:
     """Return every combination that has both numbers, by ascending utility."""
     both = [point for point in table.values[attack] if point in table.values[utility]]
     if not both:

@@ -34,7 +34,7 @@ def differences(table: StudyTable, choice: Choice) -> Drawing:
             f"the study in {table.path} names no baseline; write `baseline: {{AXIS: VALUE}}` into the study file and "
             "run the same command again: finished runs are kept"
         )
-    found = {q: _differences(table, q) for q in asked(table, choice)}
+    found = {q: differences_to_baseline(table, q) for q in asked(table, choice)}
     found = {quantity: rows for quantity, rows in found.items() if rows}
     if not found:
         raise LogError(
@@ -53,7 +53,8 @@ def differences(table: StudyTable, choice: Choice) -> Drawing:
     return header, rows, lambda: _figure(table, found)
 
 
-def _differences(table: StudyTable, quantity: Quantity) -> list[Difference]:
+def differences_to_baseline(table: StudyTable, quantity: Quantity) -> list[Difference]:
+    """Return what each combination differs by, of those that share seeds with the baseline."""
     points = table.values[quantity]
     lines = []
     for point, seeds in points.items():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -108,12 +108,15 @@ class StudyTable:
     baseline : dict of str to Label
     values : dict
         By quantity, point and seed; NaN and missing values are left out.
+    runs : dict
+        Folder under ``runs/`` by point and seed, also of runs that failed.
     """
 
     path: Path
     axes: tuple[str, ...]
     baseline: dict[str, Label]
     values: dict[Quantity, dict[Point, PerSeed]]
+    runs: dict[Point, dict[int, str]] = field(default_factory=dict)
 
     def quantities(self, text: str) -> list[Quantity]:
         """Return the quantities that a measure such as ``max_aac[single]`` names.
@@ -192,8 +195,14 @@ class StudyTable:
         return replace(self, values=values)
 
 
-def read_study(folder: Path) -> StudyTable:
+def read_study(folder: Path, *, or_empty: bool = False) -> StudyTable:
     """Read the table of a study.
+
+    Parameters
+    ----------
+    folder : Path
+    or_empty : bool
+        Take a study of which no run is finished.
 
     Raises
     ------
@@ -215,9 +224,12 @@ def read_study(folder: Path) -> StudyTable:
     except (OSError, ValueError, KeyError, TypeError, pa.ArrowException) as error:
         raise LogError(f"cannot read the study in {folder}: {error}") from error
     values = _gathered(rows, axes)
-    if not values:
+    if not values and not or_empty:
         raise LogError(f"no run of the study in {folder} is finished: there is nothing to draw yet")
-    return StudyTable(folder, axes, baseline, values)
+    runs: dict[Point, dict[int, str]] = {}
+    for row in rows:
+        runs.setdefault(tuple(row[name] for name in axes), {})[row["seed"]] = row["run"]
+    return StudyTable(folder, axes, baseline, values, runs)
 
 
 def shown(label: Label) -> str:

@@ -1,0 +1,49 @@
+"""``gossiprec report``: one page of runs and studies."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import click
+
+
+@click.command()
+@click.argument(
+    "folders", metavar="RUN|STUDY...", nargs=-1, required=True,
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+)  # fmt: skip
+@click.option(
+    "--out",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE.html",
+    help="The page.  [default: report.html inside the first folder]",
+)
+@click.option(
+    "--watch",
+    type=click.FloatRange(min=1),
+    is_flag=False,
+    flag_value=10.0,
+    metavar="[SECONDS]",
+    help="Write it anew every so many seconds, 10 if none are said, until nothing goes on any more.",
+)
+def report(folders: tuple[Path, ...], out: Path | None, watch: float | None) -> None:
+    """Write a page on runs and studies, to be opened in any browser: one file, no network.
+
+    \b
+    gossiprec report runs/rand-gossip-s1
+    gossiprec report runs/rand-gossip-s1 runs/fedavg-s1 --out both.html
+    gossiprec report studies/churn
+    gossiprec report runs/rand-gossip-s1 --watch 30      while the run goes on
+    """  # noqa: D301
+    from gossiprec.report.build import is_going_on
+    from gossiprec.report.page import write_report
+
+    path = out or folders[0] / "report.html"
+    going_on = watch is not None and is_going_on(folders)
+    write_report(folders, path, reload_s=watch if going_on else None)
+    click.echo(path)
+    while going_on and watch is not None:
+        time.sleep(watch)
+        going_on = is_going_on(folders)
+        write_report(folders, path, reload_s=watch if going_on else None)

@@ -1,0 +1,267 @@
+"""What sections are made of: plain data that the page's scripts draw, one class for each kind of block.
+
+Accuracies, shares and metrics are fractions; an axis or column that is a percentage says so, and the page multiplies.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields, is_dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+Numbers = Sequence[float] | npt.NDArray[Any]
+
+DIGITS = 6
+"""Significant digits of a number in the page."""
+
+
+@dataclass(frozen=True)
+class Text:
+    """Paragraphs; `fixed`: text to be shown letter by letter, folded away under its title."""
+
+    paragraphs: Sequence[str]
+    title: str = ""
+    fixed: bool = False
+
+
+@dataclass(frozen=True)
+class Tile:
+    """A number, written out, under its name, with a word on what it means."""
+
+    name: str
+    value: str
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Tiles:
+    """Headline figures side by side."""
+
+    tiles: Sequence[Tile]
+
+
+@dataclass(frozen=True)
+class Axis:
+    """An axis of a chart.
+
+    Attributes
+    ----------
+    label : str
+    percent : bool
+        Its values are fractions, shown in percent.
+    zero : bool
+        Whether it has to show zero.
+    log : bool
+    names : sequence of str
+        Names of the places 0, 1, ... where they are no numbers.
+    ticks : sequence of float
+        Where numbers stand; left to the page if empty.
+    """
+
+    label: str
+    percent: bool = False
+    zero: bool = False
+    log: bool = False
+    names: Sequence[str] = ()
+    ticks: Sequence[float] = ()
+
+
+@dataclass(frozen=True)
+class Series:
+    """The points of one name in a chart; sequences have the length of `y`.
+
+    Attributes
+    ----------
+    name : str
+    x : sequence of sequences of float
+        For each horizontal axis of the chart.
+    y : sequence of float
+    low, high, left, right : sequence of float
+        Ends of intervals in y and in x; empty where there are none.
+    texts : sequence of str
+        What each point is called.
+    hollow : sequence of bool
+        Points that are drawn as rings.
+    faint : bool
+        Drawn thinly, in dots: a bound, not a finding.
+    mark : str, optional
+        Drawn otherwise than the chart.
+    colour : int, optional
+        Number of its colour; by its place among the series if left out, grey if it is faint.
+    """
+
+    name: str
+    x: Sequence[Numbers]
+    y: Numbers
+    low: Numbers = ()
+    high: Numbers = ()
+    left: Numbers = ()
+    right: Numbers = ()
+    texts: Sequence[str] = ()
+    hollow: Sequence[bool] = ()
+    faint: bool = False
+    mark: str | None = None
+    colour: int | None = None
+
+
+@dataclass(frozen=True)
+class Chart:
+    """Lines, steps or dots on common axes; with several horizontal axes the reader chooses one.
+
+    Attributes
+    ----------
+    title : str
+    x : sequence of Axis
+    y : Axis
+    series : sequence of Series
+    mark : str
+        ``line``, ``step``, ``dot`` or ``area``.
+    note : str
+    upright : mapping of str to float
+        Vertical lines by name.
+    details : mapping of str to Table
+        What a click on the point of that text opens.
+    """
+
+    title: str
+    x: Sequence[Axis]
+    y: Axis
+    series: Sequence[Series]
+    mark: str = "line"
+    note: str = ""
+    upright: Mapping[str, float] = field(default_factory=dict)
+    details: Mapping[str, Table] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of a table: ``text``, ``number``, ``percent`` or ``link`` (text and address)."""
+
+    name: str
+    kind: str = "number"
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table that can be sorted and saved."""
+
+    title: str
+    columns: Sequence[Column]
+    rows: Sequence[Sequence[Any]]
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Span:
+    """A value between two ends: of what is possible, or of an interval."""
+
+    name: str
+    value: float | None
+    low: float | None
+    high: float | None
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Spans:
+    """Values between ends, one below the other on a common scale that holds zero.
+
+    Attributes
+    ----------
+    title : str
+    spans : sequence of Span
+    words : sequence of str
+        What low, value and high are called.
+    percent : bool
+    note : str
+    apart : bool
+        Spans are intervals: those that do not hold zero are marked.
+    """
+
+    title: str
+    spans: Sequence[Span]
+    words: Sequence[str] = ("low", "value", "high")
+    percent: bool = True
+    note: str = ""
+    apart: bool = False
+
+
+@dataclass(frozen=True)
+class Graph:
+    """Who met whom.
+
+    Attributes
+    ----------
+    title : str
+    n_nodes : int
+    links : sequence of int
+        The links drawn: both ends of the first, of the second, ...
+    values : mapping of str to sequence of float
+        Numbers of each node by measure: those that colours can tell.
+    shares : sequence of str
+        The measures that are fractions.
+    met : str
+        Rows of bits in base64: whether node u received a message from node v.
+    finders : mapping of str to sequence of int
+        By attack: an adversary and whom it found, the next adversary and whom it found, ...
+    note : str
+    """
+
+    title: str
+    n_nodes: int
+    links: Sequence[int]
+    values: Mapping[str, Numbers]
+    shares: Sequence[str]
+    met: str
+    finders: Mapping[str, Numbers] = field(default_factory=dict)
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Choice:
+    """Blocks of which the reader sees one, by name."""
+
+    label: str
+    blocks: Mapping[str, Any]
+
+
+Block = Text | Tiles | Chart | Table | Spans | Graph | Choice
+
+
+@dataclass(frozen=True)
+class Section:
+    """A part of a report under a heading of its own."""
+
+    title: str
+    blocks: Sequence[Block]
+    note: str = ""
+
+
+def plain(value: Any) -> Any:
+    """Return blocks as data for JSON: classes by their name in lower case, unknown numbers as null.
+
+    Parameters
+    ----------
+    value : any
+        Blocks, mappings, sequences, arrays, text and numbers.
+    """
+    if is_dataclass(value) and not isinstance(value, type):
+        told = {item.name: plain(getattr(value, item.name)) for item in fields(value)}
+        return {"kind": type(value).__name__.lower(), **told}
+    if isinstance(value, Mapping):
+        return {str(name): plain(item) for name, item in value.items()}
+    if isinstance(value, np.ndarray):
+        value = value.tolist()
+    if isinstance(value, list | tuple):
+        return [plain(item) for item in value]
+    if isinstance(value, float):
+        return float(f"{value:.{DIGITS}g}") if np.isfinite(value) else None
+    return value
+
+
+def one_of(label: str, blocks: Mapping[str, Block]) -> Block:
+    """Return the only block, or where there are several the choice among them."""
+    return Choice(label, blocks) if len(blocks) > 1 else next(iter(blocks.values()))

@@ -1,0 +1,76 @@
+"""What a report holds: the sections of its studies and runs, in order."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from gossiprec.errors import LogError
+from gossiprec.eventlog import Run, open_run
+from gossiprec.report import of_studies, sections
+from gossiprec.report.blocks import Section
+from gossiprec.report.runs import Runs
+
+STUDY_MARK = "study.json"
+
+
+def is_study(path: Path) -> bool:
+    """Say whether a folder is that of a study."""
+    return (path / STUDY_MARK).is_file()
+
+
+def report_sections(paths: Sequence[Path], home: Path) -> list[Section]:
+    """Return the sections of a report on these folders: each study by itself, then all runs together.
+
+    Parameters
+    ----------
+    paths : sequence of Path
+        Run directories and folders of studies.
+    home : Path
+        The folder of the page.
+
+    Raises
+    ------
+    LogError
+        If one is neither, or cannot be read.
+    """
+    studies = [path for path in paths if is_study(path)]
+    found = [section for path in studies for section in _of_study(path, home)]
+    runs = [_opened(path) for path in paths if path not in studies]
+    return [*found, *(_all_of(sections, Runs(runs)) if runs else ())]
+
+
+def is_going_on(paths: Sequence[Path]) -> bool:
+    """Say whether any of the runs or studies may still grow."""
+    from gossiprec.report.study import is_running
+
+    return any(is_running(path) if is_study(path) else open_run(path).status == "running" for path in paths)
+
+
+def _opened(path: Path) -> Run:
+    try:
+        return open_run(path)
+    except LogError as error:
+        raise LogError(f"{error}; nor is it the folder of a study: it has no {STUDY_MARK}") from None
+
+
+def _of_study(path: Path, home: Path) -> Iterator[Section]:
+    from gossiprec.report.study import read
+
+    return _all_of(of_studies, read(path, home))
+
+
+def _all_of(package: ModuleType, subject: Any) -> Iterator[Section]:
+    """Yield the sections that a package's modules make of a subject, in their order; some have nothing to say."""
+    modules = [
+        importlib.import_module(f"{package.__name__}.{found.name}")
+        for found in pkgutil.iter_modules(package.__path__)
+    ]
+    for module in sorted(modules, key=lambda module: module.ORDER):
+        section = module.section(subject)
+        if section is not None:
+            yield section

@@ -1,0 +1,67 @@
+"""Utility against attack accuracy: every combination, and those that no other one beats in both."""
+
+from __future__ import annotations
+
+from gossiprec.errors import LogError
+from gossiprec.figures.study.front import Spot, spots_of, utility_of
+from gossiprec.figures.study.table import Quantity
+from gossiprec.report.blocks import Axis, Block, Chart, Section, Series, one_of
+from gossiprec.report.study import Study
+
+ORDER = 40
+NOTE = (
+    "Better to the right and below. Filled points are not beaten in both, and the line joins them; bars are 95 % "
+    "t-intervals over seeds. Click a point for the runs behind it."
+)
+
+
+def section(study: Study) -> Section | None:
+    """Return a chart for each attack; None where the study has no utility, or no attack."""
+    table = study.table
+    try:
+        utility = utility_of(table)
+        attacks = table.quantities("max_aac")
+    except LogError:  # it measures something else
+        return None
+    found: dict[str, Block] = {}
+    for attack in attacks:
+        if len(table.values[attack].keys() & table.values[utility].keys()) > 1:
+            found[attack.words()] = _chart(study, utility, attack)
+    return Section("Utility against privacy", [one_of("Attack", found)]) if found else None
+
+
+def _chart(study: Study, utility: Quantity, attack: Quantity) -> Chart:
+    spots = spots_of(study.table, utility, attack)
+    best = [spot for spot in spots if spot.is_unbeaten]
+    front = Series(
+        "not beaten in both",
+        [[s.utility.mean for s in best]],
+        [s.attack.mean for s in best],
+        faint=True,
+        mark="step",
+    )
+    details = {study.name_of(spot.point): study.runs_behind(spot.point, [utility, attack]) for spot in spots}
+    axes = [Axis(utility.unit, percent=utility.is_share)], Axis(attack.unit, percent=attack.is_share)
+    return Chart(
+        f"{attack.words()} against {utility.words()}",
+        *axes,
+        [front, _dots(study, spots)],
+        "dot",
+        NOTE,
+        details=details,
+    )
+
+
+def _dots(study: Study, spots: list[Spot]) -> Series:
+    utility, attack = [spot.utility for spot in spots], [spot.attack for spot in spots]
+    return Series(
+        "combinations",
+        [[u.mean for u in utility]],
+        [a.mean for a in attack],
+        [a.low for a in attack],
+        [a.high for a in attack],
+        [u.low for u in utility],
+        [u.high for u in utility],
+        [study.name_of(spot.point) for spot in spots],
+        [not spot.is_unbeaten for spot in spots],
+    )

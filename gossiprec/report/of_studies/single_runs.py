@@ -1,0 +1,34 @@
+"""Every run of the study with what it found."""
+
+from __future__ import annotations
+
+from gossiprec.figures.study.table import shown
+from gossiprec.report.blocks import Column, Section, Table
+from gossiprec.report.study import Study, by_importance, columns_of
+
+ORDER = 50
+NOTE = "Folders lie under runs/ in the folder of the study; those with a report of their own are linked."
+
+
+def section(study: Study) -> Section | None:
+    """Return the table of runs; None where no run has ended."""
+    table, quantities = study.table, by_importance(study.table)
+    if not table.runs:
+        return None
+    columns = [
+        *(Column(name, "text") for name in table.axes),
+        Column("seed"),
+        Column("run", "link"),
+        *columns_of(quantities),
+    ]
+    rows = [
+        [
+            *map(shown, point),
+            seed,
+            study.link(run),
+            *(table.values[q].get(point, {}).get(seed) for q in quantities),
+        ]
+        for point, seeds in table.runs.items()
+        for seed, run in seeds.items()
+    ]
+    return Section("The runs", [Table("Runs", columns, rows, NOTE)])

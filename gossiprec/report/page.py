@@ -1,0 +1,79 @@
+"""The page: sections as data, and what shows them, in one file that asks no network for anything."""
+
+from __future__ import annotations
+
+import datetime
+import html
+import json
+from collections.abc import Sequence
+from importlib import resources
+from pathlib import Path
+
+from gossiprec.eventlog.atomic_write import replace_file, writing
+from gossiprec.report.blocks import Section, plain
+from gossiprec.report.build import report_sections
+from gossiprec.version import __version__
+
+LIBRARIES = {
+    "d3.min.js": ("7.9.2", "912111098ea99503a6f4967361d2bbdc9dbf58cf9c678c8e27e5b02d1a07f0c1"),
+    "plot.min.js": ("0.6.17", "4358086467740777dd788d6b27a95cebdbaefdd50c730a3060117073bd7134cb"),
+}
+"""Scripts of others: version, and SHA-256 of the file in ``vendored/``."""
+
+SCRIPTS = ("format.js", "tables.js", "charts.js", "spans.js", "graph.js", "page.js")
+
+
+def write_report(paths: Sequence[Path], out: Path, *, reload_s: float | None = None) -> None:
+    """Write a report on runs and studies.
+
+    Parameters
+    ----------
+    paths : sequence of Path
+        Run directories and folders of studies.
+    out : Path
+    reload_s : float, optional
+        The page loads itself again after so many seconds.
+
+    Raises
+    ------
+    LogError
+        If a folder cannot be read as a run or study.
+    ResourceError
+        If the file cannot be written.
+    """
+    title = ", ".join(path.resolve().name for path in paths)
+    content = page(title, report_sections(paths, out.parent), reload_s=reload_s)
+    with writing(out.parent):
+        out.parent.mkdir(parents=True, exist_ok=True)
+    replace_file(out, content)
+
+
+def page(title: str, sections: Sequence[Section], *, reload_s: float | None = None) -> bytes:
+    """Return the HTML of a report."""
+    written = datetime.datetime.now().astimezone().isoformat(" ", timespec="seconds")
+    data = {
+        "title": title,
+        "written": written,
+        "version": __version__,
+        "reload_s": reload_s,
+        "sections": plain(sections),
+    }
+    parts = {
+        "title": html.escape(title),
+        "style": _text("page", "page.css"),
+        "libraries": "\n".join(_text("vendored", name) for name in LIBRARIES),
+        "scripts": "\n".join(_text("page", name) for name in SCRIPTS),
+        "data": as_script(data),
+    }
+    pieces = _text("page", "page.html").split("@@")  # text, a part's name, text, ...
+    return "".join(parts[piece] if place % 2 else piece for place, piece in enumerate(pieces)).encode()
+
+
+def as_script(data: object) -> str:
+    """Return data as JSON that cannot end the script element it stands in, whatever text it holds."""
+    text = json.dumps(data, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+    return text.replace("<", "\\u003c")
+
+
+def _text(folder: str, name: str) -> str:
+    return (resources.files("gossiprec.report") / folder / name).read_text(encoding="utf-8")

@@ -1,0 +1,51 @@
+"""What else attacks report: findings with labels of their own, over the run and as last reported."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from gossiprec.eventlog.reader import Columns
+from gossiprec.report.blocks import Axis, Block, Chart, Column, Section, Series, Table, one_of
+from gossiprec.report.runs import CLOCKS, Runs
+from gossiprec.report.sections.curves import line
+
+ORDER = 35
+
+
+def section(runs: Runs) -> Section | None:
+    """Return a chart and the last values of each measure; None where no attack reports any."""
+    series: dict[str, list[Series]] = {}
+    rows: list[list[Any]] = []
+    for name, run in runs.named.items():
+        for (attack, measure, labels), points in _by_finding(run.findings).items():
+            words = ", ".join([attack, *(f"{key} {value}" for key, value in json.loads(labels).items())])
+            series.setdefault(measure, []).append(line(runs.called(name, words), points, "value"))
+            rows.append(
+                [measure, runs.called(name, words), int(points["round"][-1]), float(points["value"][-1])]
+            )
+    if not rows:
+        return None
+    charts: dict[str, Block] = {
+        measure: Chart(
+            measure.replace("_", " "), list(CLOCKS.values()), Axis(measure), own, note="As attacks report it."
+        )
+        for measure, own in series.items()
+    }
+    columns = [Column("measure", "text"), Column("of", "text"), Column("round"), Column("value")]
+    return Section(
+        "What else attacks report",
+        [one_of("Measure", charts), Table("Findings as last reported", columns, rows)],
+    )
+
+
+def _by_finding(columns: Columns) -> dict[tuple[str, str, str], Columns]:
+    rows: dict[tuple[str, str, str], list[int]] = {}
+    if columns:
+        for row, told in enumerate(
+            zip(*(columns[name].tolist() for name in ("attack", "measure", "labels")), strict=True)
+        ):
+            rows.setdefault(told, []).append(row)
+    return {
+        told: {name: columns[name][own] for name in ("time", "round", "value")} for told, own in rows.items()
+    }

@@ -1,0 +1,88 @@
+"""Who met whom: the network that messages made, coloured by what was found about or by each node."""
+
+from __future__ import annotations
+
+import base64
+
+import numpy as np
+
+from gossiprec.arrays import F64, I64
+from gossiprec.eventlog import Run
+from gossiprec.eventlog.reader import Columns
+from gossiprec.figures.by_node import values_by_node
+from gossiprec.figures.met_over_time import n_nodes_of
+from gossiprec.figures.series import AttackKey
+from gossiprec.report.blocks import Block, Graph, Section, one_of
+from gossiprec.report.runs import OF_NODES, Runs
+
+ORDER = 60
+MOST_NODES = 3000
+STRONGEST = 3
+"""Links that are drawn of each node where all would hide one another: those with the most messages."""
+
+ALL_LINKS_UP_TO = 5
+"""Links a node, on average, up to which all are drawn."""
+
+
+def section(runs: Runs) -> Section | None:
+    """Return the network of each run whose nodes heard from one another; None where there is none to draw."""
+    found: dict[str, Block] = {}
+    for name, messages in runs.events("message"):
+        counts = _meetings(runs.named[name], messages)
+        if counts is not None:
+            found[name] = _graph(counts, _by_node(runs, name, counts), _finders(runs, name))
+    return Section("Who met whom", [one_of("Run", found)]) if found else None
+
+
+def _meetings(run: Run, messages: Columns) -> I64 | None:
+    """Return how often v heard from u at [v, u]; None where all heard from a coordinator alone, or are too many."""
+    n = n_nodes_of(run, messages)
+    between = np.maximum(messages["sender"], messages["receiver"]) < n
+    if n > MOST_NODES or not between.any():
+        return None
+    pair = messages["receiver"][between].astype(np.int64) * n + messages["sender"][between]
+    return np.bincount(pair, minlength=n * n).reshape(n, n)
+
+
+def _by_node(runs: Runs, name: str, counts: I64) -> dict[str, F64]:
+    """Return the numbers of each node by measure in words: how exposed it is, what it finds, and then where it sits."""
+    told = values_by_node(runs.named[name]) if len(runs.named[name].positions.get("node", ())) else {}
+    order = sorted(
+        told, key=lambda measure: (not measure.startswith("found["), not measure.startswith("accuracy["))
+    )
+    values = {m: np.array([told[m].get(node, np.nan) for node in range(len(counts))]) for m in order}
+    met = {"others met": (counts > 0).sum(axis=1).astype(np.float64)}
+    return {runs.measure_words(measure, name): of for measure, of in values.items()} | met
+
+
+def _finders(runs: Runs, name: str) -> dict[str, I64]:
+    """Return who found whom by attack, both ends of each pair in turn."""
+    return {
+        runs.name_of(AttackKey.read(name, key)): pairs.ravel() for key, pairs in runs.named[name].hits.items()
+    }
+
+
+def _graph(counts: I64, values: dict[str, F64], finders: dict[str, I64]) -> Graph:
+    links, met = _drawn(counts + counts.T), counts > 0
+    drawn, there = len(links) // 2, int(np.triu(met | met.T, 1).sum())
+    note = f"{len(counts):,} nodes. "
+    if drawn == there:
+        note += f"All {there:,} links are drawn."
+    else:
+        note += (
+            f"Drawn are {drawn:,} of {there:,} links: the {STRONGEST} with the most messages of each node."
+        )
+    shares = [name for name in values if name.startswith(tuple(OF_NODES.values()))]
+    packed = base64.b64encode(np.packbits(met, axis=1).tobytes()).decode()
+    return Graph("The network of meetings", len(counts), links, values, shares, packed, finders, note)
+
+
+def _drawn(counts: I64) -> list[int]:
+    """Return both ends of each link to draw in turn: all, or where too many the strongest of each node."""
+    upper = np.triu(counts, 1)
+    if np.count_nonzero(upper) > ALL_LINKS_UP_TO * len(counts):
+        strongest = np.argsort(-counts, axis=1, kind="stable")[:, :STRONGEST]
+        kept = np.zeros(counts.shape, np.bool_)
+        np.put_along_axis(kept, strongest, np.take_along_axis(counts, strongest, 1) > 0, axis=1)
+        upper = np.where(np.triu(kept | kept.T, 1), upper, 0)
+    return [int(end) for end in np.argwhere(upper).ravel()]

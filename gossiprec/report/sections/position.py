@@ -1,0 +1,70 @@
+"""Where leakage sits: what nodes find and how often they are found, against their place among their contacts."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from gossiprec.arrays import F64
+from gossiprec.figures.by_node import ByNode, groups, values_by_node
+from gossiprec.figures.series import AttackKey
+from gossiprec.report.blocks import Axis, Block, Chart, Section, Series, one_of
+from gossiprec.report.runs import OF_NODES, Runs, thinned
+
+ORDER = 50
+MOST_DOTS = 1500
+FIRST = ("betweenness", "in_contacts", "out_contacts", "received", "sent", "pagerank")
+NOTE = (
+    "Each dot is a node at the attack's best report; the line joins means of nodes of like position, with intervals of "
+    "1.96 standard errors. They describe one run, whose nodes learn from one another: no test."
+)
+
+
+def section(runs: Runs) -> Section | None:
+    """Return charts by attack and measure of position; None where no run says where its nodes sat or what was found."""
+    found: dict[str, Block] = {}
+    for name, run in runs.named.items():
+        if not len(run.positions.get("node", ())):
+            continue
+        table = values_by_node(run)
+        for label in (measure[len("found[") : -1] for measure in table if measure.startswith("found[")):
+            words = runs.name_of(AttackKey.read(name, label))
+            charts = {m.replace("_", " "): _chart(table, label, m, words) for m in _measures(table, label)}
+            if charts:
+                found[words] = one_of("Measure of position", charts)
+    return Section("Where leakage sits", [one_of("Attack", found)]) if found else None
+
+
+def _measures(table: dict[str, ByNode], label: str) -> list[str]:
+    """Return the measures of position in which the nodes that can be found differ, the telling ones first."""
+    users = table[f"found[{label}]"].keys()
+    known = (*FIRST, f"distance[{label.split('/')[0]}]")
+    return [m for m in known if len({value for node, value in table.get(m, {}).items() if node in users}) > 1]
+
+
+def _chart(table: dict[str, ByNode], label: str, measure: str, words: str) -> Chart:
+    """Return dots and means of both quantities against a measure."""
+    series: list[Series] = []
+    for colour, (quantity, what) in enumerate(OF_NODES.items()):
+        value = table.get(f"{quantity}[{label}]", {})
+        nodes = sorted(table[measure].keys() & value.keys())
+        if len(nodes) < 2:
+            continue
+        at, found = (np.array([of[node] for node in nodes]) for of in (table[measure], value))
+        kept = thinned(len(nodes), MOST_DOTS)
+        series.append(
+            Series(
+                what, [at[kept]], found[kept], texts=[f"node {nodes[place]}" for place in kept], colour=colour
+            )
+        )
+        series.append(_means(what, at, found, colour))
+    title = f"{words}: leakage against {measure.replace('_', ' ')}"
+    axes = [Axis(measure.replace("_", " "))], Axis("of the community (%)", percent=True, zero=True)
+    return Chart(title, *axes, series, "dot", NOTE)
+
+
+def _means(what: str, position: F64, value: F64, colour: int) -> Series:
+    found = groups(position, value)
+    texts = [f"{group.nodes} nodes" for group in found]
+    x, y = [group.position for group in found], [group.mean for group in found]
+    low, high = [group.low for group in found], [group.high for group in found]
+    return Series(f"mean, {what}", [x], y, low, high, texts=texts, mark="line", colour=colour)

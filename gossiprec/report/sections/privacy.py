@@ -1,0 +1,75 @@
+"""Differential privacy: what nodes have spent, over virtual time and in all."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from gossiprec.eventlog.reader import Columns
+from gossiprec.report.blocks import Axis, Block, Chart, Section, Series, Tile, Tiles
+from gossiprec.report.runs import CLOCKS, Runs
+
+ORDER = 80
+WORDS = {
+    "nodes": "nodes accounted for",
+    "epsilon_max": "epsilon, the largest",
+    "epsilon_mean": "epsilon, the mean",
+    "epsilon_per_coordinate": "epsilon of a single number sent",
+    "coordinates_max": "numbers sent by a node, the most",
+    "delta": "delta",
+    "noise_multiplier_min": "noise multiplier, the least",
+    "noise_multiplier_max": "noise multiplier, the most",
+}
+
+
+def section(runs: Runs) -> Section | None:
+    """Return what was spent; None where nothing is accounted for."""
+    tiles, series = [], []
+    for name, run in runs.named.items():
+        privacy = (run.summary or {}).get("privacy")
+        tiles += [] if privacy is None else _tiles(runs, name, privacy)
+    for name, events in runs.events("privacy"):
+        series += _spent(runs, name, events)
+    blocks: list[Block] = [Tiles(tiles)] if tiles else []
+    if series:
+        note = "Of the nodes that have spent anything, as told at each report."
+        blocks.append(
+            Chart("Epsilon over the run", [CLOCKS["time"]], Axis("epsilon", zero=True), series, note=note)
+        )
+    return Section("Privacy spent", blocks) if blocks else None
+
+
+def _tiles(runs: Runs, name: str, privacy: Mapping[str, Any]) -> list[Tile]:
+    found = [
+        Tile(runs.called(name, words), f"{privacy[key]:,.4g}")
+        for key, words in WORDS.items()
+        if privacy.get(key) is not None
+    ]
+    open_ = [
+        words
+        for key, words in (("items_in_the_open", "which items"), ("updates_in_the_open", "updates"))
+        if privacy.get(key)
+    ]
+    return [
+        *found,
+        *(Tile(runs.called(name, "in the open"), words, "no epsilon covers it") for words in open_),
+    ]
+
+
+def _spent(runs: Runs, name: str, events: Columns) -> list[Series]:
+    """Return the largest and the mean epsilon after each report."""
+    times = np.unique(events["time"])
+    held: dict[int, float] = {}
+    largest, mean = [], []
+    for time in times:
+        now = events["time"] == time
+        held.update(zip(events["node"][now].tolist(), events["epsilon"][now].tolist(), strict=True))
+        spent = np.array(list(held.values()))
+        largest.append(float(spent.max()))
+        mean.append(float(spent.mean()))
+    return [
+        Series(runs.called(name, words), [times], np.array(values))
+        for words, values in (("largest", largest), ("mean", mean))
+    ]

@@ -1,0 +1,33 @@
+"""Where the numbers come from: versions, machine, time spent, and the scenario that gives them again."""
+
+from __future__ import annotations
+
+import yaml
+
+from gossiprec.report.blocks import Block, Column, Section, Table, Text
+from gossiprec.report.runs import Runs
+
+ORDER = 90
+KEYS = ("gossiprec", "git_commit", "code", "log_digest", "started", "finished", "platform", "cpus", "python")
+
+
+def section(runs: Runs) -> Section:
+    """Return the manifests side by side, seconds by part of the program, and the resolved scenarios."""
+    of = [Column(name, "text") for name in runs.named]
+    rows = [[key, *(str(run.manifest.get(key) or "") for run in runs.runs)] for key in KEYS]
+    rows.append(["folder", *(str(run.path.resolve()) for run in runs.runs)])
+    blocks: list[Block] = [Table("Versions and machine", [Column("of", "text"), *of], rows)]
+    seconds = [(run.summary or {}).get("seconds", {}) for run in runs.runs]
+    parts = dict.fromkeys(part for own in seconds for part in own)
+    if parts:
+        blocks.append(
+            Table(
+                "Seconds spent",
+                [Column("part", "text"), *map(Column, runs.named)],
+                [[part, *(own.get(part) for own in seconds)] for part in parts],
+            )
+        )
+    for name, run in runs.named.items():
+        text = yaml.safe_dump(run.scenario, sort_keys=False, allow_unicode=True)
+        blocks.append(Text([text], title=runs.called(name, "the scenario, every key resolved"), fixed=True))
+    return Section("Provenance", blocks)

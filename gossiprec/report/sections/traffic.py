@@ -1,0 +1,148 @@
+"""Messages, losses and who was there, over virtual time; and how much of the network each node has met."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from gossiprec.arrays import F64
+from gossiprec.errors import LogError
+from gossiprec.eventlog import Run
+from gossiprec.eventlog.schema import DROP_CAUSES, MISS_CAUSES
+from gossiprec.figures.met_over_time import measure
+from gossiprec.report.blocks import Axis, Chart, Section, Series
+from gossiprec.report.runs import CLOCKS, Runs, last_time
+
+ORDER = 70
+MOST_INTERVALS = 60
+WIDTHS = (1.0, 2.0, 5.0)
+"""Widths of intervals, times powers of ten."""
+
+POINTS_OF_EXPOSURE = 81
+
+
+def section(runs: Runs) -> Section | None:
+    """Return the charts that have something to show; None where nothing happened yet."""
+    edges = intervals(max(last_time(run) for run in runs.runs))
+    width = f"{edges[1]:g} wake periods" if edges[1] != 1 else "wake period"
+    charts = [
+        _chart("Messages delivered", f"messages per {width}", _delivered(runs, edges)),
+        _chart("Bytes delivered", f"MB per {width}", _bytes(runs, edges)),
+        _chart(
+            "Messages lost, by cause", f"messages per {width}", _by_cause(runs, edges, "drop", DROP_CAUSES)
+        ),
+        _chart(
+            "Clocks that rang in vain, by cause",
+            f"wakes per {width}",
+            _by_cause(runs, edges, "miss", MISS_CAUSES),
+        ),
+        _chart("Nodes online", "nodes", _online(runs, edges)),
+        _exposure(runs),
+    ]
+    shown = [chart for chart in charts if chart is not None]
+    return Section("Traffic and churn", shown) if shown else None
+
+
+def intervals(end: float) -> F64:
+    """Return the edges of about :data:`MOST_INTERVALS` intervals at most, of a round width; the last holds `end`."""
+    least = max(end, 1e-6) / MOST_INTERVALS
+    power = 10.0 ** np.floor(np.log10(least))
+    width = next((times * power for times in WIDTHS if times * power >= least), 10 * power)
+    return np.asarray(np.arange(int(end / width + 1e-9) + 2) * width, np.float64)
+
+
+def _chart(title: str, label: str, series: list[Series]) -> Chart | None:
+    return Chart(title, [CLOCKS["time"]], Axis(label, zero=True), series) if series else None
+
+
+def _counted(name: str, run: Run, edges: F64, time: F64, weights: F64 | None = None) -> Series:
+    """Return how many events, or how much of their weights, each interval holds that the run has reached."""
+    reached = int(np.searchsorted(edges, last_time(run), side="right"))
+    found = np.histogram(time, edges, weights=weights)[0][:reached]
+    return Series(name, [((edges[:-1] + edges[1:]) / 2)[:reached]], found.astype(np.float64))
+
+
+def _delivered(runs: Runs, edges: F64) -> list[Series]:
+    return [
+        _counted(runs.called(name, "delivered"), runs.named[name], edges, messages["time"])
+        for name, messages in runs.events("message")
+    ]
+
+
+def _bytes(runs: Runs, edges: F64) -> list[Series]:
+    """Return what was delivered, up and down apart where there is a coordinator."""
+    found = []
+    for name, messages in runs.events("message"):
+        coordinator = (runs.named[name].summary or {}).get("coordinator")
+        ways: dict[str, Any] = {"delivered": slice(None)}
+        if coordinator is not None:
+            ways = {"up": messages["receiver"] == coordinator, "down": messages["sender"] == coordinator}
+        for way, rows in ways.items():
+            megabytes = messages["size_bytes"][rows] / 1e6
+            found.append(
+                _counted(runs.called(name, way), runs.named[name], edges, messages["time"][rows], megabytes)
+            )
+    return found
+
+
+def _by_cause(runs: Runs, edges: F64, kind: str, causes: tuple[str, ...]) -> list[Series]:
+    found = []
+    for name, events in runs.events(kind):
+        for code in np.unique(events["cause"]):
+            words = runs.called(name, causes[code].replace("_", " "))
+            found.append(_counted(words, runs.named[name], edges, events["time"][events["cause"] == code]))
+    return found
+
+
+def _online(runs: Runs, edges: F64) -> list[Series]:
+    """Return how many nodes are there at the end of each interval."""
+    found = []
+    for name, events in runs.events("session"):
+        run = runs.named[name]
+        steps = _counted(
+            runs.called(name, "online"),
+            run,
+            edges,
+            events["time"],
+            np.where(events["online"] == 1, 1.0, -1.0),
+        )
+        found.append(Series(steps.name, steps.x, _n_nodes(run) + np.cumsum(steps.y)))
+    return found
+
+
+def _n_nodes(run: Run) -> int:
+    """Return how many nodes the run has, with data or as poisoners; of a run under way, as many as have been seen."""
+    summary = run.summary or {}
+    if "nodes" in summary:
+        return int(summary["nodes"]) + int(summary.get("poisoners", 0))
+    seen = (run.events(kind)["node"] for kind in ("wake", "session") if run.log.rows.get(kind))
+    return 1 + max((int(nodes.max()) for nodes in seen), default=-1)
+
+
+def _exposure(runs: Runs) -> Chart | None:
+    series = []
+    for name, run in runs.named.items():
+        try:
+            found = measure(run, n_points=POINTS_OF_EXPOSURE)
+        except LogError:  # nobody has met anybody
+            continue
+        series.append(
+            Series(runs.called(name, "mean over nodes"), [found.time], found.mean, found.low, found.high)
+        )
+        if np.isfinite(found.predicted).any():
+            series.append(
+                Series(
+                    runs.called(name, "predicted for uniform views"),
+                    [found.time],
+                    found.predicted,
+                    faint=True,
+                )
+            )
+    note = "A node has met another when one of its messages was delivered. The band holds the middle 80 % of the nodes."
+    label = Axis("other nodes met (%)", percent=True, zero=True)
+    return (
+        Chart("How much of the network each node has met", [CLOCKS["time"]], label, series, note=note)
+        if series
+        else None
+    )

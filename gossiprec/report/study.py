@@ -1,0 +1,99 @@
+"""The study of a report, as its sections ask for it."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from gossiprec.errors import LogError
+from gossiprec.eventlog.lock import LOCK, is_written_now
+from gossiprec.figures.study.table import Point, Quantity, StudyTable, read_study, shown
+from gossiprec.report.blocks import Column, Table
+
+MARK, RUNS = "study.json", "runs"
+
+
+@dataclass(frozen=True)
+class Study:
+    """A study as its folder tells it.
+
+    Attributes
+    ----------
+    table : StudyTable
+    mark : mapping
+        The content of ``study.json``.
+    home : Path
+        The folder of the page, from which links go to the reports of single runs.
+    """
+
+    table: StudyTable
+    mark: Mapping[str, Any]
+    home: Path
+
+    def name_of(self, point: Point) -> str:
+        """Return a combination in words: the values of the axes that vary."""
+        told = (f"{name} {shown(point[self.table.axis(name)])}" for name in self.table.varying)
+        return ", ".join(told) or "the scenario as it is"
+
+    def link(self, run: str) -> list[str]:
+        """Return the name of a run and the address of its report, which is empty where none was written."""
+        report = self.table.path / RUNS / run / "report.html"
+        return [run, os.path.relpath(report, self.home) if report.exists() else ""]
+
+    def runs_behind(self, point: Point, quantities: Iterable[Quantity]) -> Table:
+        """Return the table of the single runs of a combination."""
+        asked = list(quantities)
+        values = [self.table.values[quantity].get(point, {}) for quantity in asked]
+        rows = [
+            [seed, self.link(run), *(of.get(seed) for of in values)]
+            for seed, run in self.table.runs[point].items()
+        ]
+        return Table(
+            f"The runs of {self.name_of(point)}",
+            [Column("seed"), Column("run", "link"), *columns_of(asked)],
+            rows,
+        )
+
+
+def columns_of(quantities: Iterable[Quantity]) -> list[Column]:
+    """Return a column for each quantity."""
+    return [Column(quantity.words(), "percent" if quantity.is_share else "number") for quantity in quantities]
+
+
+def by_importance(table: StudyTable) -> list[Quantity]:
+    """Return the quantities of a study: what attacks find first, then utility, then the rest."""
+
+    def rank(quantity: Quantity) -> int:
+        return 0 if quantity.name == "max_aac" else 1 if "@" in quantity.name else 2
+
+    return sorted(table.values, key=rank)
+
+
+def read(path: Path, home: Path) -> Study:
+    """Read a study, also one of which no run is finished.
+
+    Raises
+    ------
+    LogError
+        If the folder cannot be read as one.
+    """
+    return Study(read_study(path, or_empty=True), _mark(path), home)
+
+
+def is_running(path: Path) -> bool:
+    """Say whether a study is being carried out."""
+    return _mark(path).get("status") == "running" and is_written_now(path / LOCK)
+
+
+def _mark(path: Path) -> Mapping[str, Any]:
+    try:
+        mark = json.loads((path / MARK).read_bytes())
+    except (OSError, ValueError) as error:
+        raise LogError(f"cannot read {path / MARK}: {error}") from error
+    if not isinstance(mark, dict):
+        raise LogError(f"cannot read {path / MARK}: it holds no mapping")
+    return mark

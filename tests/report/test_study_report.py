@@ -1,0 +1,157 @@
+"""What a report says of a study."""
+
+import json
+
+import pytest
+
+from gossiprec.errors import LogError
+from gossiprec.eventlog.lock import LOCK, Lock
+from gossiprec.figures.study.numbers import estimate
+from gossiprec.report import build
+from gossiprec.report.of_studies import front, means, overview, paired, single_runs
+from gossiprec.report.study import by_importance, is_running, read
+from gossiprec.study.table import write_table
+from tests.figures.test_study_figures import NONE, write_study
+
+
+def study_in(folder, **options):
+    return read(write_study(folder, **options), folder)
+
+
+def marked(folder, **more):
+    mark = folder / "study.json"
+    mark.write_text(json.dumps(json.loads(mark.read_text()) | more))
+    return folder
+
+
+def test_a_study_has_every_section_in_order(tmp_path):
+    titles = [section.title for section in build.report_sections([write_study(tmp_path / "s")], tmp_path)]
+    assert titles == [
+        "Study s",
+        "Means over seeds",
+        "Differences to the baseline",
+        "Utility against privacy",
+        "The runs",
+    ]
+
+
+def test_attacks_come_first_then_utility(tmp_path):
+    names = [quantity.name for quantity in by_importance(study_in(tmp_path / "s").table)]
+    assert names == ["max_aac", "max_aac", "hr@20"]
+
+
+def test_means_are_drawn_over_the_first_axis_with_their_intervals(tmp_path):
+    choice, table = means.section(study_in(tmp_path / "s")).blocks
+    chart = choice.blocks["max_aac (single, ndcg, β 0.9, K 5)"]
+    ring = next(series for series in chart.series if series.name == "graph ring")
+    expected = [estimate(0.1 * fanout + 0.01 * seed for seed in (1, 2, 3)) for fanout in (1, 2, 5)]
+    assert ring.x == [[1, 2, 5]]
+    assert ring.y == pytest.approx([e.mean for e in expected])
+    assert ring.low == pytest.approx([e.low for e in expected])
+    assert ring.high == pytest.approx([e.high for e in expected])
+    assert table.rows[0] == [
+        "max_aac (single, ndcg, β 0.9, K 5) (%)",
+        "1",
+        "ring",
+        3,
+        pytest.approx(12),
+        *table.rows[0][5:],
+    ]
+
+
+def test_an_axis_of_words_has_their_names_for_places(tmp_path):
+    choice, _ = means.section(study_in(tmp_path / "s", fanouts=(2,))).blocks
+    chart = next(iter(choice.blocks.values()))
+    assert (chart.x[0].label, chart.x[0].names, chart.mark) == ("graph", ["ring", "random"], "dot")
+    assert chart.series[0].x == [[0, 1]]
+
+
+def test_an_axis_over_a_wide_range_is_logarithmic_and_its_values_are_its_ticks(tmp_path):
+    choice, _ = means.section(study_in(tmp_path / "s", fanouts=(1, 3, 20))).blocks
+    axis = next(iter(choice.blocks.values())).x[0]
+    assert (axis.log, axis.ticks) == (True, [1, 3, 20])
+
+
+def test_a_point_opens_the_runs_behind_it_and_links_those_with_a_report(tmp_path):
+    study = study_in(tmp_path / "s")
+    choice, _ = means.section(study).blocks
+    table = next(iter(choice.blocks.values())).details["fanout 1, graph ring"]
+    assert [row[:2] for row in table.rows] == [[seed, ["r", ""]] for seed in (1, 2, 3)]
+    assert [row[2] for row in table.rows] == pytest.approx([0.11, 0.12, 0.13])
+    report = tmp_path / "s" / "runs" / "r" / "report.html"
+    report.parent.mkdir(parents=True)
+    report.write_text("")
+    assert study.link("r") == ["r", "runs/r/report.html"]
+
+
+def test_differences_are_paired_by_seed(tmp_path):
+    (choice,) = paired.section(study_in(tmp_path / "s")).blocks
+    spans = choice.blocks["max_aac (single, ndcg, β 0.9, K 5)"].spans
+    assert {span.name: round(span.value, 9) for span in spans} == {
+        "fanout 1, graph ring": -0.1, "fanout 1, graph random": -0.1,
+        "fanout 5, graph ring": 0.3, "fanout 5, graph random": 0.3,
+    }  # fmt: skip
+    assert all(span.high - span.low < 1e-9 for span in spans)
+
+
+def test_without_a_baseline_there_are_no_differences(tmp_path):
+    folder = write_study(tmp_path / "s")
+    assert paired.section(read(marked(folder, baseline={}), folder)) is None
+
+
+def test_the_front_holds_the_points_that_none_beats_in_both(tmp_path):
+    (choice,) = front.section(study_in(tmp_path / "s")).blocks
+    line, dots = next(iter(choice.blocks.values())).series
+    beaten = {text for text, hollow in zip(dots.texts, dots.hollow, strict=True) if hollow}
+    assert beaten == {f"fanout {fanout}, graph random" for fanout in (1, 2, 5)}
+    assert len(line.y) == 3
+
+
+def test_a_study_without_attacks_has_no_front(tmp_path):
+    folder = write_study(tmp_path / "s")
+    row = {"fanout": 1, "graph": "ring", "run": "r", "status": "complete", "code": "c", **NONE}
+    rows = [row | {"seed": seed, "measure": "hr@20", "value": 0.1} for seed in (1, 2)]
+    write_table(folder, rows, {"fanout": "int64", "graph": "string"})
+    assert front.section(read(folder, folder)) is None
+
+
+def test_every_run_is_a_row_also_one_that_failed(tmp_path):
+    folder = write_study(tmp_path / "s", fanouts=(1,), graphs=("ring",), seeds=(1,))
+    about = {"fanout": 1, "graph": "ring", "code": "c"}
+    rows = [
+        about | {"seed": 1, "run": "a", "status": "complete", **NONE, "measure": "hr@20", "value": 0.5},
+        about | {"seed": 2, "run": "b", "status": "failed", **NONE, "measure": None, "value": None},
+    ]
+    write_table(folder, rows, {"fanout": "int64", "graph": "string"})
+    study = read(
+        marked(folder, failed=[{"run": "b", "variants": ["fanout=1, seed 2"], "problem": "no memory"}]),
+        folder,
+    )
+    (table,) = single_runs.section(study).blocks
+    assert table.rows == [["1", "ring", 1, ["a", ""], 0.5], ["1", "ring", 2, ["b", ""], None]]
+    failed = overview.section(study).blocks[-1]
+    assert failed.rows == [["fanout=1, seed 2", "no memory", ["b", ""]]]
+
+
+def test_a_study_of_which_no_run_has_ended_says_so_alone(tmp_path):
+    folder = marked(write_study(tmp_path / "s"), status="running")
+    write_table(folder, [], {"fanout": "int64", "graph": "string"})
+    (section,) = build.report_sections([folder], tmp_path)
+    assert "Its status is killed" in section.blocks[0].paragraphs[0]
+
+
+def test_a_study_is_running_while_a_process_holds_its_lock(tmp_path):
+    folder = marked(write_study(tmp_path / "s"), status="running")
+    assert not is_running(folder)
+    lock = Lock(folder / LOCK, LogError("held"), 1.0)
+    assert is_running(folder)
+    assert build.is_going_on([folder])
+    lock.close()
+    assert not is_running(folder)
+
+
+def test_a_damaged_mark_is_named(tmp_path):
+    folder = write_study(tmp_path / "s")
+    (folder / "study.json").write_text("[")
+    with pytest.raises(LogError, match=r"study\.json"):
+        build.is_going_on([folder])
