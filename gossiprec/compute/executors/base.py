@@ -93,6 +93,8 @@ class Executor(ABC):
     """The name it is registered under."""
 
     parallel: bool = False
+    divides: bool = False
+    """Whether :meth:`run` makes several threads work itself: it is then called with all tasks of a wave at once."""
     """Whether several threads may call :meth:`run` at once, on different tasks of one wave."""
 
     def __init__(self, work: Workload, device: str = "auto") -> None:
