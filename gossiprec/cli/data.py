@@ -110,15 +110,24 @@ def make(
 
 
 def _options(path: str | None, pairs: tuple[str, ...]) -> dict[str, Any]:
-    """Collect stated options; ``[a,b]`` is a list, all else stays text for the option's own type to read."""
+    """Collect stated options; ``[a,b]`` is a list, ``{a:b}`` a mapping, all else text for the option's type to read."""
     found: dict[str, Any] = {} if path is None else {"path": path}
     for pair in pairs:
         key, equals, value = pair.partition("=")
         if not equals or not key:
             raise click.UsageError(f"--option {pair!r}: found no KEY=VALUE; write it as columns=[user,item]")
-        is_list = value.startswith("[") and value.endswith("]")
-        found[key] = [part.strip() for part in value[1:-1].split(",")] if is_list else value
+        found[key] = _read(value)
     return found
+
+
+def _read(value: str) -> str | list[str] | dict[str, str]:
+    parts = [part.strip() for part in value[1:-1].split(",")]
+    if value.startswith("[") and value.endswith("]"):
+        return parts
+    if value.startswith("{") and value.endswith("}"):
+        pairs = (part.partition(":") for part in parts)
+        return {key.strip(): name.strip() for key, _, name in pairs}
+    return value
 
 
 def _print(found: dict[str, Any], as_json: bool) -> None:

@@ -43,8 +43,16 @@ def conducting(jobs: str) -> Decorator[Callable[..., Any]]:
         click.option(
             "--dry-run", is_flag=True, help="Check all runs and say what would be run; run nothing."
         ),
-        click.option("--again", is_flag=True, help="Run anew what was run by another version of the code."),
-        click.option("--keep", is_flag=True, help="Use runs of another version of the code as they are."),
+        click.option(
+            "--again",
+            is_flag=True,
+            help="Run anew what another version of the code made, or other data.",
+        ),
+        click.option(
+            "--keep",
+            is_flag=True,
+            help="Use runs of another version of the code, or of other data, as they are.",
+        ),
         QUIET,
     )
 

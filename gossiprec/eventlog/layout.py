@@ -13,11 +13,26 @@ FINDINGS = "findings.csv"
 ADVERSARIES = "adversaries.npz"
 POSITIONS = "positions.csv"
 VERSION = "version.npz"
+USERS = "users.csv"
+ITEMS = "items.csv"
 SUMMARY = "summary.json"
 CHECKPOINTS = "checkpoints"
 """A folder, while the run is not complete."""
 
-FILES = (SCENARIO, EVENTS, METRICS, ATTACKS, FINDINGS, ADVERSARIES, POSITIONS, VERSION, SUMMARY, MANIFEST)
+FILES = (
+    SCENARIO,
+    EVENTS,
+    METRICS,
+    ATTACKS,
+    FINDINGS,
+    ADVERSARIES,
+    POSITIONS,
+    VERSION,
+    USERS,
+    ITEMS,
+    SUMMARY,
+    MANIFEST,
+)
 """All that a run writes there; the manifest last, so that a half-cleared directory is still known as one."""
 
 STATUSES = ("running", "complete", "failed", "interrupted")

@@ -40,6 +40,9 @@ ATTACK_ROW = {
 }
 
 
+NAMES = ["007", "a,b", 'say "x"', "one\ntwo", "one\rtwo", "NA", "ü\u2028"]
+
+
 def new_run(path, **options):
     return RunDirectory.create(path, scenario=SCENARIO, seed=7, sizes=SIZES, **options)
 
@@ -52,6 +55,7 @@ def finished_run(path):
     run.write_adversaries({"single/ndcg/b0/k5": ([3, 1], [0.25, 1.0])})
     run.write_version({"items": np.eye(2, dtype=np.float32), "popularity": np.array([3, 1])})
     run.write_positions({"node": [3, 0], "measure": ["received", "found[x]"], "value": [2.0, 1 / 3]})
+    run.write_names(["ann", "bob"], NAMES)
     run.write_summary({"scenario": "tiny", "nodes": np.int64(4), "utility": {"hr@20": math.inf}})
     run.finish("complete")
     return run
@@ -75,6 +79,9 @@ def test_a_finished_run_reads_as_it_was_written(tmp_path):
     assert (run.attacks["aac"][0], run.attacks["round"].dtype) == (1 / 3, np.int64)
     assert np.isnan(run.attacks["upper_bound"][0])
     assert run.positions["node"].tolist() == [3, 0]
+    assert run.users["name"].tolist() == ["ann", "bob"]
+    assert run.items["name"].tolist() == NAMES
+    assert run.items["item"].tolist() == list(range(7))
     assert run.positions["measure"].tolist() == ["received", "found[x]"]
     assert run.positions["value"].tolist() == [2.0, 1 / 3]
     assert run.version["items"].tolist() == [[1, 0], [0, 1]]
