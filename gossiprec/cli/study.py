@@ -65,10 +65,11 @@ def study(context: click.Context, /, study: Path, **how: Any) -> None:
     """Run the study in the file STUDY: a base scenario, what varies, and seeds.
 
     \b
-    gossiprec study scenarios/studies/fanout.yaml
-    gossiprec study scenarios/studies/fanout.yaml --jobs 2 --out studies/tonight
-    gossiprec study scenarios/studies/fanout.yaml --dry-run
-    gossiprec study scenarios/studies/fanout.yaml --ray auto
+    gossiprec init fanout_and_view_lifetime
+    gossiprec study studies/fanout_and_view_lifetime.yaml
+    gossiprec study studies/fanout_and_view_lifetime.yaml --jobs 2 --out studies/tonight
+    gossiprec study studies/fanout_and_view_lifetime.yaml --dry-run
+    gossiprec study studies/fanout_and_view_lifetime.yaml --ray auto
 
     Results are DIR/table.parquet and DIR/table.csv, one row for each run and measure. Finished runs are not repeated:
     the same command continues a study that was interrupted or made larger.

@@ -246,5 +246,6 @@ def _require_agreement(
         raise source.error(
             line,
             f"{len(first)} columns without names, {', '.join(map(repr, first[:12]))}",
-            "2 (user, item) or 4 (user, item, rating, time); say what they are, as columns: [user, item, time]",
+            "2 (user, item) or 4 (user, item, rating, time); say what they are, as columns: [user, item, time], or set "
+            "form: lists if a line is a user and its items",
         )
