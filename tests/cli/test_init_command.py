@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 
 import click
 import pytest
@@ -116,3 +117,23 @@ def test_help_texts_name_only_files_that_init_writes():
             assert file in ("my", "study", "mine", "scenario") or file.removeprefix("studies/") in shipped(
                 kind
             ), (name, file)
+
+
+def test_from_a_file_of_ones_own_to_the_picture_by_the_commands_of_the_quick_start(capsys, tmp_path):
+    rows = [f"c{u},B{(7 * u + 3 * n) % 120},{n}" for u in range(30) for n in range(12)]
+    (tmp_path / "views.csv").write_text("\n".join(["customer,product,ts", *rows, ""]))
+    _, out, _ = invoke(capsys, "data", "check", "views.csv")
+    pasted = shlex.split(out.partition("or, with any scenario:  ")[2])
+    smaller = [
+        "--set",
+        "protocol.wakes=2",
+        "--set",
+        "observers.0.community_size=5",
+        "--executor",
+        "reference",
+    ]
+    smaller += ["--set", "observers.1.community_size=5", "--no-plots", "--quiet"]
+    assert invoke(capsys, "init", "rand_gossip")[0] == 0
+    assert invoke(capsys, "simulate", "rand_gossip.yaml", *pasted, *smaller)[0] == 0
+    assert invoke(capsys, "plot", "cdf", "runs/rand-gossip-s1")[0] == 0
+    assert (tmp_path / "runs" / "rand-gossip-s1" / "cdf.png").is_file()
