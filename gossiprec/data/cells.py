@@ -197,18 +197,13 @@ def _known_or_after_1970(times: F64) -> Bools:
     return known
 
 
-def _to_seconds(texts: pa.StringArray) -> F64:
-    found = stamps(texts)
-    return np.where(found > 0, np.floor(found), found)
-
-
 def _from_milliseconds(texts: pa.StringArray) -> F64:
     found = floats(texts)
-    return np.where(found > 0, found // 1000, found)
+    return np.where(found > 0, found / 1000, found)
 
 
 TIME = numbers(
-    f"{TIMES}, before the year 10000 (for milliseconds, set time_unit: ms)", _known_or_after_1970, _to_seconds,
+    f"{TIMES}, before the year 10000 (for milliseconds, set time_unit: ms)", _known_or_after_1970, stamps,
     dtype=np.int64, hint=HEADER,
 )  # fmt: skip
 MILLISECONDS = numbers(

@@ -18,6 +18,8 @@ from gossiprec.data.meanings import MEANINGS, meaning_of, meanings_of
 from gossiprec.errors import DataError, suggestion
 
 MAGIC = b"PAR1"
+ROWS = 1 << 18
+"""Rows that are read at a time."""
 
 
 def is_parquet(path: Path) -> bool:
@@ -101,7 +103,7 @@ def _read(path: Path, file: Any, names: Mapping[str, str], time: Convert) -> Tab
 
 def _batches(file: Any, names: Mapping[str, str]) -> Iterator[tuple[int, pa.RecordBatch]]:
     first = 1
-    for batch in file.iter_batches(columns=[*names.values()]):
+    for batch in file.iter_batches(ROWS, columns=[*names.values()]):
         if batch.num_rows:
             yield first, batch
         first += batch.num_rows

@@ -10,6 +10,7 @@ import pytest
 from pyarrow import parquet
 from small_data import dataset, pack
 
+from gossiprec.data import parquet as module
 from gossiprec.errors import DataError
 
 WHEN = datetime(2010, 10, 19, 23, 55, 27, 999_000, UTC)
@@ -92,6 +93,14 @@ def test_what_cannot_be_meant_is_refused(tmp_path, columns, options, words):
     message = refusal(path, **options)
     assert message.startswith(str(path))
     assert words in message
+
+
+def test_batches_do_not_show(tmp_path, monkeypatch):
+    path = written(tmp_path, {"user": [1, 2, 3, 1], "item": [1, 2, 3, 4], "time": [1, 2, 3, -9]})
+    monkeypatch.setattr(module, "ROWS", 1)
+    assert "row 4: found '-9'" in refusal(path)
+    found = load(path, columns={"user": "user", "item": "item"})
+    assert (found.users.tolist(), found.items.tolist()) == ([0, 1, 2, 0], [0, 1, 2, 3])
 
 
 @pytest.mark.parametrize("end", [3, 40, -1])
