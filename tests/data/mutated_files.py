@@ -244,35 +244,31 @@ def missing_number(made, rng):
     )
 
 
+def _retimed(made, change):
+    place = made.meanings.index("time")
+    cells = [[change(cell) if n == place else cell for n, cell in enumerate(row)] for row in made.cells]
+    return replace(made, cells=cells)
+
+
 def iso_times(made, rng):
     if "time" not in made.meanings or made.delimiter == " ":
         return as_it_is(made, rng)
     form = ("%Y-%m-%d %H:%M:%S", "%Y-%m-%dT%H:%M:%SZ", "%Y-%m-%dT%H:%M:%S.250+00:00")[rng.integers(3)]
-    place = made.meanings.index("time")
-    cells = [[*row] for row in made.cells]
-    for row in cells:
-        row[place] = datetime.fromtimestamp(int(row[place]), UTC).strftime(form)
-    return _whole(replace(made, cells=cells), rng, "ISO times")
+    made = _retimed(made, lambda time: datetime.fromtimestamp(int(time), UTC).strftime(form))
+    return _whole(made, rng, "ISO times")
 
 
 def fractions(made, rng):
     if "time" not in made.meanings:
         return as_it_is(made, rng)
-    place = made.meanings.index("time")
-    cells = [[*row] for row in made.cells]
-    for row in cells:
-        row[place] += f".{int(rng.integers(1, 10**6))}"
-    return _whole(replace(made, cells=cells), rng, "parts of a second")
+    made = _retimed(made, lambda time: f"{time}.{int(rng.integers(1, 10**6))}")
+    return _whole(made, rng, "parts of a second")
 
 
 def milliseconds(made, rng):
     if "time" not in made.meanings:
         return as_it_is(made, rng)
-    place = made.meanings.index("time")
-    cells = [[*row] for row in made.cells]
-    for row in cells:
-        row[place] += "123"
-    made, said = replace(made, cells=cells), bool(rng.random() < 0.5)
+    made, said = _retimed(made, lambda time: f"{time}123"), bool(rng.random() < 0.5)
     options = made.stated(rng) | ({"time_unit": "ms"} if said else {})
     return OwnFile(
         f"milliseconds, said {said}", made.text().encode(), options=options, rows=made.rows if said else None

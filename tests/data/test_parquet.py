@@ -8,10 +8,9 @@ from datetime import UTC, date, datetime
 import pyarrow as pa
 import pytest
 from pyarrow import parquet
-from small_data import dataset, pack
+from small_data import load, pack, refusal
 
 from gossiprec.data import parquet as module
-from gossiprec.errors import DataError
 
 WHEN = datetime(2010, 10, 19, 23, 55, 27, 999_000, UTC)
 
@@ -19,16 +18,6 @@ WHEN = datetime(2010, 10, 19, 23, 55, 27, 999_000, UTC)
 def written(folder, columns, name="a.parquet"):
     parquet.write_table(pa.table(columns), folder / name, row_group_size=2)
     return folder / name
-
-
-def load(path, **options):
-    return dataset("file", path=path, **options).load(0)
-
-
-def refusal(path, **options):
-    with pytest.raises(DataError) as caught:
-        load(path, **options)
-    return str(caught.value)
 
 
 @pytest.mark.parametrize(

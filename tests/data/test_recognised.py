@@ -4,23 +4,12 @@ from __future__ import annotations
 
 import pytest
 from pydantic import ValidationError
-from small_data import dataset, pack
+from small_data import dataset, load, pack, refusal
 
 from gossiprec.data.meanings import meaning_of, meanings_of
-from gossiprec.errors import DataError
 
 NAMED = "customer,title,product,ts\nann,A,x,2010-10-19\nbob,B,y,2010-10-20\n"
 BY_NAME = {"user": "customer", "item": "product", "time": "ts"}
-
-
-def load(path, **options):
-    return dataset("file", path=path, **options).load(0)
-
-
-def refusal(path, **options):
-    with pytest.raises(DataError) as caught:
-        load(path, **options)
-    return str(caught.value)
 
 
 @pytest.mark.parametrize("delimiter", ["\t", ",", ";", "|", "::", " "])
