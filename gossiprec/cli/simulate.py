@@ -53,9 +53,11 @@ def simulate(
     """Run the scenario in the file SCENARIO.
 
     \b
-    gossiprec simulate scenarios/rand_gossip.yaml
-    gossiprec simulate scenarios/rand_gossip.yaml --set protocol.wakes=50 --seed 2
-    gossiprec simulate scenarios/cda_ml100k_fedavg.yaml --set dataset.path=ml-100k.zip
+    gossiprec init rand_gossip
+    gossiprec simulate rand_gossip.yaml
+    gossiprec simulate rand_gossip.yaml --set protocol.wakes=50 --seed 2
+    gossiprec init cda_ml100k_fedavg
+    gossiprec simulate cda_ml100k_fedavg.yaml --set dataset.path=ml-100k.zip
 
     Results go to stdout, progress to stderr. Ctrl-C and SIGTERM end a run at its next report, with a checkpoint
     from which `gossiprec resume` goes on; Ctrl-C again ends it at once. What it has found stays readable.

@@ -44,8 +44,16 @@ def conducting(jobs: str) -> Decorator[Callable[..., Any]]:
         click.option(
             "--dry-run", is_flag=True, help="Check all runs and say what would be run; run nothing."
         ),
-        click.option("--again", is_flag=True, help="Run anew what was run by another version of the code."),
-        click.option("--keep", is_flag=True, help="Use runs of another version of the code as they are."),
+        click.option(
+            "--again",
+            is_flag=True,
+            help="Run anew what another version of the code made, or other data.",
+        ),
+        click.option(
+            "--keep",
+            is_flag=True,
+            help="Use runs of another version of the code, or of other data, as they are.",
+        ),
         QUIET,
     )
 
@@ -75,11 +83,12 @@ def study(
     """Run the study in the file STUDY: a base scenario, what varies, and seeds.
 
     \b
-    gossiprec study scenarios/studies/churn.yaml
-    gossiprec study scenarios/studies/churn.yaml --seeds 1 --limit 2 --set protocol.wakes=20
-    gossiprec study scenarios/studies/churn.yaml --jobs 2 --out studies/tonight
-    gossiprec study scenarios/studies/churn.yaml --dry-run
-    gossiprec study scenarios/studies/churn.yaml --ray auto
+    gossiprec init churn
+    gossiprec study studies/churn.yaml
+    gossiprec study studies/churn.yaml --seeds 1 --limit 2 --set protocol.wakes=20
+    gossiprec study studies/churn.yaml --jobs 2 --out studies/tonight
+    gossiprec study studies/churn.yaml --dry-run
+    gossiprec study studies/churn.yaml --ray auto
 
     It ends with means over seeds. Results are DIR/table.parquet and DIR/table.csv, one row for each run and measure.
     Finished runs are not repeated: the same command continues a study that was interrupted or made larger.

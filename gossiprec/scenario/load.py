@@ -75,9 +75,7 @@ def read_source(source: str | os.PathLike[str] | Mapping[str, Any], problems: Pr
     """
     own = read_mapping(source, problems) if isinstance(source, Mapping) else read_file(Path(source), problems)
     if own.data is None and not problems:
-        raise ScenarioError(
-            f"{own.whole}: is empty; start from a file in scenarios/, or see docs/scenarios.md"
-        )
+        raise ScenarioError(f"{own.whole}: is empty; start from what `gossiprec init` writes")
     if not isinstance(own.data, dict):
         raise ScenarioError(
             f"{own.whole}: found {shown(own.data)}, must be a mapping of keys (name, dataset, ...)"

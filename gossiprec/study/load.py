@@ -81,7 +81,7 @@ def load_study(study: str | os.PathLike[str] | Mapping[str, Any]) -> Study:
     if not isinstance(source.data, dict):
         raise ScenarioError(
             f"{source.whole}: found {shown(source.data)}, must be a mapping of keys (name, base, axes, ...); "
-            "see docs/studies.md"
+            "start from what `gossiprec init churn` writes"
         )
     if "dataset" in source.data and "axes" not in source.data:
         raise ScenarioError(

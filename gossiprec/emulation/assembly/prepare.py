@@ -166,6 +166,8 @@ def prepare(
     say.phase("loading data")
     with watch("load"):
         split = (load or load_data)(scenario)
+        if split.understood:
+            say.phase(f"read {split.understood}")
         check_sizes(scenario, split.n_users, split.n_items)
         check_validation(scenario, len(split.validation.values))
         check_activity_groups(scenario, int((split.test.sizes > 0).sum()))

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from gossiprec.data.fingerprint import known_by
 from gossiprec.emulation.assembly.prepare import Prepared, prepare
 from gossiprec.emulation.run.progress import Clocks, Progress, Silent, clocks
 from gossiprec.emulation.run.running import Running, carried_out
@@ -150,6 +152,7 @@ def _reopened(
         try:
             _check_stamp(read_stamp(checkpoint), run, code, force=force)
             prepared = prepared or prepare(scenario, say)
+            _check_data(run, prepared)
             say.phase(f"reading checkpoint {checkpoint.name}")
             stamp, state = read_checkpoint(checkpoint, limit_bytes=available_bytes())
             directory = RunDirectory.reopened(run, stamp, lock, code)
@@ -172,6 +175,19 @@ class OtherRunError(NoCheckpointError):
 
 def _again(run: Path) -> str:
     return f"run it again from the start with: gossiprec resume {run} --from-start"
+
+
+def _shown(data: Mapping[str, Any]) -> str:
+    return f"fingerprint {data['fingerprint']} ({data['users']} users, {data['items']} items)"
+
+
+def _check_data(run: Path, prepared: Prepared) -> None:
+    then, now = open_run(run).manifest.get("data"), known_by(prepared.split)
+    if then and then != now:
+        raise OtherRunError(
+            f"the data are not those that the run began with: {_shown(then)} then, {_shown(now)} now; put the old ones "
+            f"back, or, as they are now, {_again(run)}"
+        )
 
 
 def _check_stamp(stamp: Stamp, run: Path, code: str, *, force: bool) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from gossiprec.data.fingerprint import known_by
 from gossiprec.data.split import Split
 from gossiprec.emulation.assembly.prepare import prepare
 from gossiprec.emulation.run.progress import Progress, Silent, clocks
@@ -73,8 +74,10 @@ def simulate(
         seed=scenario.seed,
         sizes={} if view_size is None else {"view_size": view_size},
         plugins=plugins_of(scenario),
+        data=known_by(prepared.split),
         overwrite=overwrite,
     )
+    directory.write_names(prepared.split.user_names, prepared.split.item_names)
     return carried_out(
         lambda: Running(prepared, directory, say, begin), directory, gracefully=say if gracefully else None
     )
