@@ -30,6 +30,13 @@ Clients of LightGCN and FedGNN, with pseudo items, on Yelp's shape (d = 64, one 
 - ``naive_per_s``, ``local_per_s``, ``speedup``: steps per second, likewise.
 - ``touched_per_s``, ``over_touched``: of that loop where its parameters are the rows alone that a client touches.
 
+Clients of FedCL with GRU4Rec on Beauty's shape (d = 64, one raw gradient, sixteen a round), of which ``--sequences``
+measures nothing else:
+
+- ``naive_per_s``, ``touched_per_s``, ``local_per_s``, ``speedup``, ``over_touched``: steps per second of one module and
+  optimizer a client, whose samples are there already, and of what the emulator's clients tell, draw and train.
+- ``rounds_per_s``, ``clients_per_s``: of the whole run; ``shares``: of its time by what is done in it.
+
 With ``--large``: 22,000 clients with 12,000 items of 64 numbers:
 
 - ``ratio``: seconds a local pass, without rankings and the like, over those of 1,000 clients with 1,000 items of 64
@@ -47,6 +54,7 @@ from typing import Any
 import numpy as np
 import torch
 from common import emit, median, rate, say
+from federated_sequences import clients, whole
 
 from gossiprec import simulate
 from gossiprec.aggregators import Inbox
@@ -57,6 +65,7 @@ from gossiprec.compute.store.updates import UpdateStore
 from gossiprec.compute.thread_pool import ThreadPool
 from gossiprec.emulation import Prepared, prepare
 from gossiprec.emulation.assembly.memory import peak_rss_mib
+from gossiprec.recommenders.base import AtHand
 from gossiprec.rng import generator
 from gossiprec.scenario import Scenario, load_scenario
 from gossiprec.servers.base import Answers, Extras, Round
@@ -103,12 +112,11 @@ def naive(prepared: Prepared, extras: Extras | None = None, *, touched: bool = F
         samples = work.feed.samples(node, update=0, negatives=training.negatives, seed=work.seed)
         more, own = {}, {}
         if work.recommender is not None:
-            samples = work.recommender.changed_samples(
-                samples,
-                positives=work.feed.positives[node],
-                n_items=layout.n_items,
-                draw=generator(work.seed, "changed-samples", node),
-            )
+            own_row = np.zeros(layout.user_width, np.float32)
+            positives = work.feed.positives[node]
+            client = AtHand(work.seed, node, 0, layout, positives, positives, own_row, start.numpy(), extras)
+            draw = generator(work.seed, "changed-samples", node)
+            samples = work.recommender.changed_samples(samples, client, draw)
             more = work.recommender.more_samples(node, work.feed.positives[node], extras)
             own = work.recommender.own_part(node, extras)
         batch = {
@@ -249,6 +257,12 @@ def pairs(options: argparse.Namespace) -> None:
     )
 
 
+def sequences(options: argparse.Namespace, folder: Path) -> None:
+    """Measure clients that learn from sequences, and rounds of them."""
+    clients(options.rounds, options.threads)
+    whole(25 * options.slices, options.threads, folder)
+
+
 def one_step(options: argparse.Namespace, folder: Path, passes_per_s: float) -> None:
     """Measure clients of one gradient step."""
     ncf = {"dim": 8, "hidden": [16, 8, 8], "first_is_input": True}
@@ -289,15 +303,20 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--large", action="store_true")
     parser.add_argument("--pairs", action="store_true")
+    parser.add_argument("--sequences", action="store_true")
     options = parser.parse_args()
     torch.set_num_threads(1)
     if options.pairs:
         pairs(options)
         return
     with tempfile.TemporaryDirectory() as folder:
+        if options.sequences:
+            sequences(options, Path(folder))
+            return
         one_step(options, Path(folder), passes(options, Path(folder)))
         contributed(options)
         pairs(options)
+        sequences(options, Path(folder))
         if options.large:
             large(options, Path(folder))
 

@@ -83,5 +83,6 @@ class Ragged:
     def sets(cls, rows: Integers, ids: Integers, n_rows: int) -> Ragged:
         """Gather (row, id) pairs into sets: each row's different ids (0 or more) as int32, ascending."""
         width = int(ids.max(initial=0)) + 1
-        rows, ids = np.divmod(np.unique(rows.astype(np.int64) * width + ids), width)
+        keys = np.sort(rows.astype(np.int64) * width + ids)  # np.unique hashes first, ten times as long
+        rows, ids = np.divmod(keys[np.diff(keys, prepend=-1) > 0], width)
         return cls.from_pairs(rows, ids.astype(np.int32), n_rows)

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import json
+import shlex
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import click
 
+from gossiprec.cli.options import JSON
+
 
 @click.group("data")
 def data() -> None:
-    """List data sets, describe one, or draw a synthetic one to a file."""
+    """Check a file of one's own, list data sets, describe one, or draw a synthetic one to a file."""
 
 
 @data.command("list")
@@ -80,6 +84,34 @@ def stats(
 
 
 @data.command()
+@click.argument("file", type=click.Path(path_type=Path))
+@click.option(
+    "-o",
+    "--option",
+    "options",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="What is not to be recognised: an option of the data set `file`.",
+)
+@JSON
+def check(file: Path, options: tuple[str, ...], as_json: bool) -> None:
+    """Say how FILE is understood, and print the section of a scenario that reads it.
+
+    \b
+    gossiprec data check views.csv
+    gossiprec data check views.csv -o columns={user:customer,item:product,time:ts}
+    gossiprec data check Beauty.txt.gz -o form=lists
+    """  # noqa: D301
+    from gossiprec.data import loading
+    from gossiprec.data.checking import check_file
+    from gossiprec.data.file import DelimitedFile
+
+    stated = loading.checked_options(DelimitedFile.Options, _options(str(file), options), "dataset file")
+    found = check_file(DelimitedFile(stated))
+    click.echo(json.dumps(found) if as_json else "\n".join(_report(found)))
+
+
+@data.command()
 @click.argument("out", type=click.Path(dir_okay=False, path_type=Path))
 @click.option("--users", type=int, help="Number of users.  [default: 943]")
 @click.option("--items", type=int, help="Number of items.  [default: 1682]")
@@ -110,15 +142,42 @@ def make(
 
 
 def _options(path: str | None, pairs: tuple[str, ...]) -> dict[str, Any]:
-    """Collect stated options; ``[a,b]`` is a list, all else stays text for the option's own type to read."""
+    """Collect stated options; ``[a,b]`` is a list, ``{a:b}`` a mapping, all else text for the option's type to read."""
     found: dict[str, Any] = {} if path is None else {"path": path}
     for pair in pairs:
         key, equals, value = pair.partition("=")
         if not equals or not key:
             raise click.UsageError(f"--option {pair!r}: found no KEY=VALUE; write it as columns=[user,item]")
-        is_list = value.startswith("[") and value.endswith("]")
-        found[key] = [part.strip() for part in value[1:-1].split(",")] if is_list else value
+        found[key] = _read(value)
     return found
+
+
+def _read(value: str) -> str | list[str] | dict[str, str]:
+    parts = [part.strip() for part in value[1:-1].split(",")]
+    if value.startswith("[") and value.endswith("]"):
+        return parts
+    if value.startswith("{") and value.endswith("}"):
+        pairs = (part.partition(":") for part in parts)
+        return {key.strip(): name.strip() for key, _, name in pairs}
+    return value
+
+
+def _report(found: dict[str, Any]) -> Iterator[str]:
+    """Yield the lines that say what was understood of a file."""
+    import yaml
+
+    rows, notes, section = (found.pop(key) for key in ("first_rows", "notes", "dataset"))
+    for key, value in found.items():
+        told = ", ".join(f"{k} = {v}" for k, v in value.items()) if isinstance(value, dict) else value
+        yield f"{key.replace('_', ' '):20} {f'{told:,}' if isinstance(told, int) else told}"
+    for number, row in enumerate(rows):
+        yield f"{'' if number else 'first rows as read':20} {', '.join(f'{k} {v!r}' for k, v in row.items())}"
+    for note in notes:
+        yield f"{'note':20} {note}"
+    yield "\nThe section for a scenario:\n"
+    yield yaml.safe_dump({"dataset": section}, sort_keys=False, allow_unicode=True, default_flow_style=None)
+    line = json.dumps(section, ensure_ascii=False)  # JSON is YAML, and has no quotes that a shell takes
+    yield f"or, with any scenario:  --set {shlex.quote(f'dataset={line}')}"
 
 
 def _print(found: dict[str, Any], as_json: bool) -> None:

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from gossiprec.scenario.listing import Member, Option
+    from gossiprec.scenario.shipped import Shipped
 
     Told: TypeAlias = tuple[dict[str, Any], Iterable[str]]
     """What is printed as JSON, and as text."""
@@ -24,26 +25,36 @@ if TYPE_CHECKING:
 @click.argument("name", required=False)
 @JSON
 def list(kind: str | None, name: str | None, as_json: bool) -> None:
-    """List the kinds of things that a scenario can name, those of one KIND, or the options of one.
+    """List the kinds of things that a scenario can name, those of one KIND, or the options of one; and scenarios.
 
     \b
     gossiprec list
     gossiprec list models
     gossiprec list models gmf
+    gossiprec list scenarios           those that come with gossiprec; gossiprec init NAME writes one
+    gossiprec list studies
+    gossiprec list scenarios smoke     the text of one
 
     Things come with gossiprec or from plug-ins: any installed package with entry points for them.
     """  # noqa: D301
-    found, lines = _kinds() if kind is None else _members(kind) if name is None else _member(kind, name)
+    from gossiprec.scenario import shipped
+
+    if kind in shipped.KINDS:
+        found, lines = _shipped(kind) if name is None else _text(shipped.found(kind, name))
+    else:
+        found, lines = _kinds() if kind is None else _members(kind) if name is None else _member(kind, name)
     click.echo(json.dumps(found, indent=2) if as_json else "\n".join(lines))
 
 
 def _kinds() -> Told:
     from gossiprec.scenario.listing import strays
     from gossiprec.scenario.registries import KINDS, registry_of
+    from gossiprec.scenario.shipped import KINDS as SHIPPED
+    from gossiprec.scenario.shipped import shipped
 
     for stray in strays():
         click.echo(f"note: {stray}", err=True)
-    known = {kind: [*registry_of(kind)] for kind in KINDS}
+    known = {kind: [*registry_of(kind)] for kind in KINDS} | {kind: [*shipped(kind)] for kind in SHIPPED}
     return known, (f"{kind:12} {len(names):3}  {', '.join(names)}" for kind, names in known.items())
 
 
@@ -60,6 +71,20 @@ def _member(kind: str, name: str) -> Told:
     options, about = options_of(kind, name), member(kind, name)
     told = {"kind": kind, **asdict(about), "options": [asdict(option) for option in options]}
     return told, _page(about, options)
+
+
+def _shipped(kind: str) -> Told:
+    from gossiprec.scenario.shipped import shipped
+
+    found = shipped(kind)
+    width = max(map(len, found))
+    return {name: one.summary for name, one in found.items()}, (
+        f"{name:{width}}  {one.summary}" for name, one in found.items()
+    )
+
+
+def _text(one: Shipped) -> Told:
+    return {"kind": one.kind, "name": one.name, "summary": one.summary, "text": one.written}, [one.written]
 
 
 def table(members: Iterable[Member]) -> Iterator[str]:

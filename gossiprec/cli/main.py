@@ -15,6 +15,7 @@ from gossiprec.errors import GossipRecError, suggestion
 from gossiprec.version import __version__
 
 COMMANDS = (
+    "init",
     "simulate",
     "resume",
     "replay",
@@ -63,17 +64,21 @@ def gossiprec() -> None:
 
     \b
     Start here:
-      gossiprec simulate scenarios/smoke.yaml              24 nodes, seconds
-      gossiprec simulate scenarios/rand_gossip.yaml        943 nodes, the main job
+      gossiprec init smoke                                 write smoke.yaml: 24 nodes, seconds
+      gossiprec simulate smoke.yaml
+      gossiprec init rand_gossip                           943 nodes, the main job, every choice explained
+      gossiprec data check views.csv                       what is understood of a file of your own
 
     \b
     Then:
-      gossiprec simulate scenarios/rand_gossip.yaml --set protocol.wakes=50 --seed 2
-      gossiprec simulate scenarios/rand_gossip.yaml --dry-run
+      gossiprec simulate rand_gossip.yaml --set protocol.wakes=50 --seed 2
+      gossiprec simulate rand_gossip.yaml --dry-run
       gossiprec resume runs/rand-gossip-s1                 go on after Ctrl-C, a crash or kill -9
-      gossiprec study scenarios/studies/churn.yaml         many variants and seeds, one table
-      gossiprec scenario show scenarios/smoke.yaml         every key and default
+      gossiprec init churn
+      gossiprec study studies/churn.yaml                   many variants and seeds, one table
+      gossiprec scenario show smoke.yaml                   every key and default
       gossiprec list attacks                               what there is to name, also from plug-ins
+      gossiprec list scenarios                             what there is to start from
       gossiprec plot exposure runs/rand-gossip-s1          who has met whom
       gossiprec report runs/rand-gossip-s1                 all of it on one page, for any browser
       gossiprec log stats runs/rand-gossip-s1              what was logged

@@ -25,7 +25,47 @@ def _out(default: str) -> Callable[[Command], Command]:
         "--out",
         type=click.Path(dir_okay=False, path_type=Path),
         metavar="STEM",
-        help=f"Files are STEM.csv, STEM.png and STEM.svg.  [default: {default}]",
+        help=f"Files are STEM.csv, STEM.png and STEM.svg; with a suffix, .png, .svg or .pdf, that picture and its "
+        f"csv.  [default: {default}]",
+    )
+
+
+def _looks(command: Command) -> Command:
+    """Add the options of how a figure looks; the command draws by them."""
+
+    @functools.wraps(command)
+    def wishing(*arguments: Any, size: tuple[float, float] | None, **more: Any) -> None:
+        from gossiprec.figures import wishes
+
+        named = {name: more.pop(name) for name in ("title", "x_label", "y_label", "palette")}
+        with wishes.wishing(wishes.Wishes(**named, size=size, crowded=_say_crowded)):
+            command(*arguments, **more)
+
+    added: Command = wishing
+    for option in reversed(
+        (
+            click.option("--title", metavar="TEXT", help="Above the figure."),
+            click.option(
+                "--x-label", metavar="TEXT", help="In place of the labels along the horizontal axes."
+            ),
+            click.option("--y-label", metavar="TEXT", help="In place of the labels along the vertical axes."),
+            click.option(
+                "--size", nargs=2, type=click.FloatRange(1, 50), metavar="WIDTH HEIGHT", help="In inches."
+            ),
+            click.option(
+                "--palette", metavar="NAME", help="okabe-ito (default), grey, or a colour map of matplotlib."
+            ),
+        )
+    ):
+        added = option(added)
+    return added
+
+
+def _say_crowded(n_panels: int) -> None:
+    click.echo(
+        f"note: {n_panels} panels; choose fewer with --observer, --relevance and --momentum, of a study with --y and "
+        "--where",
+        err=True,
     )
 
 
@@ -40,7 +80,7 @@ def _of_runs(name: str) -> Callable[[Command], Command]:
             command([open_run(run) for run in runs], out or runs[0] / name, **more)
 
         argument = click.argument("runs", metavar="RUN...", nargs=-1, required=True, type=_FOLDER)
-        return argument(_out(f"{name} inside the first RUN")(opening))
+        return argument(_out(f"{name} inside the first RUN")(_looks(opening)))
 
     return add
 
@@ -132,6 +172,7 @@ def position(*runs: Any, **choice: Any) -> None:
 @click.option("--against", metavar="MEASURE", help="The utility of a front.  [default: the first metric]")
 @click.option("--where", multiple=True, metavar="AXIS=VALUE", help="Only runs with this value (repeatable).")
 @_out("KIND inside FOLDER")
+@_looks
 def study(folder: Path, kind: str, where: tuple[str, ...], out: Path | None, **choice: str | None) -> None:
     """Draw a figure of a study from its folder.
 

@@ -41,6 +41,6 @@ def resume(
         click.echo(f"{run} is complete: there is nothing to resume")
         return
     with progress_display(quiet=quiet) as progress:
-        done = go_on(run, progress=progress, **how)
+        done = go_on(run, progress=progress, gracefully=True, **how)
     plots = bool(done.scenario.get("plots")) and not no_plots
     context.exit(conclude(done, plots=plots, as_json=as_json, quiet=quiet))

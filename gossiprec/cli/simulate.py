@@ -53,12 +53,14 @@ def simulate(
     """Run the scenario in the file SCENARIO.
 
     \b
-    gossiprec simulate scenarios/rand_gossip.yaml
-    gossiprec simulate scenarios/rand_gossip.yaml --set protocol.wakes=50 --seed 2
-    gossiprec simulate scenarios/cda_ml100k_fedavg.yaml --set dataset.path=ml-100k.zip
+    gossiprec init rand_gossip
+    gossiprec simulate rand_gossip.yaml
+    gossiprec simulate rand_gossip.yaml --set protocol.wakes=50 --seed 2
+    gossiprec init cda_ml100k_fedavg
+    gossiprec simulate cda_ml100k_fedavg.yaml --set dataset.path=ml-100k.zip
 
-    Results go to stdout, progress to stderr. Ctrl-C ends a run early; what it has found stays readable,
-    and `gossiprec resume` goes on from its last checkpoint.
+    Results go to stdout, progress to stderr. Ctrl-C and SIGTERM end a run at its next report, with a checkpoint
+    from which `gossiprec resume` goes on; Ctrl-C again ends it at once. What it has found stays readable.
     """  # noqa: D301
     from gossiprec.scenario import load_scenario
 
@@ -92,7 +94,7 @@ def _foresee(scenario: Scenario, path: Path, *, as_json: bool, quiet: bool) -> N
     """Print what a run would be."""
     from gossiprec.cli import results
     from gossiprec.emulation import prepare
-    from gossiprec.emulation.assembly.memory import available_bytes
+    from gossiprec.machine import available_bytes
 
     available = available_bytes()
     with progress_display(quiet=quiet) as progress:
@@ -113,7 +115,9 @@ def _run(scenario: Scenario, path: Path, *, overwrite: bool, quiet: bool) -> Run
     from gossiprec.emulation import simulate as run_scenario
 
     with progress_display(quiet=quiet) as progress:
-        return run_scenario(scenario, out=path, overwrite=overwrite, progress=progress)
+        return run_scenario(
+            scenario, out=path, overwrite=overwrite, progress=progress, gracefully=True, kept_kernels=True
+        )
 
 
 def _print_results(run: Run, *, as_json: bool) -> None:
@@ -151,6 +155,10 @@ def _say_interrupted(run: Run) -> None:
     )
     if CheckpointFolder(run.path).newest_first():
         click.echo(f"go on with it: gossiprec resume {run.path}", err=True)
+    else:
+        click.echo(
+            f"there is no checkpoint; run it again: gossiprec resume {run.path} --from-start", err=True
+        )
 
 
 def _draw(run: Run, *, as_json: bool, quiet: bool) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import os
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,6 +11,7 @@ import click
 
 from gossiprec.cli import INTERRUPTED
 from gossiprec.cli.options import QUIET, Decorator, adding
+from gossiprec.machine import usable_cores
 
 if TYPE_CHECKING:
     from gossiprec.cli.study_progress import Tally
@@ -43,32 +44,62 @@ def conducting(jobs: str) -> Decorator[Callable[..., Any]]:
         click.option(
             "--dry-run", is_flag=True, help="Check all runs and say what would be run; run nothing."
         ),
-        click.option("--again", is_flag=True, help="Run anew what was run by another version of the code."),
-        click.option("--keep", is_flag=True, help="Use runs of another version of the code as they are."),
+        click.option(
+            "--again",
+            is_flag=True,
+            help="Run anew what another version of the code made, or other data.",
+        ),
+        click.option(
+            "--keep",
+            is_flag=True,
+            help="Use runs of another version of the code, or of other data, as they are.",
+        ),
         QUIET,
     )
 
 
 @click.command()
 @click.argument("study", metavar="STUDY", type=click.Path(path_type=Path))
+@click.option(
+    "--set",
+    "overrides",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="Another value for every run, as `set` in the file; axes have the last word (repeatable).",
+)
+@click.option("--seeds", type=click.IntRange(min=1), metavar="N", help="Seeds 1 to N in place of the file's.")
+@click.option("--limit", type=click.IntRange(min=1), metavar="N", help="Only the first N combinations.")
 @conducting("one a core")
 @click.pass_context
-def study(context: click.Context, /, study: Path, **how: Any) -> None:
+def study(
+    context: click.Context,
+    /,
+    study: Path,
+    overrides: tuple[str, ...],
+    seeds: int | None,
+    limit: int | None,
+    **how: Any,
+) -> None:
     """Run the study in the file STUDY: a base scenario, what varies, and seeds.
 
     \b
-    gossiprec study scenarios/studies/fanout.yaml
-    gossiprec study scenarios/studies/fanout.yaml --jobs 2 --out studies/tonight
-    gossiprec study scenarios/studies/fanout.yaml --dry-run
-    gossiprec study scenarios/studies/fanout.yaml --ray auto
+    gossiprec init churn
+    gossiprec study studies/churn.yaml
+    gossiprec study studies/churn.yaml --seeds 1 --limit 2 --set protocol.wakes=20
+    gossiprec study studies/churn.yaml --jobs 2 --out studies/tonight
+    gossiprec study studies/churn.yaml --dry-run
+    gossiprec study studies/churn.yaml --ray auto
 
-    Results are DIR/table.parquet and DIR/table.csv, one row for each run and measure. Finished runs are not repeated:
-    the same command continues a study that was interrupted or made larger.
+    It ends with means over seeds. Results are DIR/table.parquet and DIR/table.csv, one row for each run and measure.
+    Finished runs are not repeated: the same command continues a study that was interrupted or made larger.
     """  # noqa: D301
-    from gossiprec.study.load import load_study
+    from gossiprec.study.load import changed, load_study
     from gossiprec.study.plan import make_plan
 
-    outcome = conduct(make_plan(load_study(study)), **how)
+    plan = make_plan(changed(load_study(study), overrides, seeds), limit=limit)
+    outcome = conduct(plan, **how)
+    if not how["dry_run"]:
+        _print_means(how["out"] or Path("studies") / plan.study.name)
     if outcome.failed:
         context.exit(1)
 
@@ -104,7 +135,7 @@ def conduct(
     runner = StudyRunner(plan, folder)
     other_code: OtherCode = "again" if again else "keep" if keep else "refuse"
     if dry_run:
-        _foresee(runner, other_code, jobs or _cores())
+        _foresee(runner, other_code, jobs or usable_cores())
         return runner.outcome
     if address:
         require_ray()
@@ -144,12 +175,8 @@ def _workers(jobs: int | None, address: str | None, n_tasks: int, tally: Tally) 
 
     if address:
         return Cluster(address, jobs, tally.say).carry_out
-    n_jobs = max(1, min(jobs or _cores(), n_tasks))
+    n_jobs = max(1, min(jobs or usable_cores(), n_tasks))
     return Pool(n_jobs, share_of_cores(n_jobs), tally.say).carry_out
-
-
-def _cores() -> int:
-    return len(os.sched_getaffinity(0))
 
 
 def size_of(plan: Plan) -> str:
@@ -184,6 +211,23 @@ def _foresee(runner: StudyRunner, other_code: OtherCode, jobs: int) -> None:
             click.echo(f"  {simulation.hash}  {how:8}  {label}")
 
 
+def _print_means(folder: Path) -> None:
+    """Say what was found, and where to look next."""
+    from rich.console import Console
+
+    from gossiprec.cli import results
+    from gossiprec.cli.study_table import means_table, note
+    from gossiprec.figures.study.table import read_study
+
+    table = read_study(folder, or_empty=True)
+    if table.values:
+        click.echo()
+        Console(highlight=False, width=None if sys.stdout.isatty() else results.WIDTH).print(
+            means_table(table)
+        )
+    click.echo(note(table, folder))
+
+
 def _close(runner: StudyRunner, outcome: Outcome) -> None:
     """Say what was done, what failed, and where the table is."""
     path = runner.folder.path
@@ -200,6 +244,5 @@ def _close(runner: StudyRunner, outcome: Outcome) -> None:
         click.echo(f"failed: {labels[0]}{more}: {problem}", err=True)
     if outcome.failed:
         click.echo(f"{path / 'study.json'} lists each; the same command tries them again", err=True)
-    click.echo(f"all of it on one page: gossiprec report {path}", err=True)
     click.echo(path / "table.parquet")
     click.echo(path / "table.csv")

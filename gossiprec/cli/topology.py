@@ -25,7 +25,7 @@ def topology() -> None:
     gossiprec topology list
     gossiprec topology make watts-strogatz --nodes 100 --set k=6 --out small-world.graphml
     gossiprec topology inspect karate-club
-    gossiprec topology inspect scenarios/rand_gossip.yaml
+    gossiprec topology inspect rand_gossip.yaml
     gossiprec topology compare ring:k=4 torus random-regular:degree=4 --nodes 100
     gossiprec topology draw karate-club small-world.graphml --out pictures/two
     """  # noqa: D301

@@ -70,6 +70,7 @@ class WaveRunner:
         self._executor = executor
         self._watchers = watchers
         self._threads = threads if executor.parallel else ThreadPool(1)
+        self._parts = 1 if executor.divides else self._threads.size
         self._wave_size = wave_size
         self.bookkeeping_seconds = 0.0
         self._busy = 0.0
@@ -84,7 +85,9 @@ class WaveRunner:
             if seen:
                 self._in_parallel(functools.partial(self._sight, plan, seen), self._threads.size)
             for chunk in self._chunks(tasks):
-                self._in_parallel(functools.partial(self._run, plan.program, chunk), len(chunk))
+                self._in_parallel(
+                    functools.partial(self._run, plan.program, chunk), min(len(chunk), self._parts)
+                )
         self.bookkeeping_seconds += time.perf_counter() - begin - self._busy
 
     def _chunks(self, tasks: I64) -> Iterator[I64]:
@@ -93,9 +96,9 @@ class WaveRunner:
 
     def _run(self, program: Program, tasks: I64, part: int) -> None:
         """Run one thread's share. Tasks come costliest first; dealing them out to and fro balances the shares."""
-        threads = self._threads.size
-        cycle = np.arange(len(tasks)) % (2 * threads)
-        mine = tasks[np.minimum(cycle, 2 * threads - 1 - cycle) == part]
+        parts = self._parts
+        cycle = np.arange(len(tasks)) % (2 * parts)
+        mine = tasks[np.minimum(cycle, 2 * parts - 1 - cycle) == part]
         if len(mine):
             for watcher in self._watchers:
                 watcher.observe(self._executor.store.rows, program, mine)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -12,7 +12,17 @@ import pyarrow as pa
 from pyarrow import compute as pc
 
 from gossiprec.arrays import F64, I64, Bools
-from gossiprec.data.blocks import Block
+from gossiprec.errors import DataError
+
+
+class Rows(Protocol):
+    """Where cells come from: says where a row stands when something is wrong with it."""
+
+    def error(self, row: int, found: str, allowed: str) -> DataError:
+        """Return (not raise) the error that says what is wrong with a row."""
+
+    def line_of(self, row: int) -> int:
+        """Return the number of the line on which a row begins, from 1."""
 
 
 @dataclass(frozen=True)
@@ -20,7 +30,7 @@ class Cells:
     """A column of a block: its texts, and the rows they come from."""
 
     texts: pa.StringArray
-    block: Block
+    block: Rows
 
 
 Convert = Callable[[Cells], npt.NDArray[Any]]
@@ -29,8 +39,8 @@ Convert = Callable[[Cells], npt.NDArray[Any]]
 Parse = Callable[[pa.StringArray], F64]
 """Texts to numbers; raises `pyarrow.ArrowInvalid` if one is of another form."""
 
-LATEST = 2**53
-"""Bound of times: beyond it a float cannot hold a whole number."""
+LATEST = 253_402_300_800
+"""Bound of times in seconds: the year 10000. What is beyond counts smaller units."""
 
 MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 WORDED = r"^(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun) ([A-Z][a-z]{2}) (\d\d) (\d\d:\d\d:\d\d) \+0000 (\d{4})$"
@@ -179,11 +189,25 @@ LATITUDE, LONGITUDE = degrees("latitude", 90), degrees("longitude", 180)
 
 HEADER = "; if the first line names the columns, set header: true"
 RATING = numbers("a finite number as rating", lambda v: np.abs(v) < 1e30, dtype=np.float32, hint=HEADER)
+TIMES = "seconds as time, -1 where unknown, or an ISO 8601 date from 1970 on, as 2010-10-19T23:55:27Z"
+
+
+def _known_or_after_1970(times: F64) -> Bools:
+    known: Bools = (times == -1) | ((times >= 0) & (times < LATEST))
+    return known
+
+
+def _from_milliseconds(texts: pa.StringArray) -> F64:
+    found = floats(texts)
+    return np.where(found > 0, found / 1000, found)
+
+
 TIME = numbers(
-    "a whole number of seconds as time, -1 where unknown, or an ISO 8601 date from 1970 on, as 2010-10-19T23:55:27Z",
-    lambda v: (v >= -1) & (v < LATEST) & (v == np.floor(v)),
-    stamps,
-    dtype=np.int64,
-    hint=HEADER,
-)
-"""Into Unix seconds."""
+    f"{TIMES}, before the year 10000 (for milliseconds, set time_unit: ms)", _known_or_after_1970, stamps,
+    dtype=np.int64, hint=HEADER,
+)  # fmt: skip
+MILLISECONDS = numbers(
+    "milliseconds as time, -1 where unknown, before the year 10000", _known_or_after_1970, _from_milliseconds,
+    dtype=np.int64, hint=HEADER,
+)  # fmt: skip
+"""Into Unix seconds; parts of a second are dropped."""

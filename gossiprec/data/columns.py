@@ -16,9 +16,6 @@ from gossiprec.data.sources import Source
 from gossiprec.data.split import Interactions
 from gossiprec.errors import DataError
 
-MEANINGS = ("user", "item", "rating", "time")
-"""Column names that are read; any other name is skipped."""
-
 
 def read_columns(
     source: Source,
@@ -86,7 +83,20 @@ class Table:
     times: I64 | None
 
 
-def read_table(source: Source, layout: Layout) -> Table:
+def table_readers(*, time: Convert = TIME) -> tuple[tuple[Codes, Codes], dict[str, Convert]]:
+    """Return the codes of users and items, and the readers of all columns that mean something."""
+    users, items = Codes(), Codes()
+    readers = {"user": users.reader("user"), "item": items.reader("item"), "rating": RATING, "time": time}
+    return (users, items), readers
+
+
+def table_of(codes: tuple[Codes, Codes], arrays: Mapping[str, npt.NDArray[Any]]) -> Table:
+    """Return what was read of users, items, ratings and times as a table."""
+    users, items = (tuple(code.ids) for code in codes)
+    return Table(users, items, arrays["user"], arrays["item"], arrays.get("rating"), arrays.get("time"))
+
+
+def read_table(source: Source, layout: Layout, *, time: Convert = TIME) -> Table:
     """Read a whole table; blank lines are skipped.
 
     Raises
@@ -95,23 +105,9 @@ def read_table(source: Source, layout: Layout) -> Table:
         If the source is damaged or empty, a line has the wrong number of columns, a user or an item has no
         name, a rating is no number, or a time neither a number nor a date.
     """
-    users, items = Codes(), Codes()
-    readers: dict[str, Convert] = {
-        "user": users.reader("user"),
-        "item": items.reader("item"),
-        "rating": RATING,
-        "time": TIME,
-    }
+    codes, readers = table_readers(time=time)
     named = {name: read for name, read in readers.items() if name in layout.columns}
-    arrays = read_columns(source, layout, named)
-    return Table(
-        tuple(users.ids),
-        tuple(items.ids),
-        arrays["user"],
-        arrays["item"],
-        arrays.get("rating"),
-        arrays.get("time"),
-    )
+    return table_of(codes, read_columns(source, layout, named))
 
 
 def interactions_from(table: Table, name: str) -> Interactions:
@@ -132,15 +128,16 @@ def interactions_from(table: Table, name: str) -> Interactions:
 
 def ranks(names: Sequence[str]) -> I64:
     """Return the place of each name in sorted order: whole numbers by value, then words."""
-    order = sorted(range(len(names)), key=lambda i: (not _is_number(names[i]), _number(names[i]), names[i]))
+    order = sorted(range(len(names)), key=lambda i: (not is_number(names[i]), _number(names[i]), names[i]))
     ranks = np.empty(len(names), np.int64)
     ranks[order] = np.arange(len(names))
     return ranks
 
 
-def _is_number(name: str) -> bool:
+def is_number(name: str) -> bool:
+    """Whether a name is a whole number, and so ordered by its value."""
     return len(name) <= 18 and name.isascii() and name.isdigit()
 
 
 def _number(name: str) -> int:
-    return int(name) if _is_number(name) else 0
+    return int(name) if is_number(name) else 0

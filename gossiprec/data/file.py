@@ -3,23 +3,27 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import cached_property
 from pathlib import Path
 from typing import Literal
 
-import numpy as np
 from pydantic import Field, field_validator, model_validator
 
 from gossiprec.data import DATASETS
 from gossiprec.data.base import Dataset
 from gossiprec.data.blocks import Layout
-from gossiprec.data.cells import Codes
-from gossiprec.data.columns import MEANINGS, Table, interactions_from, read_table
+from gossiprec.data.cells import MILLISECONDS, TIME, Convert
+from gossiprec.data.columns import interactions_from
 from gossiprec.data.kept import KeptOptions, kept
-from gossiprec.data.parts import read_lists
+from gossiprec.data.meanings import MEANINGS, meaning_of
+from gossiprec.data.parquet import is_parquet
+from gossiprec.data.recognised import Asked
+from gossiprec.data.samples import sample_of
 from gossiprec.data.sources import Source, members
 from gossiprec.data.split import Interactions
 from gossiprec.data.texts import plain, read_texts
-from gossiprec.errors import DataError
+from gossiprec.data.understood import Understood, read_columnar, read_text
+from gossiprec.errors import DataError, suggestion
 
 DELIMITER = r"^[^\"'\r\n\x00\x01]+$"
 """Texts that may stand between columns."""
@@ -40,6 +44,24 @@ def user_and_item_once(columns: tuple[str, ...]) -> tuple[str, ...]:
         raise ValueError(
             f"found {list(columns)}; allowed: user and item once each, rating and time at most once, "
             f"any other name (such as '-') for a column to skip; wrong: {', '.join(wrong)}"
+        )
+    return columns
+
+
+def columns_by_name(columns: dict[str, str]) -> dict[str, str]:
+    """Return names of columns by what they mean if they can be: what an option's check does.
+
+    Raises
+    ------
+    ValueError
+        If not.
+    """
+    strange = [key for key in columns if key not in MEANINGS]
+    if strange or not {"user", "item"} <= columns.keys() or len({*columns.values()}) < len(columns):
+        near = suggestion(strange[0], MEANINGS) if strange else ""
+        raise ValueError(
+            f"found {columns}; allowed: {{user: NAME, item: NAME}}, and rating and time where there are, each with "
+            f"another name of the header{near}"
         )
     return columns
 
@@ -77,20 +99,6 @@ def source_of(path: Path) -> Source:
     return Source(path, held[0])
 
 
-def read_sequences(source: Source, layout: Layout) -> Table:
-    """Read one user a line, before the user's items in the order of time: places in the line are the times.
-
-    Raises
-    ------
-    DataError
-        As :func:`~gossiprec.data.parts.read_lists`, or if a user has two lines.
-    """
-    codes = Codes(), Codes()
-    part = read_lists(source, layout, codes, once=True)
-    places = np.arange(len(part.users)) - np.searchsorted(part.users, part.users)
-    return Table(tuple(codes[0].ids), tuple(codes[1].ids), part.users, part.items, None, places)
-
-
 @DATASETS.register("file")
 class DelimitedFile(Dataset):
     """A text file, plain, .gz or .zip; a line is a user, an item, maybe a rating and a time, or a user and its items.
@@ -109,15 +117,19 @@ class DelimitedFile(Dataset):
             "pairs",
             description="pairs: a user and an item a line; lists: a user and its items, in order of time, a line",
         )
-        columns: tuple[str, ...] | None = Field(None, description="of pairs; null: user, item, rating, time")
-        header: bool = False
-        delimiter: str | None = Field(
-            None, pattern=DELIMITER, description="null: a tab in pairs, blanks and tabs in lists"
+        columns: tuple[str, ...] | dict[str, str] | None = Field(
+            None,
+            description="of pairs: meanings by place, or {user: its name in the header, item: ...}; null: recognised",
         )
+        header: bool | None = Field(
+            None, description="whether the first line names columns; null: recognised"
+        )
+        delimiter: str | None = Field(None, pattern=DELIMITER, description="null: recognised")
         encoding: str = "utf-8"
         quote: Literal['"', "'", "none"] = Field(
             '"', description="around cells of pairs; none: quotes are ordinary text"
         )
+        time_unit: Literal["s", "ms"] = Field("s", description="of times that are numbers, since 1970")
         item_texts: Path | None = Field(
             None,
             description="of pairs: a table of items and texts, with the same header, delimiter, encoding, quote",
@@ -125,7 +137,11 @@ class DelimitedFile(Dataset):
 
         @field_validator("columns")
         @classmethod
-        def _name_user_and_item_once(cls, columns: tuple[str, ...] | None) -> tuple[str, ...] | None:
+        def _name_user_and_item_once(
+            cls, columns: tuple[str, ...] | dict[str, str] | None
+        ) -> tuple[str, ...] | dict[str, str] | None:
+            if isinstance(columns, dict):
+                return columns_by_name(columns)
             return None if columns is None else user_and_item_once(columns)
 
         @field_validator("encoding")
@@ -136,42 +152,82 @@ class DelimitedFile(Dataset):
         @model_validator(mode="after")
         def _belong_to_the_form(self) -> DelimitedFile.Options:
             fields = type(self).model_fields
-            of_pairs = ("columns", "quote", "item_texts", "min_rating")
+            of_pairs = ("columns", "quote", "time_unit", "item_texts", "min_rating")
             wrong = [name for name in of_pairs if getattr(self, name) != fields[name].default]
             if self.form == "lists" and wrong:
                 raise ValueError(
                     f"found {', '.join(wrong)} with form: lists; allowed with it: path, header, delimiter, encoding, "
-                    "min_items; leave the rest out, or set form: pairs"
+                    "min_items, min_interactions; leave the rest out, or set form: pairs"
                 )
-            if self.min_rating is not None and "rating" not in self.named:
+            if self.min_rating is not None and self.columns is not None and "rating" not in self.columns:
                 raise ValueError(
-                    f"min_rating is {self.min_rating:g}, columns are {list(self.named)}; allowed: columns with a "
+                    f"min_rating is {self.min_rating:g}, columns are {list(self.columns)}; allowed: columns with a "
                     "rating; name it, or leave min_rating out"
+                )
+            if self.header is False and isinstance(self.columns, dict):
+                raise ValueError(
+                    "found header: false, and columns by name; leave header out, or say columns by place"
                 )
             return self
 
         @property
-        def named(self) -> tuple[str, ...]:
-            """What the columns of pairs are."""
-            return MEANINGS if self.columns is None else self.columns
+        def asked(self) -> Asked:
+            """What is said of how the text is written."""
+            quote = None if self.quote == "none" else self.quote
+            return Asked(self.columns, self.header, self.delimiter, self.encoding, quote)
+
+        @property
+        def time(self) -> Convert:
+            """The reader of times."""
+            return TIME if self.time_unit == "s" else MILLISECONDS
 
     options: Options
 
     def load(self, seed: int) -> Interactions:
         """Read the whole file, and the texts of items."""
-        options, source = self.options, source_of(self.options.path)
+        options, understood = self.options, self.understood
         name = options.path.name.split(".")[0] or "file"
-        if options.form == "lists":
-            layout = Layout(("user", "items"), options.delimiter or " ", options.header, options.encoding)
-            return kept(interactions_from(read_sequences(source, layout), name), options)
-        quote = None if options.quote == "none" else options.quote
-        layout = Layout(options.named, options.delimiter or "\t", options.header, options.encoding, quote)
-        data = kept(interactions_from(read_table(source, layout), name), options)
+        found = replace(interactions_from(understood.table, name), understood=understood.told)
+        data = kept(found, options)
         if options.item_texts is None or data.item_names is None:
             return data
-        texts, two = source_of(options.item_texts), replace(layout, columns=("item", "text"))
-        return replace(data, item_texts=read_texts(texts, two, data.item_names, {"text": plain}))
+        texts = source_of(options.item_texts)
+        layout = understood.layout or Layout((), options.delimiter or "\t", False, options.encoding)
+        layout = replace(layout, columns=("item", "text"), header=_has_header(texts, layout, options.header))
+        return replace(data, item_texts=read_texts(texts, layout, data.item_names, {"text": plain}))
+
+    @cached_property
+    def understood(self) -> Understood:
+        """The file as it was understood.
+
+        Raises
+        ------
+        DataError
+            If it is damaged, or can be understood in two ways.
+        """
+        options, source = self.options, source_of(self.options.path)
+        if source.member is None and is_parquet(options.path):
+            return self._parquet(source)
+        return read_text(source, options.asked, lists=options.form == "lists", time=options.time)
+
+    def _parquet(self, source: Source) -> Understood:
+        options = self.options
+        fields = type(options).model_fields
+        of_text = ("form", "header", "delimiter", "encoding", "quote")
+        wrong = [name for name in of_text if getattr(options, name) != fields[name].default]
+        if wrong:
+            raise DataError(
+                f"{source}: found a Parquet file and {', '.join(wrong)}; these belong to text, leave them out"
+            )
+        return read_columnar(source, options.columns, time=options.time)
 
     def provenance(self) -> dict[str, str]:
-        """Tell the file that is read."""
-        return {"source": str(source_of(self.options.path))}
+        """Tell the file that is read, and how it was understood."""
+        return {"source": str(source_of(self.options.path)), "read_as": self.understood.told}
+
+
+def _has_header(texts: Source, layout: Layout, stated: bool | None) -> bool:
+    if stated is not None:
+        return stated
+    rows = sample_of(texts, layout.encoding).rows(layout.delimiter, layout.quote)
+    return bool(rows) and meaning_of(rows[0][0]) == "item"

@@ -15,9 +15,9 @@ from gossiprec.data.blocks import Layout
 from gossiprec.data.cells import Codes
 from gossiprec.data.columns import first_cells, ranks
 from gossiprec.data.file import DELIMITER, readable_encoding, source_of, user_and_item_once
-from gossiprec.data.parts import PARTS, Part, name_of, read_lists, read_pairs, repeated, split_of
+from gossiprec.data.parts import PARTS, Part, read_lists, read_pairs, repeated, split_of
 from gossiprec.data.sources import Source
-from gossiprec.data.split import Interactions, Split
+from gossiprec.data.split import Interactions, Split, name_of
 from gossiprec.errors import DataError
 from gossiprec.options import Options as OptionSet
 

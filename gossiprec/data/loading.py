@@ -12,7 +12,7 @@ from pydantic import ValidationError
 from gossiprec.data.base import Dataset, SplitRule
 from gossiprec.data.check_ins import check_ins_of
 from gossiprec.data.sequences import sequences_of
-from gossiprec.data.split import Interactions, Split
+from gossiprec.data.split import Interactions, Split, name_of
 from gossiprec.errors import DataError, ScenarioError
 from gossiprec.options import Options
 
@@ -56,9 +56,14 @@ def divided(dataset: Dataset, divide: SplitRule, seed: int) -> tuple[Interaction
     between them follow from the parts.
     """
     data = dataset.load(seed)
-    split = checked(divide(data, dataset, seed))
-    names, texts = data.item_names, data.item_texts
-    split = replace(split, item_names=names, item_texts=texts, sequences=sequences_of(data, split))
+    split = replace(
+        divide(data, dataset, seed),
+        user_names=data.user_names,
+        item_names=data.item_names,
+        item_texts=data.item_texts,
+        understood=data.understood,
+    )
+    split = replace(checked(split), sequences=sequences_of(data, split))
     if data.coordinates is not None:
         split = replace(split, check_ins=check_ins_of(data, split))
     return data, split
@@ -78,8 +83,9 @@ def checked(split: Split) -> Split:
         (f"has all {split.n_items} items for training, so no negative can be drawn", sizes >= split.n_items),
     ):
         if where.any():
+            user = name_of(split.user_names, int(np.argmax(where)))
             raise DataError(
-                f"{split.name}: user {int(np.argmax(where))} {reason} ({int(where.sum())} such users); "
+                f"{split.name}: user {user} {reason} ({int(where.sum())} such users); "
                 "leave such users out of the data or choose another split"
             )
     return split
@@ -99,6 +105,7 @@ def first_users(split: Split, count: int) -> Split:
     return replace(
         split,
         n_users=count,
+        user_names=split.user_names and split.user_names[:count],
         train=split.train.first(count),
         validation=split.validation.first(count),
         test=split.test.first(count),

@@ -114,9 +114,9 @@ class MovieLens100k(Dataset):
         """
         if not self.options.all_kept:
             raise DataError(
-                f"movielens-100k: found min_rating {self.options.min_rating}, min_items {self.options.min_items}; "
-                "allowed with split published, which divides all ratings: None, 1; leave them out, or use split "
-                "leave_last_k"
+                f"movielens-100k: found min_rating {self.options.min_rating}, min_items {self.options.min_items}, "
+                f"min_interactions {self.options.min_interactions}; allowed with split published, which divides all "
+                "ratings: None, 1, 1; leave them out, or use split leave_last_k"
             )
         parts = self._pepper() or self._ua()
         if parts is None:

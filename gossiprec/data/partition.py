@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gossiprec.arrays import F64, I64, Bools
-from gossiprec.data.split import Interactions, Split
+from gossiprec.data.split import Interactions, Split, name_of
 from gossiprec.errors import DataError
 from gossiprec.ragged import Ragged
 from gossiprec.rng import purpose_id, uniforms
@@ -65,7 +65,7 @@ def partition(
         If a user would be left without a training item.
     """
     counts = items_per_user(pairs)
-    _require(pairs.name, counts, n_test + n_validation + 1)
+    _require(pairs, counts, n_test + n_validation + 1)
     order = np.lexsort((pairs.items, position, pairs.users))
     users, items = pairs.users[order], pairs.items[order]
     from_end = np.cumsum(counts)[users] - 1 - np.arange(len(users))
@@ -85,11 +85,12 @@ def partition(
     )
 
 
-def _require(name: str, counts: I64, needed: I64) -> None:
+def _require(pairs: Interactions, counts: I64, needed: I64) -> None:
     short = counts < needed
     if short.any():
         user = int(np.argmax(short))
+        name = name_of(pairs.user_names, user)
         raise DataError(
-            f"{name}: user {user} has {counts[user]} items, the split needs {needed[user]} "
+            f"{pairs.name}: user {name} has {counts[user]} items, the split needs {needed[user]} "
             f"({int(short.sum())} such users); lower test or validation, or leave such users out"
         )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import combinations
 
@@ -13,7 +13,7 @@ from gossiprec.data.blocks import STAND_IN, Layout, blocks_of
 from gossiprec.data.cells import Codes
 from gossiprec.data.columns import read_columns
 from gossiprec.data.sources import Source
-from gossiprec.data.split import Interactions, Split
+from gossiprec.data.split import Interactions, Split, name_of
 from gossiprec.errors import DataError
 from gossiprec.ragged import Ragged
 
@@ -175,11 +175,6 @@ def split_of(data: Interactions, parts: Mapping[str, Part]) -> Split:
 def _pair(data: Interactions, part: Part, place: int) -> str:
     user, item = int(part.users[place]), int(part.items[place])
     return f"user {name_of(data.user_names, user)} with item {name_of(data.item_names, item)}"
-
-
-def name_of(names: Sequence[str] | None, number: int) -> str:
-    """Return what the data call a user or an item: by its number where they have no names."""
-    return repr(names[number]) if names is not None and number < len(names) else str(number)
 
 
 def repeated(part: Part) -> int:

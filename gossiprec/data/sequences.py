@@ -23,5 +23,5 @@ def sequences_of(data: Interactions, split: Split) -> Ragged | None:
     placed = np.concatenate(
         [part.owners * split.n_items + part.values for part in (split.train, split.validation, split.test)]
     )
-    kept = np.isin(users * data.n_items + items, placed)
+    kept = np.isin(users * data.n_items + items, placed, assume_unique=True)
     return Ragged.from_pairs(users[kept], items[kept].astype(np.int32), split.n_users)

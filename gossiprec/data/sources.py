@@ -66,6 +66,14 @@ class Source:
                 digest.update(block)
         return digest.hexdigest()
 
+    def ends_in_a_line(self) -> bool:
+        """Whether the last line has its end; a file that was packed whole is taken to."""
+        if self.member is not None or self.path.suffix == ".gz":
+            return True
+        with self.open() as stream:
+            stream.seek(max(self.path.stat().st_size - 4, 0))
+            return stream.read().rstrip(b"\0").endswith((b"\n", b"\r"))
+
     def error(self, line: int, found: str, allowed: str) -> DataError:
         """Return (not raise) the error that says what is wrong with a line."""
         return DataError(f"{self}: line {line}: found {found}; allowed: {allowed}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from gossiprec.arrays import F32, F64, I32, I64
@@ -29,6 +30,8 @@ class Interactions:
         What the source calls them, by id; None: by their numbers.
     item_texts : tuple of str or None
         What items are, by id, in lower case: title and kinds; "" where the source has nothing. None: no texts.
+    understood : str
+        How a file was understood where that had to be found out, in a line.
     """
 
     name: str
@@ -42,6 +45,7 @@ class Interactions:
     user_names: tuple[str, ...] | None = None
     item_names: tuple[str, ...] | None = None
     item_texts: tuple[str, ...] | None = None
+    understood: str = ""
 
 
 @dataclass(frozen=True)
@@ -102,8 +106,8 @@ class Split:
         None for data without places and times.
     sequences : Ragged of int32, one row a user, or None
         Its items of all parts in the order of time, each once, unknown times first; None for data without times.
-    item_names, item_texts : tuple of str or None
-        As of :class:`Interactions`.
+    user_names, item_names, item_texts : tuple of str or None
+        As of :class:`Interactions`; so is `understood`.
     """
 
     name: str
@@ -114,5 +118,12 @@ class Split:
     test: Ragged
     check_ins: CheckIns | None = None
     sequences: Ragged | None = None
+    user_names: tuple[str, ...] | None = None
     item_names: tuple[str, ...] | None = None
     item_texts: tuple[str, ...] | None = None
+    understood: str = ""
+
+
+def name_of(names: Sequence[str] | None, number: int) -> str:
+    """Return what the data call a user or an item: by its number where they have no names."""
+    return repr(names[number]) if names is not None and number < len(names) else str(number)

@@ -14,12 +14,15 @@ ADVERSARIES = "adversaries.npz"
 HITS = "hits.npz"
 POSITIONS = "positions.csv"
 VERSION = "version.npz"
+USERS = "users.csv"
+ITEMS = "items.csv"
 SUMMARY = "summary.json"
 CHECKPOINTS = "checkpoints"
 """A folder, while the run is not complete."""
 
 FILES = (
-    SCENARIO, EVENTS, METRICS, ATTACKS, FINDINGS, ADVERSARIES, HITS, POSITIONS, VERSION, SUMMARY, MANIFEST,
+    SCENARIO, EVENTS, METRICS, ATTACKS, FINDINGS, ADVERSARIES, HITS, POSITIONS, VERSION, USERS, ITEMS, SUMMARY,
+    MANIFEST,
 )  # fmt: skip
 """All that a run writes there; the manifest last, so that a half-cleared directory is still known as one."""
 

@@ -7,6 +7,7 @@ import importlib.metadata
 import os
 import platform
 import subprocess
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -35,8 +36,10 @@ def utc_now() -> str:
     return datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
 
 
-def new_manifest(seed: int, plugins: Plugins | None = None) -> dict[str, Any]:
-    """Return the manifest of a run that starts now and uses these plug-ins."""
+def new_manifest(
+    seed: int, plugins: Plugins | None = None, data: Mapping[str, Any] | None = None
+) -> dict[str, Any]:
+    """Return the manifest of a run that starts now and uses these plug-ins and these data."""
     return {
         "gossiprec": __version__,
         "layout": LAYOUT,
@@ -47,6 +50,7 @@ def new_manifest(seed: int, plugins: Plugins | None = None) -> dict[str, Any]:
         "python": platform.python_version(),
         "packages": package_versions(),
         "plugins": plugins or {},
+        "data": dict(data or {}),
         "seed": seed,
         "status": "running",
         "log_digest": None,

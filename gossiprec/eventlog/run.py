@@ -17,7 +17,7 @@ from gossiprec.eventlog.adversaries import Accuracies, read_adversaries
 from gossiprec.eventlog.array_files import read_arrays
 from gossiprec.eventlog.lock import is_written_now
 from gossiprec.eventlog.reader import Columns, EventLog, read_log
-from gossiprec.eventlog.tables import ATTACKS, FINDINGS, METRICS, POSITIONS, read_table
+from gossiprec.eventlog.tables import ATTACKS, FINDINGS, ITEMS, METRICS, POSITIONS, USERS, read_table
 
 
 class Run:
@@ -90,6 +90,16 @@ class Run:
     def positions(self) -> dict[str, npt.NDArray[Any]]:
         """Columns of ``positions.csv``: node, measure, value; empty where the run has not written it."""
         return read_table(self.path, POSITIONS) if (self.path / layout.POSITIONS).exists() else {}
+
+    @cached_property
+    def users(self) -> dict[str, npt.NDArray[Any]]:
+        """Columns of ``users.csv``: node, name; empty where the data have no names."""
+        return read_table(self.path, USERS) if (self.path / layout.USERS).exists() else {}
+
+    @cached_property
+    def items(self) -> dict[str, npt.NDArray[Any]]:
+        """Columns of ``items.csv``: item, name; empty where the data have no names."""
+        return read_table(self.path, ITEMS) if (self.path / layout.ITEMS).exists() else {}
 
     @cached_property
     def log(self) -> EventLog:

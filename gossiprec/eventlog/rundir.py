@@ -27,8 +27,10 @@ from gossiprec.eventlog.manifest import new_manifest, utc_now
 from gossiprec.eventlog.tables import (
     ATTACKS,
     FINDINGS,
+    ITEMS,
     METRICS,
     POSITIONS,
+    USERS,
     TableWriter,
     content_before,
     write_table,
@@ -79,6 +81,7 @@ class RunDirectory:
         seed: int,
         sizes: Mapping[str, int] | None = None,
         plugins: Plugins | None = None,
+        data: Mapping[str, Any] | None = None,
         overwrite: bool = False,
     ) -> RunDirectory:
         """Make the directory and open its files.
@@ -94,6 +97,8 @@ class RunDirectory:
             For the log's schema, such as ``{"view_size": 3}``.
         plugins : Plugins, optional
             Those that the scenario uses.
+        data : mapping, optional
+            What the data are known by, for the manifest.
         overwrite : bool
 
         Raises
@@ -105,7 +110,7 @@ class RunDirectory:
         """
         path = Path(path)
         _make_empty(path, overwrite=overwrite)
-        manifest = new_manifest(seed, plugins)
+        manifest = new_manifest(seed, plugins, data)
         _write_json(path / layout.MANIFEST, manifest)
         text = yaml.safe_dump(dict(scenario), sort_keys=False, allow_unicode=True)
         replace_file(path / layout.SCENARIO, text.encode())
@@ -177,6 +182,13 @@ class RunDirectory:
     def write_version(self, arrays: Arrays) -> None:
         """Write ``version.npz``: the tables of a coordinator's version, and how popular each item is."""
         write_arrays(self.path / layout.VERSION, arrays)
+
+    def write_names(self, users: Sequence[str] | None, items: Sequence[str] | None) -> None:
+        """Write ``users.csv`` and ``items.csv``: what the data call node and item 0, 1, ...; none where by number."""
+        for table, names in ((USERS, users), (ITEMS, items)):
+            if names is not None:
+                number, name = table.columns
+                write_table(self.path, table, {number: range(len(names)), name: names}, quote_text=True)
 
     def write_positions(self, columns: Mapping[str, Sequence[Any]]) -> None:
         """Write ``positions.csv``: node, measure, value."""

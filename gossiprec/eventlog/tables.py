@@ -10,13 +10,16 @@ import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy.typing as npt
 
 from gossiprec.errors import LogError
 from gossiprec.eventlog import layout
 from gossiprec.eventlog.atomic_write import replace_file, write_all, writing
+
+Quoting = Literal[0, 2]
+"""``csv.QUOTE_MINIMAL`` or ``csv.QUOTE_NONNUMERIC``."""
 
 
 @dataclass(frozen=True)
@@ -48,6 +51,8 @@ FINDINGS = Table(
     layout.FINDINGS,
     {"time": float, "round": int, "attack": str, "measure": str, "labels": str, "value": float},
 )
+USERS = Table(layout.USERS, {"node": int, "name": str})
+ITEMS = Table(layout.ITEMS, {"item": int, "name": str})
 POSITIONS = Table(layout.POSITIONS, {"node": int, "measure": str, "value": float})
 
 
@@ -109,7 +114,9 @@ class TableWriter:
         return [_cell(row[name], kind) for name, kind in self.table.columns.items()]
 
 
-def write_table(folder: Path, table: Table, columns: Mapping[str, Sequence[Any]]) -> None:
+def write_table(
+    folder: Path, table: Table, columns: Mapping[str, Sequence[Any]], *, quote_text: bool = False
+) -> None:
     """Write a whole table in one step.
 
     Parameters
@@ -118,6 +125,8 @@ def write_table(folder: Path, table: Table, columns: Mapping[str, Sequence[Any]]
     table : Table
     columns : mapping of str to sequence
         Of equal length; values already of their column's type.
+    quote_text : bool
+        Whether all text is quoted, as it must be where it may hold line ends.
 
     Raises
     ------
@@ -125,7 +134,10 @@ def write_table(folder: Path, table: Table, columns: Mapping[str, Sequence[Any]]
         If the file cannot be written.
     """
     rows = zip(*(columns[name] for name in table.columns), strict=True)
-    replace_file(folder / table.file, _lines([list(table.columns), *map(list, rows)]))
+    quoting: Quoting = csv.QUOTE_NONNUMERIC if quote_text else csv.QUOTE_MINIMAL
+    replace_file(
+        folder / table.file, _lines([list(table.columns)]) + _lines([list(row) for row in rows], quoting)
+    )
 
 
 def _cell(value: Any, kind: type[float] | type[int] | type[str]) -> float | int | str:
@@ -141,9 +153,9 @@ def _cell(value: Any, kind: type[float] | type[int] | type[str]) -> float | int 
     return converted
 
 
-def _lines(rows: list[list[Any]]) -> bytes:
+def _lines(rows: list[list[Any]], quoting: Quoting = csv.QUOTE_MINIMAL) -> bytes:
     text = io.StringIO()
-    csv.writer(text, lineterminator="\n").writerows(rows)
+    csv.writer(text, lineterminator="\n", quoting=quoting).writerows(rows)
     return text.getvalue().encode()
 
 
@@ -185,6 +197,7 @@ def read_table(folder: Path, table: Table) -> dict[str, npt.NDArray[Any]]:
         found = table_text.read_csv(
             pa.BufferReader(b"".join(whole_lines[:2])),
             read_options=table_text.ReadOptions(use_threads=False),
+            parse_options=table_text.ParseOptions(newlines_in_values=True),
             convert_options=table_text.ConvertOptions(column_types=asked, null_values=[]),
         )
         names = found.column_names

@@ -1,4 +1,4 @@
-"""Files of a figure: the plotted numbers as csv, the picture as png and svg, each whole or absent."""
+"""Files of a figure: the plotted numbers as csv, the picture as png, svg or pdf, each whole or absent."""
 
 from __future__ import annotations
 
@@ -9,10 +9,20 @@ from pathlib import Path
 
 from matplotlib.figure import Figure
 
+from gossiprec.errors import LogError
 from gossiprec.eventlog.atomic_write import replace_file, writing
 from gossiprec.figures.style import house_look
+from gossiprec.figures.wishes import as_wished
 
 Cell = str | int | float | None
+
+_SILENT: dict[str, dict[str, None]] = {
+    "png": {"Software": None},
+    "svg": {"Date": None, "Creator": None},
+    "pdf": {"CreationDate": None, "Creator": None, "Producer": None},
+}
+"""What is left out of each format, so that equal numbers give equal bytes."""
+_OTHER_FORMATS = ("jpg", "jpeg", "eps", "ps", "gif", "tif", "tiff", "webp", "bmp")
 
 
 def csv_bytes(header: Iterable[str], rows: Iterable[Sequence[Cell]]) -> bytes:
@@ -29,11 +39,12 @@ def write_figure(
 ) -> list[Path]:
     """Write ``stem.csv``, ``stem.png`` and ``stem.svg`` and return their paths.
 
-    Neither picture holds a date or a program version: equal numbers give equal bytes.
+    No picture holds a date or a program version: equal numbers give equal bytes.
 
     Parameters
     ----------
     stem : Path
+        With the suffix of a format, ``.png``, ``.svg`` or ``.pdf``, that picture alone is written beside the table.
     header, rows : iterable
         The plotted numbers.
     draw : callable
@@ -41,22 +52,30 @@ def write_figure(
 
     Raises
     ------
+    LogError
+        If the suffix is that of another format.
     ResourceError
         If a file cannot be written.
     """
-    table = csv_bytes(header, rows)
+    base, kinds = _asked(stem)
+    contents = {"csv": csv_bytes(header, rows)}
     with house_look():
-        figure = draw()
-        png = _picture(figure, "png", {"Software": None})
-        svg = _picture(figure, "svg", {"Date": None, "Creator": None})
-    with writing(stem.parent):
-        stem.parent.mkdir(parents=True, exist_ok=True)
-    files = {
-        stem.with_name(f"{stem.name}.{end}"): c for end, c in (("csv", table), ("png", png), ("svg", svg))
-    }
+        figure = as_wished(draw())
+        contents |= {kind: _picture(figure, kind, _SILENT[kind]) for kind in kinds}
+    with writing(base.parent):
+        base.parent.mkdir(parents=True, exist_ok=True)
+    files = {base.with_name(f"{base.name}.{end}"): content for end, content in contents.items()}
     for path, content in files.items():
         replace_file(path, content)
     return list(files)
+
+
+def _asked(stem: Path) -> tuple[Path, tuple[str, ...]]:
+    """Return where files go, without a suffix, and the formats of pictures."""
+    kind = stem.suffix[1:].lower()
+    if kind in _OTHER_FORMATS:
+        raise LogError(f"{stem}: pictures are png, svg or pdf, found .{kind}; without a suffix: png and svg")
+    return (stem.with_suffix(""), (kind,)) if kind in _SILENT else (stem, ("png", "svg"))
 
 
 def _picture(figure: Figure, kind: str, metadata: dict[str, None]) -> bytes:

@@ -44,7 +44,7 @@ class AttackKey:
 
 FIELDS = tuple(field.name for field in fields(AttackKey))
 _LINE_FIRST = ("observer", "run", "momentum", "community_size", "relevance")
-_PANEL_FIRST = ("relevance", "run", "momentum", "community_size")
+_PANEL_FIRST = ("relevance", "observer", "run", "momentum", "community_size")
 
 
 @dataclass(frozen=True)
@@ -63,6 +63,15 @@ class Selection:
             and key.momentum in (self.momenta or (key.momentum,))
         )
 
+    def place(self, key: AttackKey) -> tuple[int, ...]:
+        """Return where an attack that is taken stands: in the order in which values were named."""
+        named = (
+            (self.observers, key.observer),
+            (self.relevances, key.relevance),
+            (self.momenta, key.momentum),
+        )
+        return tuple(values.index(value) if values else 0 for values, value in named)
+
 
 EVERYTHING = Selection()
 
@@ -78,7 +87,7 @@ def run_names(runs: Sequence[Run]) -> list[str]:
 
 
 def chosen(keys: Sequence[AttackKey], selection: Selection) -> list[AttackKey]:
-    """Return the keys that `selection` takes, in the order given.
+    """Return the keys that `selection` takes, in its order, and where it leaves that open in theirs.
 
     Raises
     ------
@@ -91,7 +100,7 @@ def chosen(keys: Sequence[AttackKey], selection: Selection) -> list[AttackKey]:
         raise LogError(
             f"no attack matches the choice; these runs have (observer/relevance/momentum): {there}"
         )
-    return taken
+    return sorted(taken, key=selection.place)
 
 
 def require_attacks(runs: Sequence[Run], *, file: str) -> None:
@@ -142,6 +151,8 @@ class Layout:
 def arrange(keys: Sequence[AttackKey], *, columns: bool = True) -> Layout:
     """Give every field that varies a place: lines are observers where several are shown, panels the rest.
 
+    Without columns lines are runs where several are shown: they share panels.
+
     Parameters
     ----------
     keys : sequence of AttackKey
@@ -149,6 +160,8 @@ def arrange(keys: Sequence[AttackKey], *, columns: bool = True) -> Layout:
         Whether one field may vary across columns; otherwise all vary down the rows.
     """
     varying = [field for field in _LINE_FIRST if len({getattr(key, field) for key in keys}) > 1]
+    if not columns and "run" in varying:
+        varying.sort(key=lambda field: field != "run")
     line = varying[0] if varying else "observer"
     rest = tuple(field for field in _PANEL_FIRST if field in varying and field != line)
     return Layout(line, rest[:1], rest[1:]) if columns else Layout(line, (), rest)

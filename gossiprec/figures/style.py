@@ -13,6 +13,7 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any
 
@@ -30,11 +31,16 @@ LABEL_PT, TITLE_PT = 8.0, 8.5
 TITLE_LINE_IN = 1.2 * TITLE_PT * POINT_IN
 MAX_NAME = 36
 GREY = "0.35"
+NEAR_EDGE = 0.9
+"""Of a panel's width: a line that ends beyond is led to its name."""
 THIN_DOTS: Any = (0, (1, 1.5))
 
-_COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#000000", "#E69F00", "#56B4E9")
+OKABE_ITO = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#000000", "#E69F00", "#56B4E9")
 _DASHES: tuple[Any, ...] = ("-", (0, (5, 1.5)), (0, (5, 1.5, 1, 1.5)), (0, (2, 1)), (0, (8, 2)))
 _MARKERS = "osD^vPX"
+
+COLOURS: ContextVar[tuple[str, ...]] = ContextVar("colours", default=OKABE_ITO)
+"""Of lines, in their order."""
 
 _LOOK: dict[Any, Any] = {
     "font.family": "sans-serif",
@@ -94,11 +100,11 @@ class LineStyle:
 
 def line_style(place: int) -> LineStyle:
     """Return the style of the line with this place in the order of lines; the first 35 differ."""
-    colours = len(_COLOURS)
+    colours, marks = COLOURS.get(), len(_MARKERS)
     return LineStyle(
-        _COLOURS[place % colours],
-        _DASHES[(place + place // colours) % len(_DASHES)],
-        _MARKERS[place % colours],
+        colours[place % len(colours)],
+        _DASHES[(place + place // marks) % len(_DASHES)],
+        _MARKERS[place % marks],
     )
 
 
@@ -189,8 +195,10 @@ class LineEnd:
     style: LineStyle
 
 
-def label_ends(figure: Figure, axes: Axes, ends: Sequence[LineEnd], *, gap_in: float = 0.14) -> None:
-    """Name each line at the right edge of its panel, tied to its end by a thin leader.
+def label_ends(
+    figure: Figure, axes: Axes, ends: Sequence[LineEnd], *, gap_in: float = 0.14, is_led: bool = True
+) -> None:
+    """Name each line at the right edge of its panel, tied to its end by a thin leader if it comes that far.
 
     Parameters
     ----------
@@ -200,6 +208,8 @@ def label_ends(figure: Figure, axes: Axes, ends: Sequence[LineEnd], *, gap_in: f
     ends : sequence of LineEnd
     gap_in : float
         Inches between the edge of the panel and the names.
+    is_led : bool
+        Whether there are lines to lead on.
     """
     box, (width, height) = axes.get_position(), figure.get_size_inches()
     beyond = 1 + gap_in / (width * box.width)
@@ -209,6 +219,9 @@ def label_ends(figure: Figure, axes: Axes, ends: Sequence[LineEnd], *, gap_in: f
     places = spread([float(y) for _, y in starts], gap=line_height, low=0.0, high=1.0)
     look: dict[str, Any] = {"linewidth": 0.7, "transform": axes.transAxes, "clip_on": False}
     for end, (x, y), place in zip(ends, starts, places, strict=True):
-        axes.plot((x, 1), (y, y), color=end.style.color, linestyle=":", **look)
-        axes.plot((1, 0.2 + 0.8 * beyond), (y, place), color=end.style.color, **look)
+        if is_led and x > NEAR_EDGE:
+            axes.plot((x, 1), (y, y), color=end.style.color, linestyle=":", **look)
+            axes.plot((1, 0.2 + 0.8 * beyond), (y, place), color=end.style.color, **look)
+        else:  # it ended before others: nothing is drawn where it has nothing to say
+            axes.plot((1 + beyond) / 2, place, **{**end.style.kwargs(), **look})
         axes.text(beyond, place, end.name, transform=axes.transAxes, va="center", color="0.1")

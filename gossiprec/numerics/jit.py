@@ -6,6 +6,9 @@ import hashlib
 import os
 import platform
 import types as types_
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from pathlib import Path
 from typing import Any
 
@@ -49,8 +52,31 @@ _FLAGS: dict[str, Any] = {
 }
 
 
+class NotKeptError(Exception):
+    """A kernel would have to be compiled."""
+
+
+_compiling = ContextVar("compiling", default=True)
+
+
+@contextmanager
+def only_kept() -> Iterator[None]:
+    """Raise :class:`NotKeptError` where a kernel is needed that nobody has compiled before, until the body ends."""
+    before = _compiling.set(False)
+    try:
+        yield
+    finally:
+        _compiling.reset(before)
+
+
 class _Cache(FunctionCache):
     """Machine code on disk, by all that is in it: numba itself looks at the function's own file alone."""
+
+    def load_overload(self, sig: Any, target_context: Any) -> Any:
+        found = super().load_overload(sig, target_context)
+        if found is None and not _compiling.get():
+            raise NotKeptError(self._name)
+        return found
 
     def _index_key(self, sig: Any, codegen: Any) -> tuple[Any, ...]:
         return (*super()._index_key(sig, codegen), contents_of(self._py_func))

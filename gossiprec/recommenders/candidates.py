@@ -14,9 +14,10 @@ from typing import NamedTuple
 import numpy as np
 
 from gossiprec.arrays import F32, I32
-from gossiprec.measures.top_k import in_top_k
 from gossiprec.models.base import Layout
 from gossiprec.numerics.one_thread import one_torch_thread
+from gossiprec.numerics.tiles import padded
+from gossiprec.recommenders.kernels.candidates import add_scores, find_best
 from gossiprec.recommenders.user_vectors import items_of
 
 KEPT = 4
@@ -34,7 +35,7 @@ class _Known(NamedTuple):
 class CandidateLists:
     """The best items of each centroid in the versions that clients were sent last; each is worked out once.
 
-    Scores of all centroids are worked out together, always in the same shape: bytes depend on nobody's company.
+    Scores of all centroids are worked out together, which is faster; bytes depend on nobody's company.
     """
 
     def __init__(self) -> None:
@@ -57,30 +58,41 @@ class CandidateLists:
         """
         with self._lock:
             known = self._of_version(layout, version, centroids)
-            if cluster not in known.lists:
-                known.lists[cluster] = best_items(known.scores[cluster], number)
-            return known.lists[cluster]
+        if cluster not in known.lists:
+            known.lists[cluster] = best_items(known.scores[:, cluster], number)
+        return known.lists[cluster]
 
     def _of_version(self, layout: Layout, version: F32, centroids: F32) -> _Known:
         key = id(version), id(centroids)
         if key not in self._known:
-            scores = scores_of(centroids, items_of(layout, version))
+            scores = scores_by_each(centroids, items_of(layout, version))
             self._known[key] = _Known((version, centroids), scores, {})
             if len(self._known) > KEPT:
                 self._known.popitem(last=False)
         return self._known[key]
 
 
-def scores_of(vectors: F32, items: F32) -> F32:
-    """Return the scalar product of each vector with each item's row, shape (n, n_items)."""
+def scores_by_each(vectors: F32, items: F32) -> F32:
+    """Return the scalar product of each item's row with each of several vectors, shape (n_items, at least n)."""
+    columns = np.zeros((vectors.shape[1], padded(len(vectors))), np.float32)
+    columns[:, : len(vectors)] = vectors.T
+    found = np.zeros((len(items), columns.shape[1]), np.float32)
+    add_scores(found, np.require(items, requirements=["C"]), columns)
+    return found
+
+
+def scores_of(vector: F32, items: F32) -> F32:
+    """Return the scalar product of one vector with each item's row, shape (n_items,)."""
     import torch
 
     with one_torch_thread():
         rows = torch.from_numpy(np.require(items, requirements=["C", "W"]))
-        found: F32 = (torch.tensor(vectors) @ rows.T).numpy()
+        found: F32 = (torch.tensor(vector[None]) @ rows.T).numpy()[0]
     return found
 
 
 def best_items(scores: F32, number: int) -> I32:
     """Return the items of the highest scores, ascending; of equal ones those of lower id."""
-    return np.flatnonzero(in_top_k(scores[None], number)[0]).astype(np.int32)
+    found = np.empty(number, np.int32)
+    find_best(np.ascontiguousarray(scores), found)
+    return found

@@ -35,10 +35,9 @@ def local_items(seed: int, node: int, positives: I32, *, n_items: int, number: i
 
 def some_of(items: I32, number: int, draw: np.random.Generator) -> I32:
     """Return different ones of some items, uniform; :data:`NONE` where there are not so many; shape (number,)."""
-    found = np.full(number, NONE, np.int32)
     there = min(number, len(items))
-    found[:there] = items[draw.choice(len(items), there, replace=False)]
-    return found
+    found = items[draw.choice(len(items), there, replace=False)]
+    return found if there == number else np.append(found, np.full(number - there, NONE, np.int32))
 
 
 def without(negatives: I32, known: I32) -> I32:

@@ -152,7 +152,7 @@ class FedCL(FedSoftmax):
         assert told is not None
         number = self.options.semi_hard if self.options.hard else self._n_candidates(layout)
         if self.options.clustering == "none":
-            return best_items(scores_of(told[None], items_of(layout, version))[0], number)
+            return best_items(scores_of(told, items_of(layout, version)), number)
         centroids = client.extras.get("centroids")
         if centroids is None or not len(centroids):
             return None

@@ -75,12 +75,14 @@ def read_source(source: str | os.PathLike[str] | Mapping[str, Any], problems: Pr
     """
     own = read_mapping(source, problems) if isinstance(source, Mapping) else read_file(Path(source), problems)
     if own.data is None and not problems:
-        raise ScenarioError(
-            f"{own.whole}: is empty; start from a file in scenarios/, or see docs/scenarios.md"
-        )
+        raise ScenarioError(f"{own.whole}: is empty; start from what `gossiprec init` writes")
     if not isinstance(own.data, dict):
         raise ScenarioError(
             f"{own.whole}: found {shown(own.data)}, must be a mapping of keys (name, dataset, ...)"
+        )
+    if "axes" in own.data and "dataset" not in own.data:
+        raise ScenarioError(
+            f"{own.whole}: is a study, not a scenario; run it with: gossiprec study {own.whole}"
         )
     return own
 
@@ -105,6 +107,7 @@ def build_scenario(
         return None, layer.source_map
     things = registries or Registries()
     scenario = _Builder(things, problems).scenario(layer.data)
+    _say_how_to_change_names(overrides, problems, layer.source_map)
     if scenario is not None:
         protocol, model = things.protocols[scenario.protocol.name], things.models[scenario.model.name]
         peers_meet, holds_all = (
@@ -114,6 +117,24 @@ def build_scenario(
         check_sections(scenario, problems, peers_meet=peers_meet, holds_all_data=holds_all)
         check_held_data(scenario, problems, protocol=protocol, model=model)
     return scenario, layer.source_map
+
+
+def _say_how_to_change_names(
+    overrides: Sequence[Override], problems: Problems, source_map: SourceMap
+) -> None:
+    """Where an override names another thing, and keys that stay in its section are none of its own, say how to."""
+    unknown = {
+        path[0] for path, text, _ in problems.located(source_map) if len(path) == 2 and "unknown key" in text
+    }
+    for override in overrides:
+        if len(override.keys) == 2 and override.keys[1] == "name" and override.keys[0] in unknown:
+            section = override.keys[0]
+            problems.add(
+                (section,),
+                f"keys of what was named before stay; give it keys of its own: --set '{section}={{name: "
+                f"{override.value}, ...}}'",
+                origin=override.origin,
+            )
 
 
 def _layered(own: Layer, overrides: Sequence[Override], problems: Problems) -> tuple[Layer, bool]:

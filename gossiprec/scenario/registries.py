@@ -38,7 +38,8 @@ def registry_of(kind: str) -> Registry[Any]:
         If there is no such kind; the message names the near one.
     """
     if kind not in KINDS:
-        raise ScenarioError(f"unknown kind {kind!r}; known: {', '.join(KINDS)}{suggestion(kind, KINDS)}")
+        known = [*KINDS, "scenarios", "studies"]  # these come as files: gossiprec.scenario.shipped
+        raise ScenarioError(f"unknown kind {kind!r}; known: {', '.join(known)}{suggestion(kind, known)}")
     module, _, name = KINDS[kind].partition(":")
     return cast("Registry[Any]", getattr(importlib.import_module(module), name))
 

@@ -15,6 +15,7 @@ import yaml
 
 from gossiprec.errors import ScenarioError, suggestion
 from gossiprec.scenario.problems import KeyPath, Origin, Problems, SourceMap, shown
+from gossiprec.scenario.shipped import STUDIES, shipped
 
 MAX_BYTES = 512 * 1024
 MAX_VALUES = 100_000
@@ -123,6 +124,9 @@ def _syntax_error(error: yaml.MarkedYAMLError, source: str, numbered: bool) -> s
 
 
 def _near(path: Path) -> str:
+    """Return the next step where a file is not there: its folder, a near name, or the command that writes it."""
+    if path.stem in shipped("scenarios") or path.stem in shipped(STUDIES):
+        return f"; gossiprec init {path.stem} writes it"
     if not path.parent.is_dir():
         return f" (and no folder {path.parent})"
     there = sorted(p.name for p in path.parent.iterdir() if p.suffix in (".yaml", ".yml"))

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,7 @@ from pydantic import ValidationError
 from gossiprec.errors import ScenarioError
 from gossiprec.scenario.explain import explain, misread_booleans
 from gossiprec.scenario.load import read_source
+from gossiprec.scenario.overrides import parse_overrides
 from gossiprec.scenario.problems import KeyPath, Origin, Problems, dotted, shown
 from gossiprec.scenario.source import Layer, read_file, read_mapping
 from gossiprec.study.spec import StudyFile
@@ -80,13 +81,46 @@ def load_study(study: str | os.PathLike[str] | Mapping[str, Any]) -> Study:
     if not isinstance(source.data, dict):
         raise ScenarioError(
             f"{source.whole}: found {shown(source.data)}, must be a mapping of keys (name, base, axes, ...); "
-            "see docs/studies.md"
+            "start from what `gossiprec init churn` writes"
+        )
+    if "dataset" in source.data and "axes" not in source.data:
+        raise ScenarioError(
+            f"{source.whole}: is a scenario, not a study; run it with: gossiprec simulate {source.whole}"
         )
     file = _typed(source, problems)
     problems.raise_any(source.source_map)
     assert file is not None, "a study that cannot be read has problems"
     bases = {at: _base(base, at, folder, source, problems) for at, base in _named_bases(file)}
     return Study(file, source, bases, problems)
+
+
+def changed(study: Study, overrides: Iterable[str] = (), seeds: int | None = None) -> Study:
+    """Return a study with more keys ``set`` and other seeds, as if its file said so.
+
+    Parameters
+    ----------
+    study : Study
+    overrides : iterable of str
+        ``key.path=value``.
+    seeds : int, optional
+        Their number.
+
+    Raises
+    ------
+    ScenarioError
+        If a text is no override.
+    """
+    problems = Problems()
+    given = {".".join(each.keys): each for each in parse_overrides(overrides, problems)}
+    problems.raise_any(study.source.source_map)
+    update: dict[str, Any] = {}
+    if given:
+        update["sets"] = {**study.file.sets, **{key: each.value for key, each in given.items()}}
+    if seeds is not None:
+        update["seeds"] = seeds
+    said: dict[KeyPath, Origin] = {("set", key): each.origin for key, each in given.items()}
+    source = replace(study.source, origins={**study.source.origins, **said})
+    return replace(study, file=study.file.model_copy(update=update), source=source)
 
 
 def _typed(source: Layer, problems: Problems) -> StudyFile | None:

@@ -77,12 +77,14 @@ class Plan:
         return {served: simulation for simulation in self.simulations for served in simulation.serves}
 
 
-def make_plan(study: Study, *, check_data: bool = True) -> Plan:
+def make_plan(study: Study, *, check_data: bool = True, limit: int | None = None) -> Plan:
     """Resolve and check all runs of a study.
 
     Parameters
     ----------
     study : Study
+    limit : int, optional
+        Only the first so many combinations.
     check_data : bool
         Whether the data are read to see that they can carry the runs; not needed to look up runs that are there.
 
@@ -95,7 +97,7 @@ def make_plan(study: Study, *, check_data: bool = True) -> Plan:
     """
     problems = Problems()
     problems.absorb(study.problems, study.source.source_map)
-    points = make_points(study, problems)
+    points = make_points(study, problems)[:limit]
     _check_seed_keys(study, problems)
     variants = [] if problems else _variants(study, points, problems)
     measures = parse_measures(study, problems)

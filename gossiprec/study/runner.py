@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Mapping
 from typing import Any, Literal, Protocol
 
 from gossiprec.errors import LogError
+from gossiprec.eventlog import Run
 from gossiprec.scenario.model import Scenario
 from gossiprec.scenario.plugins import code_of, plugins_of
 from gossiprec.study.deduplication import Simulation
@@ -14,11 +15,12 @@ from gossiprec.study.folder import StudyFolder, made_by
 from gossiprec.study.identity import hash_of
 from gossiprec.study.plan import Plan
 from gossiprec.study.record import Outcome, Record
+from gossiprec.study.same_data import of_other_data
 from gossiprec.study.task import Done, Task
 from gossiprec.version import code_version
 
 OtherCode = Literal["refuse", "again", "keep"]
-"""What to do about finished runs of another code version: stop, run them again, or use them."""
+"""What to do about finished runs of another code version, or of other data: stop, run them again, or use them."""
 Start = Callable[[list[Task]], Generator[Done, None, None]]
 """Carries out tasks in any order; closing the generator ends what is under way."""
 
@@ -67,7 +69,7 @@ class StudyRunner:
         Raises
         ------
         LogError
-            If there are runs of another code version and nothing is said about them.
+            If there are runs of another code version or of other data, and nothing is said about them.
         """
         runs = {s.hash: self.folder.finished(s) for s in self.plan.simulations}
         found = {hash_: made_by(run) for hash_, run in runs.items() if run is not None}
@@ -81,6 +83,7 @@ class StudyRunner:
                 f"this is {here}; give --again to run them again, --keep to use them as they are "
                 "(the column code of the table tells which), or another --out"
             )
+        others |= self._of_other_data(runs, refused=other_code == "refuse")
         for hash_, code in found.items():
             if not (hash_ in others and other_code == "again"):
                 self.record.finish(hash_, code)
@@ -88,6 +91,18 @@ class StudyRunner:
         seeds = list(dict.fromkeys(variant.seed for variant in self.plan.variants))
         todo = [s for s in self.plan.simulations if s.hash not in self.record.codes]
         return sorted(todo, key=lambda simulation: seeds.index(simulation.scenario.seed))
+
+    def _of_other_data(self, runs: Mapping[str, Run | None], *, refused: bool) -> dict[str, str]:
+        """Return the runs that were made with other data than there are now, by hash, with what these are known by."""
+        moved = of_other_data((s, run) for s in self.plan.simulations if (run := runs[s.hash]) is not None)
+        if moved and refused:
+            then, now = next(iter(moved.values()))
+            raise LogError(
+                f"{self.folder.path} holds {len(moved)} of {len(runs)} runs made with other data: fingerprint {then} "
+                f"then, {now} now; put the old data back, give --again to run them again, --keep to use them as they "
+                "are, or another --out"
+            )
+        return {hash_: now for hash_, (_, now) in moved.items()}
 
     def carry_out(self, todo: list[Simulation], start: Start, watching: Watching) -> Outcome:
         """Run simulations; the table is written now and then, and at the end, however it comes.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import time
 import traceback
@@ -12,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gossiprec.errors import GossipRecError, ResourceError
+from gossiprec.machine import usable_cores
 from gossiprec.plugins import Plugins, check_installed, code_with
 from gossiprec.version import code_version
 
@@ -123,4 +123,4 @@ def _simulate(task: Task, threads: int, progress: Progress | None, load: Load | 
 
 def share_of_cores(jobs: int) -> int:
     """Return how many threads each of `jobs` processes gets."""
-    return max(1, len(os.sched_getaffinity(0)) // jobs)
+    return max(1, usable_cores() // jobs)

@@ -45,7 +45,7 @@ def test_help_names_every_command_and_shows_how_to_start(capsys):
     code, out, _ = invoke(capsys, "--help")
     assert code == 0
     assert {line.split()[0] for line in out.split("Commands:")[1].splitlines() if line} == set(main.COMMANDS)
-    assert "\n    gossiprec simulate scenarios/rand_gossip.yaml" in out
+    assert "\n    gossiprec simulate smoke.yaml" in out
 
 
 def test_examples_in_help_texts_keep_their_lines(capsys):

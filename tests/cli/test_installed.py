@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
+import tarfile
 import zipfile
 from pathlib import Path
 
@@ -82,3 +83,31 @@ def test_an_installed_package_finds_its_frozen_graphs_and_runs(installed, tmp_pa
     listed = call("-m", "gossiprec", "topology", "list", cwd=tmp_path, path=installed)
     graphs = {path.stem for path in (ROOT / "topologies" / "frozen").glob("*.edges")}
     assert all(f"  {name} " in listed.stdout for name in graphs)
+
+
+def test_scenarios_and_studies_are_installed_as_they_are_in_the_checkout(installed):
+    shipped = installed / "gossiprec" / "scenario" / "shipped"
+    for folder in ("", "studies"):
+        here, there = (sorted((place / folder).glob("*.yaml")) for place in (ROOT / "scenarios", shipped))
+        assert [path.name for path in there] == [path.name for path in here]
+        assert [path.read_bytes() for path in there] == [path.read_bytes() for path in here]
+
+
+def test_an_installed_package_writes_a_scenario_and_runs_it(installed, tmp_path):
+    for arguments in (("init", "smoke"), ("simulate", "smoke.yaml", "--set", "protocol.wakes=2", "--quiet")):
+        done = call("-m", "gossiprec", *arguments, cwd=tmp_path, path=installed)
+        assert done.returncode == 0, done.stderr
+    assert (tmp_path / "runs" / "smoke-s1" / "summary.json").is_file()
+
+
+def test_a_source_distribution_holds_the_scenarios(tmp_path):
+    source = tmp_path / "source"
+    skipped = shutil.ignore_patterns(".git", "__pycache__", "*.egg-info", "build", "tests", "runs", ".venv")
+    shutil.copytree(ROOT, source, ignore=skipped, symlinks=True)
+    built = call("-m", "build", "--sdist", "--no-isolation", "--outdir", tmp_path, cwd=source, path="")
+    assert built.returncode == 0, built.stdout + built.stderr
+    (packed,) = tmp_path.glob("*.tar.gz")
+    with tarfile.open(packed) as archive:
+        names = {name.partition("/")[2] for name in archive.getnames()}
+    assert {f"scenarios/{path.name}" for path in (ROOT / "scenarios").glob("*.yaml")} <= names
+    assert "setup.py" in names

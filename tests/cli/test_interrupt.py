@@ -6,9 +6,12 @@ import subprocess
 import sys
 import time
 
-from calls import ROOT, SMOKE, environment
+import pytest
+from calls import ROOT, SMOKE, call, environment
 
 from gossiprec import open_run
+from gossiprec.eventlog.checkpoint_folder import CheckpointFolder
+from gossiprec.eventlog.checkpoints import read_stamp
 from gossiprec.eventlog.verify import verify
 
 LONG = (
@@ -25,7 +28,7 @@ ENDLESS = ("--set", "protocol.wakes=300000")
 DEADLINE_S = 60
 
 
-def interrupted_after(tmp_path, begun, *options):
+def interrupted_after(tmp_path, begun, *options, by=signal.SIGINT):
     """Start a run that would last for hours, press Ctrl-C as soon as `begun(directory)`, and wait."""
     out = tmp_path / "run"
     run = subprocess.Popen(
@@ -38,7 +41,7 @@ def interrupted_after(tmp_path, begun, *options):
             assert run.poll() is None, run.communicate()
             assert time.monotonic() < deadline, "the run did not begin"
             time.sleep(0.05)
-        run.send_signal(signal.SIGINT)
+        run.send_signal(by)
         output, errors = run.communicate(timeout=DEADLINE_S)
     finally:
         run.kill()
@@ -67,6 +70,29 @@ def test_a_run_keeps_what_it_found_before_ctrl_c(tmp_path):
     )
     assert 0 < run.summary["node_updates"] == len(run.events("update")["time"])
     assert (out / "curves.png").exists()
+
+
+@pytest.mark.parametrize("by", [signal.SIGINT, signal.SIGTERM], ids=lambda each: each.name)
+def test_a_run_that_is_asked_to_end_can_be_resumed_from_there(by, tmp_path):
+    short = ("--set", "protocol.wakes=60", "--no-plots")
+    code, _, errors, out = interrupted_after(tmp_path, reported, *short, by=by)
+    assert code == 130
+    assert "note: stopping at the next report" in errors
+    assert f"go on with it: gossiprec resume {out}" in errors
+    reached = open_run(out).summary["virtual_time"]
+    assert read_stamp(CheckpointFolder(out).newest_first()[0]).time == reached
+
+    assert call("resume", out, "--no-plots").returncode == 0
+    assert open_run(out).manifest["resumed"][0]["time"] == reached
+    whole = call("simulate", SMOKE, *LONG, *short, "--out", tmp_path / "whole")
+    assert whole.returncode == 0, whole.stderr
+    assert open_run(out).manifest["log_digest"] == open_run(tmp_path / "whole").manifest["log_digest"]
+
+
+def test_without_checkpoints_it_says_how_to_begin_again(tmp_path):
+    none = ("--set", "checkpoint={minutes: null}", "--no-plots")
+    _, _, errors, out = interrupted_after(tmp_path, reported, *none)
+    assert f"gossiprec resume {out} --from-start" in errors
 
 
 def test_json_of_an_interrupted_run_is_one_object(tmp_path):

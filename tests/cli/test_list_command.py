@@ -11,7 +11,7 @@ from pydantic import Field
 from gossiprec.aggregators import AGGREGATORS
 from gossiprec.models.gmf.model import GMFOptions
 from gossiprec.options import Options
-from gossiprec.scenario import listing
+from gossiprec.scenario import listing, shipped
 from gossiprec.scenario.registries import KINDS, registry_of
 
 
@@ -24,9 +24,9 @@ def listed(capsys, *arguments):
 def test_every_kind_is_listed_with_its_count_and_names(capsys):
     lines = {line.split()[0]: line for line in listed(capsys).splitlines()}
 
-    assert set(lines) == set(KINDS)
+    assert set(lines) == {*KINDS, *shipped.KINDS}
     for kind, line in lines.items():
-        names = list(registry_of(kind))
+        names = list(shipped.shipped(kind) if kind in shipped.KINDS else registry_of(kind))
         assert line.split(maxsplit=2)[1:] == [str(len(names)), ", ".join(names)]
     assert json.loads(listed(capsys, "--json"))["splits"] == [
         "files",

@@ -15,7 +15,7 @@ from gossiprec.testing.tapes import planner, protocol, record
 class FakeExecutor:
     """Writes down which tasks it ran, in which call."""
 
-    parallel = True
+    parallel, divides = True, False
 
     def __init__(self):
         rows = np.zeros((1, 1), np.float32)
@@ -94,6 +94,15 @@ def test_an_executor_that_is_not_parallel_is_called_by_one_thread(plan):
     WaveRunner(executor, [], threads=ThreadPool(3), wave_size=None).run(plan)
 
     assert {thread for thread, _ in executor.calls} == {threading.get_ident()}
+
+
+def test_an_executor_that_divides_its_work_is_handed_whole_waves(plan):
+    executor = FakeExecutor()
+    executor.divides = True
+    WaveRunner(executor, [], threads=ThreadPool(3), wave_size=None).run(plan)
+
+    due = [(threading.get_ident(), tasks.tolist()) for tasks, _ in waves(plan)]
+    assert executor.calls == due
 
 
 def test_a_failure_in_any_thread_stops_the_run(plan):

@@ -11,6 +11,7 @@ import pytest
 
 from gossiprec.data import DATASETS
 from gossiprec.data.split import Interactions
+from gossiprec.errors import DataError
 
 REAL = Path(__file__).parents[2].parent / "shared" / "data"
 
@@ -38,6 +39,18 @@ def interactions(pairs, *, times=None, n_users=None, n_items=None):
 def dataset(name, **options):
     kind = DATASETS[name]
     return kind(kind.Options.model_validate(options))
+
+
+def load(path, **options):
+    """Return what data set `file` reads."""
+    return dataset("file", path=path, **options).load(0)
+
+
+def refusal(path, **options):
+    """Return the message with which data set `file` refuses a file."""
+    with pytest.raises(DataError) as caught:
+        load(path, **options)
+    return str(caught.value)
 
 
 def pack(path, text):

@@ -32,7 +32,7 @@ def refusal(path, **options):
 def test_every_name_becomes_one_dense_id_and_nothing_is_lost(rows, tmp_path_factory):
     path = tmp_path_factory.mktemp("file") / "rows.csv"
     pack(path, "".join(f"{user},{item}\n" for user, item in rows))
-    found = load(path, columns=USER_ITEM, delimiter=",", quote="none")
+    found = load(path, columns=USER_ITEM, delimiter=",", header=False, quote="none")
     for ids, count, column in ((found.users, found.n_users, 0), (found.items, found.n_items, 1)):
         told = {row[column]: int(i) for row, i in zip(rows, ids, strict=True)}
         assert sorted(set(told.values())) == list(range(count))
@@ -46,7 +46,7 @@ def test_the_order_of_lines_does_not_change_ids(rows, random, tmp_path_factory):
 
     def ids(lines):
         text = "".join(f"{u},{i}\n" for u, i in lines)
-        found = load(pack(path, text), columns=USER_ITEM, delimiter=",", quote="none")
+        found = load(pack(path, text), columns=USER_ITEM, delimiter=",", header=False, quote="none")
         return sorted(zip(found.users.tolist(), found.items.tolist(), strict=True))
 
     assert ids(rows) == ids(shuffled)
@@ -96,7 +96,6 @@ def test_blocks_do_not_show(tmp_path, monkeypatch):
         ("1\t2\t3\t4\n\n1\t2\tnan\t4\n", 3, "'nan'"),
         ("1\t2\tinf\t4\n", 1, "'inf'"),
         ("1\t2\t3\tnoon\n", 1, "'noon'"),
-        ("1\t2\t3\t1.5\n", 1, "'1.5'"),
         ("1\t2\t3\t-2\n", 1, "'-2'"),
         ("1\t2\t3\t1e300\n", 1, "'1e300'"),
         ("\t2\t3\t4\n", 1, "no user"),
@@ -114,8 +113,8 @@ def test_a_bad_line_is_named_with_what_was_found_and_what_is_allowed(tmp_path, t
     assert "allowed: " in message
 
 
-def test_column_names_on_the_first_line_are_met_with_a_hint(tmp_path):
-    assert "set header: true" in refusal(pack(tmp_path / "a.tsv", "user\titem\trating\ttime\n1\t2\t3\t4\n"))
+def test_names_of_columns_that_are_not_recognised_are_met_with_a_hint(tmp_path):
+    assert "set header: true" in refusal(pack(tmp_path / "a.tsv", "wer\twas\tnote\tzeit\n1\t2\t3\t4\n"))
 
 
 def test_a_bad_line_is_named_in_a_later_block_too(tmp_path, monkeypatch):

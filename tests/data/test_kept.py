@@ -121,13 +121,15 @@ def test_impossible_bounds_are_refused(name, options):
         dataset(name, path="a", **options)
 
 
-@pytest.mark.parametrize("options", [{"min_rating": 1}, {"min_items": 2}])
+@pytest.mark.parametrize("options", [{"min_rating": 1}, {"min_items": 2}, {"min_interactions": 2}])
 def test_the_published_split_of_movielens_100k_needs_all_ratings(tmp_path, options):
-    path = written(tmp_path, "movielens-100k", [(1, 1, 5, 9), (1, 3, 5, 9), (2, 2, 5, 9), (2, 3, 5, 9)])
+    path = written(tmp_path, "movielens-100k", [(user, item, 5, 9) for user in (1, 2) for item in (1, 2, 3)])
     pack(tmp_path / "ua.base", "1\t1\n2\t2\n")
     pack(tmp_path / "ua.test", "1\t3\n2\t3\n")
     load_split("movielens-100k", {"path": path}, "published", {}, 1)
-    with pytest.raises(DataError, match="allowed with split published, which divides all ratings: None, 1"):
+    with pytest.raises(
+        DataError, match="allowed with split published, which divides all ratings: None, 1, 1"
+    ):
         load_split("movielens-100k", {"path": path, **options}, "published", {}, 1)
 
 
@@ -139,3 +141,43 @@ def test_every_kept_rating_of_movielens_1m_has_a_time_and_every_user_can_be_spli
     assert found.times.min() > 0
     split = load_split("movielens-1m", options, "leave_last_k", {"test": 1, "validation": 1}, 1)
     assert split.train.sizes.min() == 2
+
+
+def core_by_definition(pairs, of_items, of_users):
+    """Remove one user or item at a time, by sets: slow, and in no particular order."""
+    pairs = {*pairs}
+    while True:
+        sides = [({u for u, _ in pairs}, 0, of_users), ({i for _, i in pairs}, 1, of_items)]
+        poor = [(k, one) for ones, k, n in sides for one in ones if sum(p[k] == one for p in pairs) < n]
+        if not poor:
+            return pairs
+        side, one = poor[-1]
+        pairs = {pair for pair in pairs if pair[side] != one}
+
+
+@given(
+    pairs=st.lists(st.tuples(st.integers(0, 6), st.integers(0, 6)), min_size=1, max_size=40),
+    k=st.integers(2, 4),
+    least=st.integers(1, 4),
+)
+def test_the_core_is_what_is_left_when_nobody_has_less(pairs, k, least):
+    left = core_by_definition(pairs, k, max(k, least))
+    data = replace(interactions(pairs), user_names=tuple("abcdefg"), item_names=tuple("stuvwxy"))
+    options = KeptOptions(min_interactions=k, min_items=least)
+    if not left:
+        with pytest.raises(DataError, match="lower min_interactions"):
+            kept(data, options)
+        return
+    found = kept(data, options)
+    names = zip(found.users.tolist(), found.items.tolist(), strict=True)
+    assert {(found.user_names[u], found.item_names[i]) for u, i in names} == {
+        ("abcdefg"[u], "stuvwxy"[i]) for u, i in left
+    }
+    assert (found.n_users, found.n_items) == (len({u for u, _ in left}), len({i for _, i in left}))
+
+
+@pytest.mark.realdata
+def test_amazon_beauty_is_its_own_five_core_as_s3_rec_publishes_it():
+    path = real("amazon") / "Beauty.txt.gz"
+    found = dataset("file", path=path, form="lists", min_interactions=5).load(1)
+    assert (found.n_users, found.n_items, len(found.users)) == (22_363, 12_101, 198_502)

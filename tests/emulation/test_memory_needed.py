@@ -10,12 +10,12 @@ import pytest
 from gossiprec.emulation import prepare
 from gossiprec.emulation.assembly.memory import (
     MIB,
-    available_bytes,
     check_events_fit,
     check_fits,
     peak_rss_mib,
 )
 from gossiprec.errors import ResourceError
+from gossiprec.machine import available_bytes
 from gossiprec.scenario import load_scenario
 from tests.emulation.tiny_runs import SINGLE, tiny
 

@@ -40,6 +40,9 @@ ATTACK_ROW = {
 }
 
 
+NAMES = ["007", "a,b", 'say "x"', "one\ntwo", "one\rtwo", "NA", "ü\u2028"]
+
+
 def new_run(path, **options):
     return RunDirectory.create(path, scenario=SCENARIO, seed=7, sizes=SIZES, **options)
 
@@ -53,6 +56,7 @@ def finished_run(path):
     run.write_hits({"single/ndcg/b0/k5": np.array([[3, 0], [1, 2]], np.int32)})
     run.write_version({"items": np.eye(2, dtype=np.float32), "popularity": np.array([3, 1])})
     run.write_positions({"node": [3, 0], "measure": ["received", "found[x]"], "value": [2.0, 1 / 3]})
+    run.write_names(["ann", "bob"], NAMES)
     run.write_summary({"scenario": "tiny", "nodes": np.int64(4), "utility": {"hr@20": math.inf}})
     run.finish("complete")
     return run
@@ -77,6 +81,9 @@ def test_a_finished_run_reads_as_it_was_written(tmp_path):
     assert np.isnan(run.attacks["upper_bound"][0])
     assert run.hits["single/ndcg/b0/k5"].tolist() == [[3, 0], [1, 2]]
     assert run.positions["node"].tolist() == [3, 0]
+    assert run.users["name"].tolist() == ["ann", "bob"]
+    assert run.items["name"].tolist() == NAMES
+    assert run.items["item"].tolist() == list(range(7))
     assert run.positions["measure"].tolist() == ["received", "found[x]"]
     assert run.positions["value"].tolist() == [2.0, 1 / 3]
     assert run.version["items"].tolist() == [[1, 0], [0, 1]]

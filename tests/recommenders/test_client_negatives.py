@@ -7,7 +7,7 @@ import pytest
 from scipy import stats
 
 from gossiprec.models import MODELS
-from gossiprec.recommenders.candidates import KEPT, CandidateLists, best_items, scores_of
+from gossiprec.recommenders.candidates import KEPT, CandidateLists, best_items, scores_by_each, scores_of
 from gossiprec.recommenders.client_negatives import among, local_items, some_of, without
 
 N_ITEMS, DIM = 40, 4
@@ -96,10 +96,39 @@ def test_a_list_is_worked_out_once_for_a_version():
 def test_of_items_as_good_those_of_lower_id_are_taken():
     assert best_items(np.float32([1, 3, 2, 2, 3, 2]), 4).tolist() == [1, 2, 3, 4]
     assert best_items(np.zeros(5, np.float32), 5).tolist() == [0, 1, 2, 3, 4]
+    assert best_items(np.float32([0.0, -0.0, 0.0, -1.0]), 2).tolist() == [0, 1]
 
 
-@pytest.mark.parametrize("n", [1, 3])
-def test_scores_are_scalar_products(n):
-    vectors = np.random.default_rng(n).normal(0, 1, (n, DIM)).astype(np.float32)
+@pytest.mark.parametrize("kind", ["any", "few", "tiny", "close", "infinite"])
+@pytest.mark.parametrize("n", [1, 7, 3000])
+def test_the_best_are_those_of_a_stable_sort(n, kind):
+    draw = np.random.default_rng(n)
+    scores = draw.normal(0, 1, n).astype(np.float32)
+    if kind == "few":
+        scores = np.round(scores)
+    elif kind == "tiny":
+        scores *= np.float32(1e-40)
+    elif kind == "close":
+        scores = np.float32(1) + np.spacing(np.float32(1)) * draw.integers(-50, 50, n).astype(np.float32)
+    elif kind == "infinite":
+        scores[draw.integers(n, size=n // 2)] = np.inf
+        scores[draw.integers(n, size=n // 2)] = -np.inf
+    for number in (0, 1, n // 4, n - 1, n):
+        best = np.argsort(-scores, kind="stable")[:number]
+        assert best_items(scores, number).tolist() == sorted(best.tolist())
+
+
+def test_scores_are_scalar_products():
+    vectors = np.random.default_rng(1).normal(0, 1, (3, DIM)).astype(np.float32)
     items = version(3).reshape(N_ITEMS, DIM)
-    np.testing.assert_allclose(scores_of(vectors, items), vectors @ items.T, rtol=1e-4, atol=1e-5)
+    due = vectors @ items.T
+    np.testing.assert_allclose(scores_by_each(vectors, items)[:, :3], due.T, rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(scores_of(vectors[1], items), due[1], rtol=1e-4, atol=1e-5)
+
+
+def test_scores_of_a_vector_depend_on_no_other():
+    vectors, items = np.random.default_rng(1).normal(0, 1, (40, DIM)).astype(np.float32), version(3)
+    all_ = scores_by_each(vectors, items.reshape(N_ITEMS, DIM))
+    for k in (0, 1, 31, 39):
+        alone = scores_by_each(vectors[k : k + 1], items.reshape(N_ITEMS, DIM))
+        assert np.array_equal(alone[:, 0], all_[:, k])

@@ -53,3 +53,38 @@ def test_an_attack_that_calls_itself_otherwise_than_it_said_is_not_passed_over(t
     )
     with pytest.raises(LogError, match=r"has no attack called lone/ndcg/b0\.9/k3"):
         carried_out(plan, tmp_path / "out")
+
+
+def on_a_file(path, odd):
+    rows = [f"u{u},i{(7 * u + 3 * n) % 40},{n}" for u in range(12) for n in range(10)]
+    path.write_text("\n".join(["user,item,time", *rows, f"u1,{odd},11", ""]))
+    return {
+        **BASE,
+        "dataset": {"name": "file", "path": str(path), "split": {"name": "leave_last_k", "test": 2}},
+    }
+
+
+def never(tasks):
+    raise AssertionError(f"nothing was to be run, but {len(tasks)} tasks were")
+    yield
+
+
+def test_finished_runs_on_other_data_stop_the_study_unless_it_is_said_what_to_do(tmp_path):
+    plan = planned(tmp_path, base=on_a_file(tmp_path / "own.csv", "i1"))
+    carried_out(plan, tmp_path / "out")
+    carried_out(plan, tmp_path / "out", start=never)
+    on_a_file(tmp_path / "own.csv", "i39")
+    with pytest.raises(
+        LogError, match=r"6 of 6 runs made with other data: fingerprint \w{16} then, \w{16} now"
+    ):
+        carried_out(plan, tmp_path / "out", start=never)
+    assert carried_out(plan, tmp_path / "out", start=never, other_code="keep").outcome.kept == 6
+    assert carried_out(plan, tmp_path / "out", other_code="again").outcome.made == 6
+    assert carried_out(plan, tmp_path / "out", start=never).outcome.kept == 6
+
+
+def test_data_that_are_gone_contradict_nothing(tmp_path):
+    plan = planned(tmp_path, base=on_a_file(tmp_path / "own.csv", "i1"))
+    carried_out(plan, tmp_path / "out")
+    (tmp_path / "own.csv").unlink()
+    assert carried_out(plan, tmp_path / "out", start=never).outcome.kept == 6

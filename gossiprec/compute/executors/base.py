@@ -24,7 +24,7 @@ from gossiprec.models.base.graph_model import GraphModel
 from gossiprec.models.base.kernels import Query
 from gossiprec.models.base.sequence_model import SequenceModel
 from gossiprec.ragged import Ragged
-from gossiprec.recommenders.base import Recommender
+from gossiprec.recommenders.base import Recommender, has_own
 from gossiprec.rng import generator
 from gossiprec.servers.base import Extras
 
@@ -74,6 +74,8 @@ class Workload:
             of_model = self.model.draws(samples, draw)
         if self.recommender is None:
             return {}, of_model
+        if not has_own(self.recommender, "draws"):  # a generator for nothing takes 10 us
+            return self.recommender.own_part(node, self.extras), of_model
         draw = generator(self.seed, "recommender", node, update * MOST_STEPS + step)
         of_step, of_samples = self.recommender.draws(self.layout, samples, draw)
         return {**of_step, **self.recommender.own_part(node, self.extras)}, {**of_model, **of_samples}
@@ -94,6 +96,8 @@ class Executor(ABC):
 
     parallel: bool = False
     """Whether several threads may call :meth:`run` at once, on different tasks of one wave."""
+    divides: bool = False
+    """Whether :meth:`run` makes several threads work itself: it is then called with all tasks of a wave at once."""
 
     def __init__(self, work: Workload, device: str = "auto") -> None:
         self.work = work

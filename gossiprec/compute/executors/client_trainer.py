@@ -58,10 +58,13 @@ class ClientTrainer(ABC):
         The executor's name in a scenario.
     parallel : bool
         Whether several threads may train different nodes at once.
+    divides : bool
+        Whether it does so itself, and wants all that there is to train in one call.
     """
 
     name: str
     parallel: ClassVar[bool] = False
+    divides: ClassVar[bool] = False
 
     def __init__(self, work: Workload, store: UpdateStore) -> None:
         self.work, self.store = work, store

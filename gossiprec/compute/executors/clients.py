@@ -39,6 +39,11 @@ class ClientExecutor(Executor):
         return self._trainer.parallel
 
     @property
+    def divides(self) -> bool:  # type: ignore[override]
+        """As the trainer says."""
+        return self._trainer.divides
+
+    @property
     def kind(self) -> type[Executor]:
         """That which scores."""
         return self._scoring.kind

@@ -19,8 +19,12 @@ from gossiprec.ragged import Ragged
 class SequenceBatches(WrittenOut):
     """Trains the items of a client's sequence and the shared weights by the model's :class:`SequenceGradient`.
 
-    A sequence is that of the feed as the recommender has changed it; what it adds to the loss is nothing.
+    A sequence is that of the feed as the recommender has changed it; what it adds to the loss is nothing. One
+    thread draws for all clients, and all threads train: drawing takes longer, and they would wait for one another's
+    interpreter.
     """
+
+    divides = True
 
     def __init__(self, work: Workload, store: UpdateStore) -> None:
         super().__init__(work, store)
@@ -72,8 +76,12 @@ class SequenceBatches(WrittenOut):
         sequences = Sequences(
             wanted.offsets[1:], previous.values, wanted.values, others.offsets[1:], others.values, keep
         )
-        self._train_clients(
-            *self._parts(version), nodes, store.steps, store.own, store.first, store.second, sequences,
-            self.work.training.local_epochs, self._rates, self._shape, found,
-        )  # fmt: skip
+
+        def train(part: int) -> None:
+            self._train_clients(
+                *self._parts(version), nodes, store.steps, store.own, store.first, store.second, sequences,
+                self.work.training.local_epochs, self._rates, self._shape, found, part, store.threads.size,
+            )  # fmt: skip
+
+        store.threads.run(train)
         return self._updates(lessons, version, found)

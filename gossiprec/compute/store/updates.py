@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -40,8 +41,6 @@ class Update:
     shared : ndarray of float32, shape (n_shared,)
     user : ndarray of float32, shape (told_width,), or None
         What the client tells of its user; None: nothing.
-    is_finite : bool
-        Whether all that it has changed is numbers: found by whatever thread makes it.
     """
 
     base: F32
@@ -49,11 +48,11 @@ class Update:
     rows: F32
     shared: F32
     user: F32 | None = None
-    is_finite: bool = field(init=False)
 
-    def __post_init__(self) -> None:
-        finite = compiled(is_finite)(self.base, self.items, self.rows, self.shared)
-        object.__setattr__(self, "is_finite", bool(finite))
+    @functools.cached_property
+    def is_finite(self) -> bool:
+        """Whether all that it has changed is numbers."""
+        return bool(compiled(is_finite)(self.base, self.items, self.rows, self.shared))
 
     @property
     def whole(self) -> F32:
@@ -114,7 +113,14 @@ class _Models:
 
     def are_finite(self, places: Handles) -> Bools:
         """Return which of some models, and what they have changed, are numbers alone."""
-        return np.array([self._updates[place].is_finite for place in places.tolist()], np.bool_)
+        updates = [self._updates[place] for place in places.tolist()]
+        found, size = np.empty(len(updates), np.bool_), self._threads.size
+
+        def look(part: int) -> None:
+            found[part::size] = [update.is_finite for update in updates[part::size]]
+
+        self._threads.run(look)
+        return found
 
     def weighted_sum(self, places: Handles, shares: F64) -> F32:
         """Return the sum of some models, each times its share: each version once, and what was made of it."""

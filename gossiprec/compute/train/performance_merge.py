@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from gossiprec.arrays import F32, I32
-from gossiprec.data.split import Split
+from gossiprec.data.split import Split, name_of
 from gossiprec.errors import DataError
 from gossiprec.measures.ranking import CUTOFF, gains, ranks_against
 from gossiprec.ragged import Ragged
@@ -45,8 +45,9 @@ def draw_candidates(split: Split, n_nodes: int, seed: int) -> Ragged:
     known = split.train.sizes + split.validation.sizes
     n_negatives = min(N_NEGATIVES, int((split.n_items - known[counts > 0]).min()))
     if n_negatives < 1:
+        user = name_of(split.user_names, int(np.argmax(known)))
         raise DataError(
-            f"{split.name}: user {int(np.argmax(known))} has all {split.n_items} items, so no item is left to rank "
+            f"{split.name}: user {user} has all {split.n_items} items, so no item is left to rank "
             "its validation items against; leave such users out"
         )
     lists = [_candidates(split, user, n_negatives, seed) for user in np.flatnonzero(counts > 0).tolist()]

@@ -49,9 +49,9 @@ class Sequences(NamedTuple):
 
 
 def _train_clients(
-    tables, shared, nodes, taken, own, first, second, sequences, passes, rates, shape, results
+    tables, shared, nodes, taken, own, first, second, sequences, passes, rates, shape, results, part, parts
 ):  # fmt: skip
-    """Train clients, one after the other.
+    """Train one client in so many, one after the other.
 
     Parameters
     ----------
@@ -70,6 +70,8 @@ def _train_clients(
     shape : ndarray of int64
         For the gradient.
     results : Results
+    part, parts : int
+        Clients number ``part, part + parts, ...``
     """
     mode = swap_float_mode(NO_DENORMALS)
     n_items, width = tables.shape
@@ -78,7 +80,7 @@ def _train_clients(
     number = np.full(n_items, -1, np.int32)
     cores = np.empty((4, user_width + len(shared)), np.float32)
     tiles = np.empty((4, width * longest(results.places)), np.float32)
-    for c in range(len(nodes)):
+    for c in range(part, len(nodes), parts):
         node = nodes[c]
         some = slice(sequences.offsets[c], sequences.offsets[c + 1])
         touched = results.touched[results.places[c] : results.places[c + 1]]

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from gossiprec.compute.executors import EXECUTORS, Workload
-from gossiprec.compute.executors.central import CentralExecutor
+from gossiprec.compute.executors import EXECUTORS, Executor, Workload
 from gossiprec.compute.store.one_model import OneModel
 from gossiprec.compute.train.node_settings import NodeSettings
 from gossiprec.emulation.assembly.participants import Cast
@@ -15,7 +14,7 @@ COPIES = 8
 """Of the model that a step of training holds at a time: gradients, layers and views."""
 
 
-def make_central_executor(cast: Cast, settings: NodeSettings) -> CentralExecutor:
+def make_central_executor(cast: Cast, settings: NodeSettings) -> Executor:
     """Return what trains the coordinator's model, with its first version.
 
     The users' rows, the items and the shared weights begin as they do in a federation of the same seed.
@@ -25,6 +24,8 @@ def make_central_executor(cast: Cast, settings: NodeSettings) -> CentralExecutor
     ScenarioError
         If an epoch does not fill one batch.
     """
+    from gossiprec.compute.executors.central import CentralExecutor  # torch is slow to import
+
     scenario, model, layout, training = cast.scenario, cast.model, cast.layout, cast.training
     n_samples = int(cast.load.samples[-1]) // training.local_epochs
     if training.batch_size is not None and training.batch_size > n_samples:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,6 +18,7 @@ from gossiprec.emulation.assembly.clients import make_client_executor, needed_by
 from gossiprec.emulation.assembly.participants import Cast
 from gossiprec.emulation.run.metering import Metered
 from gossiprec.emulation.run.schedule import Schedule
+from gossiprec.machine import usable_cores
 from gossiprec.scenario import Scenario
 
 FEW_EPOCHS = 3_000
@@ -116,7 +116,7 @@ def _choose(lacks_kernels: bool, settings: NodeSettings, device: str, epochs: in
 def thread_count(scenario: Scenario) -> int:
     """Return how many threads compute."""
     asked = scenario.executor.threads
-    return len(os.sched_getaffinity(0)) if asked == "auto" else asked
+    return usable_cores() if asked == "auto" else asked
 
 
 def make_planner(

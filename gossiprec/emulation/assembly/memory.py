@@ -1,27 +1,16 @@
-"""What a run needs and what the machine has."""
+"""What a run needs, and whether the machine has it."""
 
 from __future__ import annotations
 
-import os
 import resource
 import sys
-from pathlib import Path
 
 from gossiprec.errors import ResourceError
+from gossiprec.machine import available_bytes
 
 MIB = 2**20
 WAKE_BYTES = 50
 """What a wake takes in the events known ahead, at the least; as much again for each message."""
-
-
-def available_bytes() -> int:
-    """Return the memory that a new process could use without swapping, as far as the system tells."""
-    meminfo = Path("/proc/meminfo")
-    if meminfo.exists():
-        for line in meminfo.read_text().splitlines():
-            if line.startswith("MemAvailable:"):
-                return int(line.split()[1]) * 1024
-    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
 def peak_rss_mib() -> float:

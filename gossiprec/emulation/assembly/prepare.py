@@ -37,7 +37,9 @@ from gossiprec.emulation.run.metering import Metered
 from gossiprec.emulation.run.progress import Progress, Silent, Stopwatch
 from gossiprec.emulation.run.schedule import Foreseen, Schedule, Unforeseen
 from gossiprec.emulation.run.tape_runner import TapeRunner
+from gossiprec.errors import ScenarioError
 from gossiprec.models import Role
+from gossiprec.numerics.jit import NotKeptError, only_kept
 from gossiprec.overlay.profiles import Profiles
 from gossiprec.protocols import PROTOCOLS, Protocol
 from gossiprec.scenario import Scenario, check_activity_groups, check_sizes, check_validation
@@ -138,6 +140,7 @@ def prepare(
     progress: Progress | None = None,
     *,
     load: Callable[[Scenario], Split] | None = None,
+    kept_kernels: bool = False,
 ) -> Prepared:
     """Load the data, set everything up and run the control plane ahead.
 
@@ -148,6 +151,9 @@ def prepare(
         Is told what happens.
     load : callable, optional
         Gives the data, as :func:`load_data` would.
+    kept_kernels : bool
+        ``executor: auto`` also takes compiled kernels for a run so short that compiling would not pay, if earlier runs
+        have compiled all that it needs; its scenario then names them.
 
     Raises
     ------
@@ -160,6 +166,8 @@ def prepare(
     say.phase("loading data")
     with watch("load"):
         split = (load or load_data)(scenario)
+        if split.understood:
+            say.phase(f"read {split.understood}")
         check_sizes(scenario, split.n_users, split.n_items)
         check_validation(scenario, len(split.validation.values))
         check_activity_groups(scenario, int((split.test.sizes > 0).sum()))
@@ -178,14 +186,15 @@ def prepare(
         kind = Unforeseen if protocol.chooses_by_value else Foreseen
         schedule = kind(scenario, protocol, cast.load, conditions)
     with watch("setup"):
-        prepared = _assembled(cast, schedule, watch)
-    if prepared.executor.kind.parallel:
-        say.phase("compiling kernels (once on a machine)")
+        prepared = _with_kept_kernels(cast, schedule, watch) if kept_kernels else None
+        prepared = prepared or _assembled(cast, schedule, watch)
     with watch("compile"):
-        prepared.executor.warm_up()
-        prepared.planner.warm_up()
-        for meter in prepared.meters:
-            meter.attack.warm_up()
+        try:
+            with only_kept():
+                _warm_up(prepared)
+        except NotKeptError:
+            say.phase("compiling kernels (once on a machine)")
+            _warm_up(prepared)
     say.phase("setting up observers")
     with watch("setup"):
         for meter in prepared.meters:
@@ -230,6 +239,31 @@ def _assembled(cast: Cast, schedule: Schedule, watch: Stopwatch) -> Prepared:
         reducing=Reducing(receivers, store, seed, deliveries.time), encoding=encoding, push_rounds=push_rounds,
         serving=serving,
     )  # fmt: skip
+
+
+def _warm_up(prepared: Prepared) -> None:
+    """Compile all that the run will call, or load what an earlier one has compiled."""
+    prepared.executor.warm_up()
+    prepared.planner.warm_up()
+    for meter in prepared.meters:
+        meter.attack.warm_up()
+
+
+def _with_kept_kernels(cast: Cast, schedule: Schedule, watch: Stopwatch) -> Prepared | None:
+    """Return a run too short to compile for on compiled kernels; None if one of them would have to be compiled."""
+    long = schedule.n_updates * cast.training.local_epochs >= machinery.FEW_EPOCHS
+    if long or cast.scenario.executor.name != "auto" or cast.protocol.holds_all_data:
+        return None
+    executor = cast.scenario.executor.model_copy(update={"name": "fused"})
+    try:
+        with only_kept():
+            prepared = _assembled(
+                replace(cast, scenario=cast.scenario.with_(executor=executor)), schedule, watch
+            )
+            _warm_up(prepared)
+    except (NotKeptError, ScenarioError):
+        return None
+    return prepared
 
 
 def _metered(cast: Cast, executor: Executor, attacks: list[Attack], deliveries: Deliveries) -> list[Metered]:

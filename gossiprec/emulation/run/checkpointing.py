@@ -60,7 +60,9 @@ class Checkpoints:
         self._possible = True
         self._told = False
 
-    def at_report(self, tick: Tick, number: int, state: Callable[[], State]) -> None:
+    def at_report(
+        self, tick: Tick, number: int, state: Callable[[], State], *, at_once: bool = False
+    ) -> None:
         """Have a checkpoint written if one is due and none is under way.
 
         Parameters
@@ -70,9 +72,11 @@ class Checkpoints:
             Reports so far.
         state : callable
             Returns the state of the run; arrays in it are not copied here.
+        at_once : bool
+            It is due if any are, after that under way: the run ends here.
         """
-        self._settle(wait=False)
-        if not self._possible or self._writer or not self._due(tick.round):
+        self._settle(wait=at_once)
+        if not self._possible or self._writer or not self._due(tick.round, at_once=at_once):
             return
         self._last_round, self._last_time = tick.round, time.monotonic()
         try:
@@ -92,8 +96,10 @@ class Checkpoints:
             self._writer = None
         self._settle(wait=True)
 
-    def _due(self, round_: int) -> bool:
+    def _due(self, round_: int, *, at_once: bool) -> bool:
         every, minutes = self._options.every, self._options.minutes
+        if at_once:
+            return every is not None or minutes is not None
         by_round = every is not None and round_ - self._last_round >= every
         return by_round or (minutes is not None and time.monotonic() - self._last_time >= 60 * minutes)
 

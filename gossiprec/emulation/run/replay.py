@@ -13,7 +13,6 @@ from gossiprec.emulation.run.progress import Progress, Silent, Status
 from gossiprec.emulation.run.simulate import simulate
 from gossiprec.errors import LogError
 from gossiprec.eventlog import Run, layout, open_run
-from gossiprec.eventlog.manifest import new_manifest
 from gossiprec.eventlog.reader import Columns
 from gossiprec.plugins import Plugins, check_installed, versions
 from gossiprec.scenario import load_scenario
@@ -36,7 +35,7 @@ class Replay:
     difference : str or None
         The first thing that is not the same; None: the run is confirmed.
     elsewhere : tuple of str
-        In what code, packages and machine differ from those of the run: what may explain a difference.
+        In what code, data, packages and machine differ from those of the run: what may explain a difference.
     upto : float
         Virtual time up to which the two were compared: all, for a complete run.
     """
@@ -92,7 +91,9 @@ def replay(
     with tempfile.TemporaryDirectory(prefix="gossiprec-replay-") as folder:
         again = simulate(scenario, out=Path(folder) / "run", progress=stop)
         difference = _log_difference(run, again, whole) or _table_difference(run, again, whole)
-        return Replay(run.path, again.log.digest, difference, _elsewhere(run, plugins_of(scenario)), upto)
+        return Replay(
+            run.path, again.log.digest, difference, _elsewhere(run, again, plugins_of(scenario)), upto
+        )
 
 
 class _Until:
@@ -184,10 +185,12 @@ def _lines(path: Path) -> list[str]:
     return text[: text.rfind("\n") + 1].splitlines()
 
 
-def _elsewhere(run: Run, plugins: Plugins) -> tuple[str, ...]:
+def _elsewhere(run: Run, again: Run, plugins: Plugins) -> tuple[str, ...]:
     """Return what decides a run's numbers and is not as it was when the run began."""
-    then, now = run.manifest, new_manifest(0)
+    then, now = run.manifest, again.manifest
     pairs = [(name, then.get(name), now[name]) for name in ("code", "platform", "python")]
+    if then.get("data"):
+        pairs.append(("data", then["data"]["fingerprint"], now["data"]["fingerprint"]))
     theirs = versions(then.get("plugins", {})), versions(plugins)
     for before, after in ((then.get("packages", {}), now["packages"]), theirs):
         pairs += [(name, before.get(name), after.get(name)) for name in sorted({*before, *after})]

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from gossiprec.emulation.assembly.memory import available_bytes
+from gossiprec.data.fingerprint import known_by
 from gossiprec.emulation.assembly.prepare import Prepared, prepare
 from gossiprec.emulation.run.progress import Clocks, Progress, Silent, clocks
 from gossiprec.emulation.run.running import Running, carried_out
@@ -18,6 +19,7 @@ from gossiprec.eventlog.checkpoint_folder import CheckpointFolder
 from gossiprec.eventlog.checkpoints import Stamp, read_checkpoint, read_stamp
 from gossiprec.eventlog.lock import RunLock
 from gossiprec.eventlog.rundir import scenario_hash
+from gossiprec.machine import available_bytes
 from gossiprec.plugins import check_installed
 from gossiprec.scenario import Scenario, load_scenario
 from gossiprec.scenario.plugins import code_of
@@ -30,6 +32,7 @@ def resume(
     force: bool = False,
     from_start: bool = False,
     progress: Progress | None = None,
+    gracefully: bool = False,
 ) -> Run:
     """Go on with a run that was interrupted, failed or was killed, from its latest checkpoint.
 
@@ -45,6 +48,8 @@ def resume(
         Run the scenario again in this directory if there is no checkpoint that can be read.
     progress : Progress, optional
         Is told what happens.
+    gracefully : bool
+        As in :func:`gossiprec.simulate`.
 
     Returns
     -------
@@ -79,13 +84,18 @@ def resume(
         if found is None:
             lock.close()
     if found is not None:
-        return carried_out(lambda: found.running(begin), found.directory, after=found.stamp.tick)
+        return carried_out(
+            lambda: found.running(begin),
+            found.directory,
+            gracefully=say if gracefully else None,
+            after=found.stamp.tick,
+        )
     if not from_start:
         raise NoCheckpointError(
             f"{run.path} has no checkpoint: it ended before the first was due (scenario key checkpoint); "
             + _again(run.path)
         )
-    return simulate(scenario, out=run.path, overwrite=True, progress=progress)
+    return simulate(scenario, out=run.path, overwrite=True, progress=progress, gracefully=gracefully)
 
 
 class NoCheckpointError(LogError):
@@ -142,6 +152,7 @@ def _reopened(
         try:
             _check_stamp(read_stamp(checkpoint), run, code, force=force)
             prepared = prepared or prepare(scenario, say)
+            _check_data(run, prepared)
             say.phase(f"reading checkpoint {checkpoint.name}")
             stamp, state = read_checkpoint(checkpoint, limit_bytes=available_bytes())
             directory = RunDirectory.reopened(run, stamp, lock, code)
@@ -164,6 +175,19 @@ class OtherRunError(NoCheckpointError):
 
 def _again(run: Path) -> str:
     return f"run it again from the start with: gossiprec resume {run} --from-start"
+
+
+def _shown(data: Mapping[str, Any]) -> str:
+    return f"fingerprint {data['fingerprint']} ({data['users']} users, {data['items']} items)"
+
+
+def _check_data(run: Path, prepared: Prepared) -> None:
+    then, now = open_run(run).manifest.get("data"), known_by(prepared.split)
+    if then and then != now:
+        raise OtherRunError(
+            f"the data are not those that the run began with: {_shown(then)} then, {_shown(now)} now; put the old ones "
+            f"back, or, as they are now, {_again(run)}"
+        )
 
 
 def _check_stamp(stamp: Stamp, run: Path, code: str, *, force: bool) -> None:

@@ -6,6 +6,7 @@ import functools
 import itertools
 import time
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -21,6 +22,7 @@ from gossiprec.emulation.run.checkpointing import Checkpoints
 from gossiprec.emulation.run.metering import seconds_by_label
 from gossiprec.emulation.run.progress import Clocks, Progress, Status, Stopwatch, clocks
 from gossiprec.emulation.run.recording import Recording
+from gossiprec.emulation.run.stopping import Stop, stopped_by_signals
 from gossiprec.emulation.scoring.accuracy import AttackRecord
 from gossiprec.emulation.scoring.by_activity import ByActivity
 from gossiprec.emulation.scoring.findings import FindingRecord
@@ -70,8 +72,19 @@ def _check_entries(where: str, found: Mapping[str, Any], due: Mapping[str, Any])
         raise ValueError(f"{where} lacks {lacking or 'nothing'} and has {surplus or 'nothing'} too much")
 
 
-def carried_out(make: Callable[[], Running], directory: RunDirectory, *, after: int = 0) -> Run:
+def carried_out(
+    make: Callable[[], Running], directory: RunDirectory, *, gracefully: Progress | None, after: int = 0
+) -> Run:
     """Carry out a run, or the rest of it after so many reports, and end it in its directory, however it ends.
+
+    Parameters
+    ----------
+    make : callable
+        Returns the run.
+    directory : RunDirectory
+    gracefully : Progress or None
+        Is told that a signal has come, after which the run ends at its next report; None: signals do as ever.
+    after : int
 
     Returns
     -------
@@ -79,13 +92,14 @@ def carried_out(make: Callable[[], Running], directory: RunDirectory, *, after: 
         Complete, or interrupted by Ctrl-C.
     """
     try:
-        run = make()
-        try:
-            run.execute(after)
-            status = "complete"
-        except KeyboardInterrupt:
-            status = "interrupted"
-        run.close(status)
+        with stopped_by_signals(gracefully) if gracefully else nullcontext(Stop()) as stop:
+            run = make()
+            try:
+                run.execute(stop, after)
+                status = "complete"
+            except KeyboardInterrupt:
+                status = "interrupted"
+            run.close(status)
     except BaseException:
         directory.finish("failed")
         raise
@@ -220,8 +234,14 @@ class Running:
             **({"activity": self._activity} if self._activity else {}),
         }
 
-    def execute(self, after: int = 0) -> None:
-        """Carry out the tape, stretch by stretch; go on after that many reports, if the state was restored."""
+    def execute(self, stop: Stop, after: int = 0) -> None:
+        """Carry out the tape, stretch by stretch; go on after that many reports, if the state was restored.
+
+        Raises
+        ------
+        KeyboardInterrupt
+            At a report before the last, when the end is wanted; there is then a checkpoint of it.
+        """
         prepared, tape_runner = self._prepared, self._tape_runner
         checkpoints = Checkpoints(
             self._directory, prepared.scenario.checkpoint, self._say, done=self._earlier.rounds
@@ -239,8 +259,12 @@ class Running:
                 self._done = updates * prepared.executor.work.training.local_epochs
                 self._reached, self._rounds = tick.time, tick.round
                 self._report(tick.time, tick.round, self._times().simulating)
+                ends_here = stop.wanted and not tick.last
                 with self._timed("checkpoints"):
-                    checkpoints.at_report(tick, number, functools.partial(self.state, tick.time))
+                    state = functools.partial(self.state, tick.time)
+                    checkpoints.at_report(tick, number, state, at_once=ends_here)
+                if ends_here:
+                    raise KeyboardInterrupt
             complete = True
         finally:
             self._timed.seconds["bookkeeping"] = tape_runner.bookkeeping_seconds

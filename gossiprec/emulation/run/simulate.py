@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from gossiprec.data.fingerprint import known_by
 from gossiprec.data.split import Split
 from gossiprec.emulation.assembly.prepare import prepare
 from gossiprec.emulation.run.progress import Progress, Silent, clocks
@@ -25,6 +26,8 @@ def simulate(
     overwrite: bool = False,
     progress: Progress | None = None,
     load: Callable[[Scenario], Split] | None = None,
+    gracefully: bool = False,
+    kept_kernels: bool = False,
 ) -> Run:
     """Run a scenario and return the run it wrote.
 
@@ -42,6 +45,10 @@ def simulate(
         Is told what happens.
     load : callable, optional
         Gives the data in place of :func:`gossiprec.emulation.assembly.prepare.load_data`.
+    gracefully : bool
+        Ctrl-C and SIGTERM end the run at its next report, with a checkpoint to go on from; a second one at once.
+    kept_kernels : bool
+        As in :func:`gossiprec.emulation.prepare`.
 
     Returns
     -------
@@ -59,14 +66,18 @@ def simulate(
         scenario = load_scenario(scenario, list(overrides))
     path = Path(out) if out is not None else Path("runs") / f"{scenario.name}-s{scenario.seed}"
     check_free(path, overwrite=overwrite)
-    prepared = prepare(scenario, say, load=load)
+    prepared = prepare(scenario, say, load=load, kept_kernels=kept_kernels)
     view_size = prepared.protocol.view_size
     directory = RunDirectory.create(
         path,
-        scenario=scenario.resolved(),
+        scenario=prepared.scenario.resolved(),
         seed=scenario.seed,
         sizes={} if view_size is None else {"view_size": view_size},
         plugins=plugins_of(scenario),
+        data=known_by(prepared.split),
         overwrite=overwrite,
     )
-    return carried_out(lambda: Running(prepared, directory, say, begin), directory)
+    directory.write_names(prepared.split.user_names, prepared.split.item_names)
+    return carried_out(
+        lambda: Running(prepared, directory, say, begin), directory, gracefully=say if gracefully else None
+    )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from gossiprec.arrays import I32, I64
-from gossiprec.data.split import Split
+from gossiprec.data.split import Split, name_of
 from gossiprec.errors import DataError
 from gossiprec.measures.metric import SAMPLED
 from gossiprec.rng import generator
@@ -38,8 +38,9 @@ def drawn_candidates(split: Split, users: I64, seed: int) -> I32:
     most = max(range(len(seen)), key=lambda place: len(seen[place]))
     n_negatives = min(SAMPLED, split.n_items - len(seen[most]))
     if n_negatives < 1:
+        user = name_of(split.user_names, int(users[most]))
         raise DataError(
-            f"{split.name}: user {users[most]} has all {split.n_items} items, so no item is left to "
+            f"{split.name}: user {user} has all {split.n_items} items, so no item is left to "
             "rank its test items against; leave such users out, or evaluate recall@K and full_ndcg@K"
         )
     parts = []

@@ -20,6 +20,24 @@ Point = tuple[Label, ...]
 PerSeed = dict[int, float]
 
 
+WORDS = {
+    "max_aac": "attack accuracy, highest",
+    "last_aac": "attack accuracy, last",
+    "best10_min": "accuracy of the best tenth, least",
+    "best10_mean": "accuracy of the best tenth, mean",
+    "upper_bound": "attack accuracy, at most",
+    "random_bound": "attack accuracy by guessing",
+    "exposure_defended": "found of those who defend",
+    "exposure_undefended": "found of those who do not",
+    "node_updates": "local epochs",
+    "bytes.sent": "bytes sent",
+    "bytes.up": "bytes to the coordinator",
+    "virtual_time": "virtual time (mean wake periods)",
+    "privacy.epsilon_max": "epsilon, highest",
+}
+"""Of measures whose names say too little along an axis."""
+
+
 @dataclass(frozen=True)
 class Quantity:
     """A measure, of one attack where it is one of attacks."""
@@ -61,8 +79,9 @@ class Quantity:
 
     @property
     def unit(self) -> str:
-        """The label of its axis."""
-        return f"{self.name} (%)" if self.is_share else self.name
+        """The label of its axis, in words."""
+        words = WORDS.get(self.name, self.name.upper() if "@" in self.name else self.name.replace("_", " "))
+        return f"{words} (%)" if self.is_share else words
 
     @property
     def factor(self) -> float:

@@ -1,0 +1,248 @@
+"""Clients of FedCL with GRU4Rec, as ``federated.py --sequences`` measures them."""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from common import emit, median, rate, say
+from torch import Tensor
+from torch.nn import GRU, Embedding, Linear, Module
+from torch.nn.functional import cross_entropy
+
+from gossiprec import simulate
+from gossiprec.aggregators.mean import Mean
+from gossiprec.arrays import F32
+from gossiprec.compute.executors.client_trainer import ClientTrainer, Lesson
+from gossiprec.compute.executors.clients import ClientExecutor
+from gossiprec.compute.executors.sequence_batches import SequenceBatches
+from gossiprec.compute.reducing import Reducing
+from gossiprec.compute.store.updates import Update, UpdateStore
+from gossiprec.compute.thread_pool import ThreadPool
+from gossiprec.emulation import prepare
+from gossiprec.emulation.scoring.utility import Utility
+from gossiprec.recommenders.vector_bank import VectorBank
+from gossiprec.scenario import Scenario, load_scenario
+from gossiprec.servers.adam import Adam
+
+BEAUTY = {"users": 22_363, "items": 12_101, "interactions": 198_502}
+SLICE, WAVES, NAIVE, CLUSTERS = 16, 30, 48, 25
+METRICS = ["recall@10"]
+PHASES = {
+    "telling": (ClientTrainer, "telling"),
+    "drawing": (SequenceBatches, "_drawn"),
+    "training": (SequenceBatches, "_call"),
+    "clients": (ClientExecutor, "run"),
+    "summing": (Mean, "reduce"),
+    "server": (Adam, "round"),
+    "clustering": (VectorBank, "step"),
+    "coordinator": (Reducing, "prepare"),
+}
+"""What is timed: `clients` holds the three before it, `coordinator` likewise."""
+
+
+def world(rounds: int, threads: int) -> Scenario:
+    """Return the scenario of the paper's size, measured once at its end."""
+    return load_scenario(
+        {
+            "name": "sequences",
+            "dataset": {"name": "synthetic", **BEAUTY, "split": {"name": "leave_last_k", "test": 1}},
+            "model": {"name": "gru4rec", "loss": "sampled"},
+            "recommender": {"name": "fedcl", "clusters": CLUSTERS},
+            "training": {"optimizer": "sgd", "learning_rate": 1.0, "batch_size": "full"},
+            "protocol": {
+                "name": "fedavg", "rounds": rounds, "slice": SLICE, "client_model": "none", "upload": "gradients",
+                "merge": "mean", "server": {"name": "adam", "learning_rate": 0.001},
+            },
+            "evaluate": {"every": rounds, "metrics": METRICS},
+            "executor": {"name": "fused", "threads": threads},
+        }
+    )  # fmt: skip
+
+
+class History(NamedTuple):
+    """What a client learns from, without padding."""
+
+    previous: Tensor
+    wanted: Tensor
+    others: Tensor
+    keep: Tensor
+
+
+class Client(Module):
+    """A model of one's own, as one writes it down with torch."""
+
+    def __init__(self, items: Tensor, recurrence: GRU, dense: Linear) -> None:
+        super().__init__()
+        self.items = Embedding.from_pretrained(items.clone(), freeze=False)
+        self.recurrence, self.dense = copy.deepcopy(recurrence), copy.deepcopy(dense)
+
+    def loss(self, samples: History) -> Tensor:
+        """Return the softmax loss of each item against all others of the sequence, and negatives."""
+        inputs = self.items(samples.previous) * samples.keep
+        states = self.dense(self.recurrence(inputs)[0])
+        candidates = torch.cat([samples.wanted, samples.others]).unique()
+        logits = states @ self.items(candidates).T
+        return cross_entropy(logits, torch.searchsorted(candidates, samples.wanted))
+
+
+class Clients:
+    """Some clients, trained by the emulator and one by one.
+
+    Parameters
+    ----------
+    threads : int
+        Of the emulator.
+    """
+
+    def __init__(self, threads: int) -> None:
+        work = prepare(world(2, threads)).executor.work
+        assert work.recommender is not None
+        n_users, layout = len(work.feed.positives), work.layout
+        self._store = UpdateStore(
+            work.model, layout, n_nodes=n_users + 1, seed=work.seed, moments=False,
+            told_width=work.recommender.told_width(layout),
+        )  # fmt: skip
+        self._store.threads = ThreadPool(threads)
+        self._work, self._trainer = work, SequenceBatches(work, self._store)
+        self._version = self._store.version(0)
+        draw = np.random.default_rng(1)
+        self._centroids = draw.normal(0, 0.1, (CLUSTERS, layout.item_width)).astype(np.float32)
+        self._nodes = draw.permutation(n_users)[: SLICE * WAVES].tolist()
+        tables = {
+            name: torch.from_numpy(table) for name, table in layout.version_tables(self._version).items()
+        }
+        self._items, hidden = tables["items"], tables["dense_weights"].shape[1]
+        self._recurrence, self._dense = GRU(layout.item_width, hidden), Linear(hidden, layout.item_width)
+        names = ("input_weights", "recurrent_weights", "input_biases", "recurrent_biases")
+        with torch.no_grad():
+            for parameter, name in zip(self._recurrence.parameters(), names, strict=True):
+                parameter.copy_(tables[name])
+            self._dense.weight.copy_(tables["dense_weights"])
+            self._dense.bias.copy_(tables["dense_biases"])
+
+    def emulated(self) -> Iterator[Update]:
+        """Tell, draw and train, slice after slice, each from a version that is new to all."""
+        for low in range(0, len(self._nodes), SLICE):
+            nodes, version = self._nodes[low : low + SLICE], self._version.copy()
+            for node in nodes:
+                self._store.keep(node, version)
+            self._store.attach(nodes[0], {"centroids": self._centroids.copy()})
+            lessons = self._trainer.telling([Lesson(node, 0, node, nodes[0]) for node in nodes])
+            for _, update in self._trainer.train(lessons):
+                yield update
+
+    def samples(self) -> list[History]:
+        """Return what the first clients learn from: naive loops need not draw it."""
+        nodes = self._nodes[:NAIVE]
+        self._store.attach(nodes[0], {"centroids": self._centroids})
+        lessons = self._trainer.telling([Lesson(node, 0, node, nodes[0]) for node in nodes])
+        return [self._sequence(lesson) for lesson in lessons]
+
+    def _sequence(self, lesson: Lesson) -> History:
+        work = self._work
+        drawn = work.feed.samples(lesson.node, update=0, negatives=work.training.negatives, seed=work.seed)
+        columns = self._trainer.changed(lesson, drawn)
+        keep = work.draws(lesson.node, 0, 0, columns)[1]["keep"][0]
+        there, others = columns["items"][0] >= 0, columns["negatives"][0]
+        parts = (columns["previous"][0][there], columns["items"][0][there], others[others >= 0])
+        return History(*(torch.from_numpy(part).long() for part in parts), torch.from_numpy(keep[there]))
+
+    def naive(self, samples: Sequence[History], *, touched: bool) -> Iterator[F32]:
+        """Train one after the other, of all items or of those touched alone; yield dense weights."""
+        for each in samples:
+            items, mine = self._items, each
+            if touched:
+                kept, places = torch.cat(each[:3]).unique(return_inverse=True)
+                items, mine = (
+                    items[kept],
+                    History(*places.split([len(part) for part in each[:3]]), each.keep),
+                )
+            client = Client(items, self._recurrence, self._dense)
+            descent = torch.optim.SGD(client.parameters(), lr=1.0)
+            torch.autograd.backward(client.loss(mine))
+            descent.step()
+            yield client.dense.weight.detach().numpy()
+
+    def check(self, samples: Sequence[History]) -> None:
+        """Make sure that all train the same."""
+        size = self._dense.weight.numel()
+        due = next(self.emulated()).shared[-size - len(self._dense.bias) : -len(self._dense.bias)]
+        for touched in (True, False):
+            found = next(self.naive(samples, touched=touched)).ravel()
+            np.testing.assert_allclose(found, due, rtol=1e-3, atol=1e-5)
+
+
+@contextlib.contextmanager
+def timed(seconds: dict[str, float]) -> Iterator[None]:
+    """Add up what calls of :data:`PHASES` take."""
+    before = {name: getattr(*of) for name, of in PHASES.items()}
+
+    def watched(name: str) -> Any:
+        def call(*args: Any, **options: Any) -> Any:
+            begin = time.perf_counter()
+            try:
+                return before[name](*args, **options)
+            finally:
+                seconds[name] = seconds.get(name, 0.0) + time.perf_counter() - begin
+
+        return call
+
+    for name, (owner, method) in PHASES.items():
+        setattr(owner, method, watched(name))
+    try:
+        yield
+    finally:
+        for name, (owner, method) in PHASES.items():
+            setattr(owner, method, before[name])
+
+
+def clients(rounds: int, threads: int) -> None:
+    """Measure local steps."""
+    some = Clients(threads)
+    samples = some.samples()
+    some.check(samples)
+    found: dict[str, list[float]] = {"naive": [], "touched": [], "local": []}
+    for number in range(rounds):
+        say(f"sequences, round {number + 1} of {rounds}")
+        found["naive"].append(rate(lambda: sum(1 for _ in some.naive(samples, touched=False))))
+        found["touched"].append(rate(lambda: sum(1 for _ in some.naive(samples, touched=True))))
+        found["local"].append(rate(lambda: sum(1 for _ in some.emulated())))
+    emit(
+        question="one step on a sequence, FedCL with GRU4Rec",
+        naive_per_s=median(found["naive"]),
+        touched_per_s=median(found["touched"]),
+        local_per_s=median(found["local"]),
+        speedup=median([one / other for one, other in zip(found["local"], found["naive"], strict=True)]),
+        over_touched=median(
+            [one / other for one, other in zip(found["local"], found["touched"], strict=True)]
+        ),
+        threads=threads,
+    )
+
+
+def whole(rounds: int, threads: int, folder: Path) -> None:
+    """Measure rounds of the whole emulator; what they lead to is not ranked, which takes longer than they do."""
+    Utility.measure = lambda self, current: dict.fromkeys(METRICS, 0.0)  # type: ignore[method-assign]
+    simulate(world(2, threads), out=folder / "run", overwrite=True)
+    say(f"{rounds} rounds")
+    spent: dict[str, float] = {}
+    with timed(spent):
+        summary = simulate(world(rounds, threads), out=folder / "run", overwrite=True).summary
+    assert summary is not None
+    seconds = sum(summary["seconds"][part] for part in ("compute", "control", "plan", "bookkeeping"))
+    spent["planning"] = summary["seconds"]["control"] + summary["seconds"]["plan"]
+    emit(
+        question="rounds of FedCL with GRU4Rec",
+        rounds_per_s=rounds / seconds,
+        clients_per_s=rounds * SLICE / seconds,
+        shares={name: round(part / seconds, 3) for name, part in spent.items()},
+        peak_mib=summary["peak_rss_mib"],
+        threads=threads,
+    )

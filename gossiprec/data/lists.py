@@ -1,0 +1,65 @@
+"""Lists: one user a line, before the user's items in the order of time."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from gossiprec.data.blocks import Layout
+from gossiprec.data.cells import Codes
+from gossiprec.data.columns import Table
+from gossiprec.data.meanings import meaning_of
+from gossiprec.data.parts import read_lists
+from gossiprec.data.recognised import Asked, Recognised
+from gossiprec.data.samples import CALLED, DELIMITERS, Rows, sample_of
+from gossiprec.data.sources import Source
+
+
+def recognised_lists(source: Source, asked: Asked) -> Recognised:
+    """Find out what stands between the names of lists, and whether the first line is a header.
+
+    Raises
+    ------
+    DataError
+        If lines can be split in two ways.
+    """
+    sample = sample_of(source, asked.encoding)
+    tables = {mark: sample.rows(mark) for mark in DELIMITERS}
+    delimiter = asked.delimiter
+    if delimiter is None:
+        delimiter, *more = [mark for mark in DELIMITERS if mark != "\t" and _splits(tables[mark])] or [" "]
+        if not more and delimiter == " " and _splits(tables["\t"], all_of=tables[" "]):
+            more = ["\t"] if tables["\t"] != tables[" "] else []
+        if more:
+            raise source.error(
+                sample.first_line,
+                f"lines that {' and '.join(CALLED[mark] for mark in (delimiter, *more))} would split",
+                "one delimiter; say which it is with delimiter",
+            )
+    rows = sample.rows(delimiter)
+    header = asked.header
+    if header is None:
+        header = bool(rows) and [meaning_of(cell) for cell in rows[0][:2]] == ["user", "item"]
+    layout = Layout(("user", "items"), delimiter, header, asked.encoding)
+    return Recognised(layout, rows[0] if header and rows else (), rows[1:] if header else rows, sample.marked)
+
+
+def _splits(rows: Rows, all_of: Rows | None = None) -> bool:
+    """Whether a delimiter splits half of the lines, or each one of those that another one splits."""
+    split = sum(len(row) > 1 for row in rows)
+    return split > 0 and (
+        2 * split >= len(rows) if all_of is None else split == sum(len(row) > 1 for row in all_of)
+    )
+
+
+def read_sequences(source: Source, layout: Layout) -> Table:
+    """Read one user a line, before the user's items in the order of time: places in the line are the times.
+
+    Raises
+    ------
+    DataError
+        As :func:`~gossiprec.data.parts.read_lists`, or if a user has two lines.
+    """
+    codes = Codes(), Codes()
+    part = read_lists(source, layout, codes, once=True)
+    places = np.arange(len(part.users)) - np.searchsorted(part.users, part.users)
+    return Table(tuple(codes[0].ids), tuple(codes[1].ids), part.users, part.items, None, places)

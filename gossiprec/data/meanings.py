@@ -1,0 +1,62 @@
+"""What columns are called: the names that people give to users, items, ratings and times."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+MEANINGS = ("user", "item", "rating", "time")
+"""What a column can mean; any other is skipped."""
+
+PEOPLE = (
+    "user",
+    "customer",
+    "reviewer",
+    "member",
+    "visitor",
+    "account",
+    "client",
+    "person",
+    "patient",
+    "listener",
+)
+THINGS = (
+    "item", "product", "movie", "article", "book", "song", "track", "artist", "venue", "business", "poi", "place",
+    "location", "game", "anime", "recipe", "course", "restaurant", "video",
+)  # fmt: skip
+WORDS = {
+    "user": {*PEOPLE, *(f"{word}id" for word in PEOPLE), "uid", "username", "users"},
+    "item": {*THINGS, *(f"{word}id" for word in THINGS), "iid", "asin", "parentasin", "isbn", "sku", "items"},
+    "rating": {"rating", "ratings", "score", "stars", "overall"},
+    "time": {
+        "time",
+        "times",
+        "timestamp",
+        "unixtime",
+        "datetime",
+        "date",
+        "ts",
+        "unixreviewtime",
+        "createdat",
+    },
+}
+KIND = re.compile(r":(?:token|float)(?:_seq)?$")
+"""How the atomic files of RecBole say the type of a column."""
+
+
+def meaning_of(name: str) -> str | None:
+    """Return which of :data:`MEANINGS` the name of a column says, None if it says none."""
+    word = re.sub(r"[\W_]", "", KIND.sub("", name.strip().lower()))
+    return next((meaning for meaning, words in WORDS.items() if word in words), None)
+
+
+def meanings_of(names: Sequence[str]) -> tuple[str, ...] | None:
+    """Return the meaning of each name, ``-`` where there is none; None unless there are one user and one item.
+
+    Notes
+    -----
+    Of two columns that mean the same none is better than the other: then this is None, too.
+    """
+    found = tuple(meaning_of(name) or "-" for name in names)
+    once = all(found.count(meaning) <= 1 for meaning in MEANINGS)
+    return found if once and {"user", "item"} <= set(found) else None

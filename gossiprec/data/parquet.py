@@ -1,0 +1,152 @@
+"""Tables in Parquet files: columns have names and types, so that nothing needs to be recognised but what they mean."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+from pyarrow import compute as pc
+
+from gossiprec.data.cells import TIME, Cells, Convert
+from gossiprec.data.columns import Table, table_of, table_readers
+from gossiprec.data.meanings import MEANINGS, meaning_of, meanings_of
+from gossiprec.errors import DataError, suggestion
+
+MAGIC = b"PAR1"
+ROWS = 1 << 18
+"""Rows that are read at a time."""
+
+
+def is_parquet(path: Path) -> bool:
+    """Whether a file says of itself that it is a Parquet file, by its name or its first bytes."""
+    if path.suffix == ".parquet":
+        return True
+    with path.open("rb") as file:
+        return file.read(len(MAGIC)) == MAGIC
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Some rows of a Parquet file, of which the first has a number from 1."""
+
+    path: Path
+    first: int
+
+    def error(self, row: int, found: str, allowed: str) -> DataError:
+        """Return (not raise) the error that says what is wrong with a row."""
+        return DataError(f"{self.path}: row {self.line_of(row)}: found {found}; allowed: {allowed}")
+
+    def line_of(self, row: int) -> int:
+        """Return the number of a row, from 1."""
+        return self.first + row
+
+
+def read_parquet(
+    path: Path, columns: tuple[str, ...] | Mapping[str, str] | None, *, time: Convert = TIME
+) -> tuple[Table, dict[str, str]]:
+    """Read a whole Parquet file.
+
+    Parameters
+    ----------
+    path : Path
+    columns : tuple or mapping or None
+        Meanings by place, names of columns by meaning, or None: by what the columns are called.
+    time : callable
+        Reader of times.
+
+    Returns
+    -------
+    table : Table
+    names : dict of str to str
+        What the columns are called, by meaning.
+
+    Raises
+    ------
+    DataError
+        If the file cannot be read, lacks a column, or holds a cell without a value.
+    """
+    try:
+        from pyarrow import parquet
+    except ImportError as error:
+        raise DataError(
+            f"{path}: this pyarrow reads no Parquet ({error}); pip install --force-reinstall pyarrow, or write the "
+            "table as .csv"
+        ) from error
+    try:
+        with parquet.ParquetFile(path) as file:
+            names = _names(path, file.schema_arrow.names, columns)
+            return _read(path, file, names, time), names
+    except (pa.ArrowException, OSError) as error:
+        raise DataError(f"{path}: cannot be read as Parquet: {error}; get the file anew") from error
+
+
+def _read(path: Path, file: Any, names: Mapping[str, str], time: Convert) -> Table:
+    codes, readers = table_readers(time=time)
+    found: list[dict[str, npt.NDArray[Any]]] = []
+    for first, batch in _batches(file, names):
+        rows = Batch(path, first)
+        found.append(
+            {
+                meaning: readers[meaning](_texts(batch.column(name), name, rows))
+                for meaning, name in names.items()
+            }
+        )
+    if not found:
+        raise DataError(f"{path}: found no row; allowed: at least one")
+    return table_of(codes, {meaning: np.concatenate([one[meaning] for one in found]) for meaning in names})
+
+
+def _batches(file: Any, names: Mapping[str, str]) -> Iterator[tuple[int, pa.RecordBatch]]:
+    first = 1
+    for batch in file.iter_batches(ROWS, columns=[*names.values()]):
+        if batch.num_rows:
+            yield first, batch
+        first += batch.num_rows
+
+
+def _texts(column: pa.Array, name: str, rows: Batch) -> Cells:
+    """Return cells as text, for the readers that text files have, too."""
+    if column.null_count:
+        row = int(np.argmax(column.is_null().to_numpy(zero_copy_only=False)))
+        raise rows.error(row, f"no value in {name}", "one in every row")
+    if pa.types.is_nested(column.type) or pa.types.is_binary(column.type) or pa.types.is_boolean(column.type):
+        raise rows.error(0, f"{column.type} in {name}", "text, numbers, dates or times")
+    return Cells(pc.cast(column, pa.string()), rows)
+
+
+def _names(
+    path: Path, held: list[str], columns: tuple[str, ...] | Mapping[str, str] | None
+) -> dict[str, str]:
+    """Return what the columns that mean something are called."""
+    if isinstance(columns, Mapping):
+        names = dict(columns)
+    else:
+        places = columns or meanings_of(held)
+        if places is None:
+            raise DataError(
+                f"{path}: found columns {', '.join(held)}; allowed: one called as a user and one as an item; "
+                "name them, as columns: {user: ..., item: ...}"
+            )
+        wrong = [
+            f"{n} as {m}"
+            for n, m in zip(held, places, strict=False)
+            if m in MEANINGS and meaning_of(n) not in (m, None)
+        ]
+        if wrong or len(places) != len(held):
+            raise DataError(
+                f"{path}: found columns {', '.join(held)}, and {list(places)} in columns; allowed: the same ones "
+                "in the same order, or by name, as {user: ..., item: ...}"
+            )
+        names = {meaning: held[place] for place, meaning in enumerate(places) if meaning in MEANINGS}
+    for meaning, name in names.items():
+        if held.count(name) != 1:
+            raise DataError(
+                f"{path}: found columns {', '.join(held)}; allowed: {name!r} once, for the {meaning}"
+                f"{suggestion(name, held)}"
+            )
+    return names

@@ -1,0 +1,251 @@
+"""How a table is written, as far as nobody says it: its delimiter, its header, and which column means what."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from gossiprec.data.blocks import Layout
+from gossiprec.data.meanings import MEANINGS, meaning_of, meanings_of
+from gossiprec.data.samples import CALLED, DELIMITERS, Rows, Sample, sample_of
+from gossiprec.data.sources import Source
+from gossiprec.errors import suggestion
+
+Columns = tuple[str, ...] | Mapping[str, str] | None
+"""Meanings by place, or the names of columns by meaning; None: to be recognised."""
+BY_PLACE = {2: MEANINGS[:2], 4: MEANINGS}
+"""What columns without names mean, by their number."""
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What is said of how a text is written; None: to be recognised."""
+
+    columns: Columns = None
+    header: bool | None = None
+    delimiter: str | None = None
+    encoding: str = "utf-8"
+    quote: str | None = '"'
+
+
+@dataclass(frozen=True)
+class Recognised:
+    """How a table is written.
+
+    Attributes
+    ----------
+    layout : Layout
+    names : tuple of str
+        The header's cells; none without a header.
+    rows : tuple of tuple of str
+        The first rows below it.
+    marked : bool
+        Whether the text begins with a byte order mark.
+    """
+
+    layout: Layout
+    names: tuple[str, ...]
+    rows: Rows
+    marked: bool
+
+    @property
+    def told(self) -> str:
+        """What was understood, in words."""
+        columns = self.layout.columns
+        meant = {name: place for place, name in enumerate(columns) if name in MEANINGS}
+        of = {m: self.names[place] if self.names else f"column {place + 1}" for m, place in meant.items()}
+        header = "a header" if self.names else "no header"
+        delimiter = CALLED.get(self.layout.delimiter, repr(self.layout.delimiter))
+        return f"{delimiter} between columns, {header}, " + ", ".join(f"{m} = {of[m]}" for m in meant)
+
+
+def recognised(source: Source, asked: Asked) -> Recognised:
+    """Find out how a table of pairs is written; what is `asked` must fit.
+
+    Raises
+    ------
+    DataError
+        If the text can be understood in two ways, or its header is at odds with what is asked.
+    """
+    sample = sample_of(source, asked.encoding)
+    if sample.text.startswith("ï»¿"):
+        raise source.error(
+            1,
+            f"the byte order mark of UTF-8, and encoding: {asked.encoding}",
+            "one of both; leave encoding out",
+        )
+    delimiter = asked.delimiter or _delimiter(source, sample, asked)
+    rows = sample.rows(delimiter, asked.quote)
+    names, columns = _columns(source, sample.first_line, rows, asked, delimiter)
+    layout = Layout(columns, delimiter, bool(names), asked.encoding, asked.quote)
+    return Recognised(layout, names, rows[1:] if names else rows, sample.marked)
+
+
+def _delimiter(source: Source, sample: Sample, asked: Asked) -> str:
+    """Return the delimiter that splits every line as it should be; else the one that comes nearest."""
+    tables = {mark: rows for mark in DELIMITERS if (rows := sample.rows(mark, asked.quote))}
+    if sample.has_tabs:
+        tables.pop(" ", None)  # which would split at tabs, too, where quotes keep a tab from fitting
+    fitting: dict[str, Rows] = {}
+    for mark, rows in tables.items():
+        if _fits(rows, asked) and rows not in fitting.values():
+            fitting[mark] = rows
+    if len(fitting) > 1 and asked.columns is None:  # without columns, more of them are the likelier
+        most = max(len(rows[0]) for rows in fitting.values())
+        fitting = {mark: rows for mark, rows in fitting.items() if len(rows[0]) == most}
+    if len(fitting) > 1:
+        raise source.error(
+            sample.first_line,
+            f"lines that {' and '.join(CALLED[mark] for mark in fitting)} would split as well",
+            "one delimiter; say which it is with delimiter",
+        )
+    if fitting:
+        return next(iter(fitting))
+    return max(tables, key=lambda mark: _likeness(tables[mark], asked), default="\t")
+
+
+def _fits(rows: Rows, asked: Asked) -> bool:
+    """Whether rows are as many cells wide as they should be."""
+    widths = {len(row) for row in rows}
+    if len(widths) > 1 or widths == {1}:
+        return False
+    if asked.columns is None:
+        return True
+    if isinstance(asked.columns, Mapping):
+        return set(asked.columns.values()) <= set(rows[0])
+    return widths == {len(asked.columns)}
+
+
+def _likeness(rows: Rows, asked: Asked) -> float:
+    """Return the share of rows that are as wide as they should be, or as most others, if that is more than a cell."""
+    widths = Counter(len(row) for row in rows)
+    if isinstance(asked.columns, tuple) and widths[len(asked.columns)]:
+        return 1 + widths[len(asked.columns)] / len(rows)
+    width, count = widths.most_common(1)[0]
+    return count / len(rows) if width > 1 else 0.0
+
+
+def _columns(
+    source: Source, line: int, rows: Rows, asked: Asked, delimiter: str
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return the cells of the header, if there is one, and what each column means."""
+    first: tuple[str, ...] = rows[0] if rows else ()
+    if isinstance(asked.columns, Mapping):
+        return first, _by_name(source, line, first, asked.columns, delimiter)
+    by_words = meanings_of(first)
+    places = asked.columns or by_words or BY_PLACE.get(len(first), MEANINGS)
+    header = _has_header(source, line, rows, places) if asked.header is None else asked.header
+    if rows[1:] or not header:
+        _require_agreement(source, line, first, places, header=header, stated=asked)
+    return (first if header else ()), places
+
+
+def _by_name(
+    source: Source, line: int, header: tuple[str, ...], columns: Mapping[str, str], delimiter: str
+) -> tuple[str, ...]:
+    """Return what each column means, given the names of those that mean something."""
+    for meaning, name in columns.items():
+        if header.count(name) != 1:
+            times = "twice" if name in header else "nowhere"
+            raise source.error(
+                line,
+                f"the column {name!r} {times} among {', '.join(map(repr, header[:12]))}, split at {delimiter!r}",
+                f"a header that names the column of the {meaning} once{suggestion(name, header)}",
+            )
+    of = {name: meaning for meaning, name in columns.items()}
+    return tuple(of.get(name, "-") for name in header)
+
+
+def _has_header(source: Source, line: int, rows: Rows, columns: tuple[str, ...]) -> bool:
+    """Return whether the first row names columns.
+
+    Raises
+    ------
+    DataError
+        If nobody can say.
+    """
+    first = rows[0] if rows else ()
+    if len(first) != len(columns):
+        return False
+    cells = {meaning: first[columns.index(meaning)] for meaning in MEANINGS if meaning in columns}
+    if any(map(_is_number, cells.values())):
+        return False
+    found = {meaning: meaning_of(cell) for meaning, cell in cells.items()}
+    if {found["user"], found["item"]} == {"user", "item"}:
+        return True
+    if len(cells) > 2 and any(found.values()):
+        return True
+    odd = [columns.index(name) for name in ("user", "item") if _odd(rows, columns.index(name))]
+    if odd or found["user"] or found["item"] or first[0].startswith(("#", "%")):
+        raise source.error(
+            line,
+            f"{', '.join(map(repr, first[:12]))}, which may be a header, a comment, or neither",
+            "what is sure; say header: true or header: false, or name columns as {user: ..., item: ...}",
+        )
+    return False
+
+
+def _odd(rows: Rows, column: int) -> bool:
+    """Whether all cells of a column but the first are numbers, or have digits."""
+    first, *others = [row[column] for row in rows if column < len(row)]
+    return len(others) > 1 and any(
+        not kind(first) and all(map(kind, others)) for kind in (str.isdigit, _has_digit)
+    )
+
+
+def _has_digit(cell: str) -> bool:
+    return any(map(str.isdigit, cell))
+
+
+def _is_number(cell: str) -> bool:
+    try:
+        float(cell)
+    except ValueError:
+        return cell[:4].isdigit() and cell[4:5] == "-"  # a date
+    return True
+
+
+def _require_agreement(
+    source: Source,
+    line: int,
+    first: tuple[str, ...],
+    columns: tuple[str, ...],
+    *,
+    header: bool,
+    stated: Asked,
+) -> None:
+    """Refuse a first line that says something else than what is asked of columns and header."""
+    said = [meaning_of(cell) for cell in first]
+    wrong = [
+        f"{cell!r} where columns has {meant}"
+        for cell, meant, says in zip(first, columns, said, strict=False)
+        if meant in MEANINGS and says not in (None, meant)
+    ]
+    if header and stated.columns is None and len(first) > 1 and meanings_of(first) is None:
+        raise source.error(
+            line,
+            f"a header of {', '.join(map(repr, first[:12]))}",
+            "one column called as a user and one as an item; name them, as columns: {user: ..., item: ...}",
+        )
+    if header and wrong:
+        raise source.error(
+            line,
+            f"a header with {' and '.join(wrong)}",
+            "columns in the order of the file, or by name, as {user: ..., item: ...}",
+        )
+    if header and stated.columns is not None and len(first) != len(columns):
+        raise source.error(
+            line, f"a header of {len(first)} names, split at", f"{len(columns)}, as columns has"
+        )
+    if not header and stated.header is False and {"user", "item"} <= {*said[: len(columns)]}:
+        raise source.error(
+            line, f"names of columns, {', '.join(map(repr, first[:12]))}, and header: false", "header: true"
+        )
+    if not header and stated.columns is None and len(first) > 1 and len(first) not in BY_PLACE:
+        raise source.error(
+            line,
+            f"{len(first)} columns without names, {', '.join(map(repr, first[:12]))}",
+            "2 (user, item) or 4 (user, item, rating, time); say what they are, as columns: [user, item, time], or set "
+            "form: lists if a line is a user and its items",
+        )

@@ -1,0 +1,100 @@
+"""A file of interactions, read as it was understood, and what there is to say of that."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from gossiprec.data.blocks import Layout
+from gossiprec.data.cells import Convert
+from gossiprec.data.columns import Table, read_table
+from gossiprec.data.doubts import doubts
+from gossiprec.data.lists import read_sequences, recognised_lists
+from gossiprec.data.parquet import Batch, read_parquet
+from gossiprec.data.parts import line_of_row
+from gossiprec.data.recognised import Asked, Recognised, recognised
+from gossiprec.data.sources import Source
+
+
+@dataclass(frozen=True)
+class Understood:
+    """A file that was read.
+
+    Attributes
+    ----------
+    source : Source
+    table : Table
+    how : Recognised or None
+        How its text is written; None of Parquet.
+    names : dict of str to str
+        Of Parquet: what the columns are called, by meaning.
+    """
+
+    source: Source
+    table: Table
+    how: Recognised | None
+    names: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def layout(self) -> Layout | None:
+        """How the lines are written; None of Parquet."""
+        return None if self.how is None else self.how.layout
+
+    @property
+    def told(self) -> str:
+        """What was understood, in a line."""
+        if self.how is None:
+            how = ", ".join(["Parquet", *(f"{meaning} = {name}" for meaning, name in self.names.items())])
+        else:
+            how = self.how.told
+        cut = (
+            ""
+            if self.how is None or self.source.ends_in_a_line()
+            else "; the last line has no end: was it cut?"
+        )
+        return f"{self.source}: {how}; {len(self.table.users):,} interactions{cut}"
+
+
+def read_text(source: Source, asked: Asked, *, lists: bool, time: Convert) -> Understood:
+    """Read delimited text.
+
+    Parameters
+    ----------
+    source : Source
+    asked : Asked
+    lists : bool
+        Whether a line is a user and the user's items, not a pair.
+    time : callable
+        Reader of times.
+
+    Raises
+    ------
+    DataError
+        If it is damaged, can be understood in two ways, or cannot be meant as it is.
+    """
+    if lists:
+        how = recognised_lists(source, asked)
+        return Understood(source, read_sequences(source, how.layout), how)
+    how = recognised(source, asked)
+    table = read_table(source, how.layout, time=time)
+    called = dict(zip(how.layout.columns, how.names, strict=False))
+    header = [called[meaning] for meaning in ("user", "item") if how.names]
+    for row, found, allowed in doubts(table, header):
+        raise source.error(line_of_row(source, how.layout, row), found, allowed)
+    return Understood(source, table, how)
+
+
+def read_columnar(
+    source: Source, columns: tuple[str, ...] | Mapping[str, str] | None, *, time: Convert
+) -> Understood:
+    """Read a Parquet file; see :func:`~gossiprec.data.parquet.read_parquet`.
+
+    Raises
+    ------
+    DataError
+        If it is damaged, or cannot be meant as it is.
+    """
+    table, names = read_parquet(source.path, columns, time=time)
+    for row, found, allowed in doubts(table):
+        raise Batch(source.path, 1).error(row, found, allowed)
+    return Understood(source, table, None, names)

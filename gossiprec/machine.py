@@ -1,0 +1,90 @@
+"""What the machine lets this process have: memory and cores, within the limits of containers and batch systems.
+
+References
+----------
+Linux, "Control Group v2" (``memory.max``, ``memory.current``, ``cpu.max``) and the files of version 1 of the same.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path("/")
+
+
+def available_bytes(root: Path = ROOT) -> int:
+    """Return the memory that a process could take without swapping or being killed, as far as the system tells."""
+    return min(_available_on_machine(root), *_left_in_groups(root))
+
+
+def usable_cores(root: Path = ROOT) -> int:
+    """Return how many threads can compute at a time: cores, those of the affinity mask, and the group's quota."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return min(cores, *_quotas(root), cores)
+
+
+def _available_on_machine(root: Path) -> int:
+    meminfo = root / "proc/meminfo"
+    if meminfo.exists():
+        for line in meminfo.read_text().splitlines():
+            if line.startswith("MemAvailable:"):
+                return int(line.split()[1]) * 1024
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+
+
+def _left_in_groups(root: Path) -> Iterator[int]:
+    """Yield what each limited group has left; what the system could give back at once counts as left."""
+    yield _available_on_machine(root)
+    for folder in _groups(root, "memory"):
+        limit = _number(folder / "memory.max", folder / "memory.limit_in_bytes")
+        taken = _number(folder / "memory.current", folder / "memory.usage_in_bytes")
+        if limit is not None and taken is not None:
+            yield max(0, limit - max(0, taken - _reclaimable(folder / "memory.stat")))
+
+
+def _reclaimable(stat: Path) -> int:
+    """Return the bytes of files in memory that nobody has used for a while."""
+    entries = dict(line.split()[:2] for line in _lines(stat) if len(line.split()) > 1)
+    return int(entries.get("total_inactive_file", entries.get("inactive_file", 0)))
+
+
+def _quotas(root: Path) -> Iterator[int]:
+    """Yield the processor time that each limited group may use, in cores, rounded up."""
+    for folder in _groups(root, "cpu"):
+        quota, period = [*" ".join(_lines(folder / "cpu.max")).split(), "", ""][:2]
+        if not quota:
+            quota, period = (" ".join(_lines(folder / f"cpu.cfs_{part}_us")) for part in ("quota", "period"))
+        if quota.isdigit() and period.isdigit() and int(period):
+            yield max(1, math.ceil(int(quota) / int(period)))
+
+
+def _groups(root: Path, controller: str) -> Iterator[Path]:
+    """Yield the folder of this process's group, and those of the groups around it."""
+    mount = root / "sys/fs/cgroup"
+    for line in _lines(root / "proc/self/cgroup"):
+        _, controllers, path = [*line.split(":", 2), "", ""][:3]
+        if controllers and controller not in controllers.split(","):
+            continue
+        top = mount / controller if controllers else mount
+        group = top / path.lstrip("/")
+        while True:
+            yield group
+            if group == top:
+                break
+            group = group.parent
+
+
+def _number(*files: Path) -> int | None:
+    """Return the number that the first of some files holds; None: no limit."""
+    text = next(("".join(_lines(file)) for file in files if file.exists()), "")
+    return int(text) if text.isdigit() else None
+
+
+def _lines(file: Path) -> list[str]:
+    try:
+        return file.read_text().splitlines()
+    except OSError:
+        return []

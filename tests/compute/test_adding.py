@@ -1,0 +1,57 @@
+"""Sums of updates: whatever the threads, and however many versions they were made from."""
+
+import numpy as np
+import pytest
+
+from gossiprec.compute.store.adding import weighted_sum
+from gossiprec.compute.store.updates import Update
+from gossiprec.compute.thread_pool import ThreadPool
+
+WIDTH, N_ITEMS = 8, 40
+
+
+def updates_of(n_versions, n_shared, seed=0, n=6):
+    draw = np.random.default_rng(seed)
+    size = N_ITEMS * WIDTH
+    versions = [draw.normal(0, 1, size + n_shared).astype(np.float32) for _ in range(n_versions)]
+    versions[0][:WIDTH] = -0.0
+    for k in range(n):
+        base = versions[k % n_versions]
+        items = np.sort(draw.choice(N_ITEMS, 5, replace=False)).astype(np.int32)
+        rows = base[:size].reshape(N_ITEMS, WIDTH)[items] + draw.normal(0, 1, (5, WIDTH)).astype(np.float32)
+        yield Update(base, items, rows, base[size:] + draw.normal(0, 1, n_shared).astype(np.float32))
+
+
+def naive(updates, shares):
+    """Return the same: all changes in their order, then each version, the one seen first at first."""
+    total, parts = np.zeros(len(updates[0].base)), {}
+    for update, share in zip(updates, shares, strict=True):
+        total += share * (update.whole.astype(np.float64) - update.base)
+        parts.setdefault(id(update.base), [update.base, 0.0])[1] += share
+    for version, share in parts.values():
+        total += version.astype(np.float64) * share
+    return total.astype(np.float32)
+
+
+@pytest.mark.parametrize("n_threads", [1, 2, 3])
+@pytest.mark.parametrize(("n_versions", "n_shared"), [(1, 12), (1, 0), (3, 7)])
+def test_a_sum_is_that_of_whole_models_in_their_order(n_versions, n_shared, n_threads):
+    updates = list(updates_of(n_versions, n_shared))
+    shares = np.random.default_rng(1).dirichlet(np.ones(len(updates))).tolist()
+    found = weighted_sum(updates, shares, ThreadPool(n_threads))
+    assert found.tobytes() == naive(updates, shares).tobytes()
+
+
+def test_what_no_update_touches_is_that_of_the_version():
+    (update,) = updates_of(1, 3, n=1)
+    untouched = np.setdiff1d(np.arange(N_ITEMS), update.items)
+    found = weighted_sum([update], [1.0], ThreadPool(2))[: N_ITEMS * WIDTH].reshape(N_ITEMS, WIDTH)
+    assert np.array_equal(found[untouched], update.base[: N_ITEMS * WIDTH].reshape(N_ITEMS, WIDTH)[untouched])
+    assert np.array_equal(found[update.items], update.rows)
+
+
+@pytest.mark.parametrize("number", [np.nan, np.inf])
+def test_an_update_with_a_number_that_is_none_is_told(number):
+    update, other = updates_of(1, 3, n=2)
+    update.shared[1] = number
+    assert (update.is_finite, other.is_finite) == (False, True)

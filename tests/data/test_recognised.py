@@ -1,0 +1,177 @@
+"""What a file does not say of itself and nobody else does: delimiter, header, and what columns mean."""
+
+from __future__ import annotations
+
+import pytest
+from pydantic import ValidationError
+from small_data import dataset, load, pack, refusal
+
+from gossiprec.data.meanings import meaning_of, meanings_of
+
+NAMED = "customer,title,product,ts\nann,A,x,2010-10-19\nbob,B,y,2010-10-20\n"
+BY_NAME = {"user": "customer", "item": "product", "time": "ts"}
+
+
+@pytest.mark.parametrize("delimiter", ["\t", ",", ";", "|", "::", " "])
+@pytest.mark.parametrize("options", [{}, {"columns": BY_NAME}, {"columns": ["user", "-", "item", "time"]}])
+def test_columns_are_found_by_name_by_place_and_by_what_they_are_called(tmp_path, delimiter, options):
+    path = pack(tmp_path / "a.txt", NAMED.replace(",", delimiter))
+    found = load(path, **options)
+    assert (found.user_names, found.item_names) == (("ann", "bob"), ("x", "y"))
+    assert found.times.tolist() == [1_287_446_400, 1_287_532_800]
+    assert found.ratings is None
+
+
+def test_what_was_recognised_is_said(tmp_path):
+    path = pack(tmp_path / "a.csv", NAMED)
+    assert load(path).understood == (
+        f"{path}: a comma between columns, a header, user = customer, item = product, time = ts; 2 interactions"
+    )
+    path = pack(tmp_path / "b.tsv", "1\t2\n3\t4")
+    assert load(path).understood == (
+        f"{path}: a tab between columns, no header, user = column 1, item = column 2; 2 interactions; the last line "
+        "has no end: was it cut?"
+    )
+
+
+def test_a_header_at_odds_with_columns_is_refused_instead_of_taking_items_for_users(tmp_path):
+    rows = "".join(f"i{n},u{n % 150}\n" for n in range(300))
+    path = pack(tmp_path / "a.csv", f"item_id,user_id\n{rows}")
+    for more in ({}, {"header": True}):
+        message = refusal(path, columns=["user", "item"], **more)
+        assert message.startswith(
+            f"{path}: line 1: found a header with 'item_id' where columns has user and 'user_id'"
+        )
+        assert "by name, as {user: ..., item: ...}" in message
+    assert (load(path).n_users, load(path, columns=["item", "user"]).n_users) == (150, 150)
+
+
+@pytest.mark.parametrize(
+    ("text", "options", "words"),
+    [
+        (
+            NAMED,
+            {"columns": {"user": "custommer", "item": "product"}},
+            "line 1: found the column 'custommer' nowhere among",
+        ),
+        (NAMED, {"columns": {"user": "custommer", "item": "product"}}, "did you mean 'customer'?"),
+        (
+            "user,item,user\n1,2,3\n",
+            {"columns": {"user": "user", "item": "item"}},
+            "line 1: found the column 'user' twice",
+        ),
+        ("user,item,movie\n1,2,3\n", {"header": True}, "one column called as a user and one as an item"),
+        ("kunde,artikel\n1,2\n3,4\n5,6\n", {}, "line 1: found 'kunde', 'artikel', which may be a header"),
+        ("kunde,artikel\nA1,B2\nA3,B4\n", {}, "line 1: found 'kunde', 'artikel', which may be a header"),
+        (
+            "\n# made today,x\nann,y\nbob,z\n",
+            {},
+            "line 2: found '# made today', 'x', which may be a header, a comment",
+        ),
+        (
+            "user,item\nann,x\n",
+            {"header": False, "columns": ["user", "item"]},
+            "names of columns, 'user', 'item', and header",
+        ),
+        ("user,item,time\nann,x\n", {"columns": ["user", "item"], "header": True}, "a header of 3 names"),
+        ("1,2,3\n4,5,6\n", {}, "line 1: found 3 columns without names"),
+        ("a b,c\nd e,f\n", {"columns": ["user", "item"]}, "that a comma and blanks would split as well"),
+        ("user,item\nann,x\nuser,item\nbob,y\n", {}, "line 3: found the header again"),
+        ("1,2\n3,4\nnan,5\n", {}, "line 3: found 'nan' as user, where all others are numbers"),
+        (
+            "1,2,978300760,5\n3,4,978300761,4\n",
+            {},
+            "line 1: found ratings from 9.78301e+08 and times up to 5",
+        ),
+        ("1,2,3,1287532527000\n", {}, "for milliseconds, set time_unit: ms"),
+    ],
+)
+def test_what_is_not_sure_is_refused_with_its_line(tmp_path, text, options, words):
+    assert words in refusal(pack(tmp_path / "a.csv", text), **options)
+
+
+def test_words_that_mean_missing_are_names_among_names(tmp_path):
+    assert load(pack(tmp_path / "a.csv", "nan,x\nann,none\n"), header=False).n_users == 2
+
+
+def test_a_first_line_with_a_number_is_no_header(tmp_path):
+    assert load(pack(tmp_path / "a.csv", "1,book\n2,x7\n3,x8\n")).n_users == 3
+    assert load(pack(tmp_path / "a.csv", "ann,movie,5,100\n2,x7,4,99\n3,x8,3,98\n")).n_users == 3
+
+
+def test_milliseconds_are_read_when_said(tmp_path):
+    path = pack(tmp_path / "a.csv", "1,2,3,1287532527999\n1,3,3,-1\n")
+    assert load(path, time_unit="ms").times.tolist() == [1_287_532_527, -1]
+
+
+def test_a_mark_of_utf8_under_another_encoding_is_refused(tmp_path):
+    assert "line 1: found the byte order mark of UTF-8, and encoding: latin-1" in refusal(
+        pack(tmp_path / "a.csv", "\ufeffann,x\n"), encoding="latin-1"
+    )
+
+
+@pytest.mark.parametrize(
+    ("columns", "words"),
+    [
+        ({"user": "a"}, "each with another name"),
+        ({"user": "a", "item": "a"}, "each with another name"),
+        ({"user": "a", "item": "b", "tine": "c"}, "did you mean 'time'?"),
+    ],
+)
+def test_columns_by_name_need_user_and_item_and_no_other_meaning(columns, words):
+    with pytest.raises(ValidationError, match=words.replace("?", r"\?")):
+        dataset("file", path="a", columns=columns)
+
+
+def test_columns_by_name_need_a_header():
+    with pytest.raises(ValidationError, match="header: false, and columns by name"):
+        dataset("file", path="a", columns=BY_NAME, header=False)
+
+
+@pytest.mark.parametrize(
+    ("text", "delimiter"),
+    [
+        ("bob,1,2,3\nann,7\n", ","),
+        ("bob::1::2\n", "::"),
+        ("bob 1 2\n", " "),
+        ("bob\t1\t2\n", " "),
+        ("bob\n", " "),
+    ],
+)
+def test_the_delimiter_of_lists_is_recognised(tmp_path, text, delimiter):
+    made = dataset("file", path=pack(tmp_path / "a.txt", text), form="lists")
+    if text == "bob\n":
+        assert "no line with an item" in refusal(tmp_path / "a.txt", form="lists")
+        return
+    assert made.understood.layout.delimiter == delimiter
+    assert made.load(0).user_names[-1] == "bob"
+
+
+@pytest.mark.parametrize("text", ["bob,1,2 3\nann,7,8 9\n", "bob\tiron man\tx\nann\ta b\n"])
+def test_lists_that_two_delimiters_split_are_refused(tmp_path, text):
+    assert "line 1: found lines that" in refusal(pack(tmp_path / "a.txt", text), form="lists")
+
+
+def test_a_header_of_lists_is_recognised(tmp_path):
+    assert load(pack(tmp_path / "a.txt", "user_id items\nbob 1 2\n"), form="lists").user_names == ("bob",)
+
+
+def test_names_of_columns_are_known_in_their_usual_spellings():
+    called = {
+        "User_ID": "user",
+        "reviewerID": "user",
+        "user_id:token": "user",
+        "asin": "item",
+        "unixReviewTime": "time",
+    }
+    assert {name: meaning_of(name) for name in called} == called
+    assert meaning_of("Title") is None
+    assert meanings_of(("user", "item", "movie")) is None
+    assert meanings_of(("movie", "genre", "user")) == ("item", "-", "user")
+
+
+def test_texts_of_items_have_a_header_of_their_own(tmp_path):
+    data = pack(tmp_path / "a.csv", "user_id,item_id\n1,x\n2,y\n")
+    for header in ("", "item_id,title\n"):
+        texts = pack(tmp_path / "t.csv", f"{header}x,Ten\ny,Two\n")
+        assert load(data, item_texts=texts).item_texts == ("ten", "two")

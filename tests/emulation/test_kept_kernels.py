@@ -1,0 +1,66 @@
+"""Short runs take compiled kernels where earlier runs have left all that they need."""
+
+import os
+
+import pytest
+
+from gossiprec.compute.executors import EXECUTORS
+from gossiprec.emulation import prepare, resume, simulate
+from gossiprec.numerics import jit
+from gossiprec.scenario import load_scenario
+from tests.emulation.ended_early import Patient, often, outcome
+from tests.emulation.tiny_runs import tiny
+
+AUTO = {"executor": {"name": "auto"}}
+
+
+def executor_of(**sections):
+    return prepare(load_scenario(tiny(**AUTO | sections)), kept_kernels=True).executor.name
+
+
+def test_nothing_is_compiled_for_a_short_run(monkeypatch, tmp_path):
+    def warm_up(self):
+        jit.kernel(lambda x: x + 1)(0)
+
+    monkeypatch.setattr(EXECUTORS["fused"], "warm_up", warm_up)
+    assert executor_of() == "reference"
+    run = simulate(tiny(**AUTO), out=tmp_path / "run", kept_kernels=True)
+    assert (run.summary["executor"], run.scenario["executor"]["name"]) == ("reference", "auto")
+
+
+@pytest.fixture
+def compiled(tmp_path):
+    simulate(tiny(executor={"name": "fused"}), out=tmp_path / "compiled")
+
+
+def test_what_is_asked_for_by_name_is_taken(compiled):
+    assert executor_of() == "fused"
+    assert executor_of(executor={"name": "reference"}) == "reference"
+    assert prepare(load_scenario(tiny(**AUTO))).executor.name == "reference"
+
+
+def test_other_keys_of_the_executor_stay(compiled):
+    prepared = prepare(load_scenario(tiny(executor={"name": "auto", "threads": 1})), kept_kernels=True)
+    assert (prepared.executor.name, prepared.scenario.executor.threads) == ("fused", 1)
+
+
+def test_a_model_without_kernels_takes_the_reference():
+    assert executor_of(model={"name": "mf", "dim": 4}) == "reference"
+
+
+def test_it_is_resumed_and_ends_as_without_a_break(compiled, tmp_path):
+    whole = simulate(often(**AUTO), out=tmp_path / "whole", kept_kernels=True)
+    broken = simulate(often(**AUTO), out=tmp_path / "broken", kept_kernels=True, progress=Patient(3))
+    assert whole.scenario["executor"]["name"] == "fused"
+    assert whole.summary["executor"] == broken.summary["executor"] == "fused"
+    assert outcome(resume(broken.path).path) == outcome(whole.path)
+
+
+def test_only_for_the_length_of_the_block_are_kernels_not_compiled():
+    def one(x):
+        return x + 1
+
+    kernel = jit.kernel(one)
+    with jit.only_kept(), pytest.raises(jit.NotKeptError, match="one"):
+        kernel(os.getpid())
+    assert kernel(1) == 2

@@ -1,0 +1,96 @@
+"""A run ends on request at its next report."""
+
+import signal
+import threading
+
+import pytest
+
+from gossiprec.emulation import resume, simulate
+from gossiprec.emulation.run.progress import Silent
+from gossiprec.emulation.run.stopping import SIGNALS, stopped_by_signals
+from gossiprec.eventlog.checkpoints import read_stamp
+from tests.emulation.ended_early import checkpoints, often, outcome
+
+
+class Telling(Silent):
+    """Sends this process signals at one of the reports."""
+
+    def __init__(self, *signals, at=1):
+        self.signals, self.at, self.notes, self.ticks = list(signals), at, [], 0
+
+    def note(self, text):
+        self.notes.append(text)
+
+    def tick(self, status):
+        self.ticks += 1
+        while self.signals and self.ticks == self.at:
+            signal.raise_signal(self.signals.pop(0))
+
+
+def rare(**sections):
+    """Return a run in which no checkpoint is due by itself."""
+    return often(checkpoint={"minutes": 1e9}, **sections)
+
+
+@pytest.fixture(autouse=True)
+def handlers():
+    """Leave signals as they were."""
+    before = [signal.getsignal(each) for each in SIGNALS]
+    yield
+    assert [signal.getsignal(each) for each in SIGNALS] == before
+
+
+@pytest.mark.parametrize("by", SIGNALS, ids=lambda each: each.name)
+def test_it_ends_at_the_next_report_and_goes_on_from_there(by, tmp_path):
+    say = Telling(by)
+    run = simulate(rare(), out=tmp_path / "run", progress=say, gracefully=True)
+    assert (run.manifest["status"], say.ticks) == ("interrupted", 1)
+    (kept,) = checkpoints(run)
+    assert read_stamp(kept).time == run.summary["virtual_time"]
+    again = Telling(by)
+    assert resume(run.path, progress=again, gracefully=True).manifest["status"] == "interrupted"
+    assert again.ticks == 1
+    assert outcome(resume(run.path).path) == outcome(simulate(rare(), out=tmp_path / "whole").path)
+
+
+def test_the_last_report_is_no_place_to_stop(tmp_path):
+    count = Telling()
+    simulate(rare(), out=tmp_path / "whole", progress=count)
+    say = Telling(signal.SIGINT, at=count.ticks)
+    run = simulate(rare(), out=tmp_path / "run", progress=say, gracefully=True)
+    assert run.manifest["status"] == "complete"
+
+
+def test_a_second_signal_ends_it_at_once(tmp_path):
+    say = Telling(signal.SIGTERM, signal.SIGINT)
+    run = simulate(rare(), out=tmp_path / "run", progress=say, gracefully=True)
+    assert (run.manifest["status"], say.ticks, checkpoints(run)) == ("interrupted", 1, [])
+
+
+def test_without_the_wish_ctrl_c_is_as_ever(tmp_path):
+    run = simulate(rare(), out=tmp_path / "run", progress=Telling(signal.SIGINT))
+    assert (run.manifest["status"], checkpoints(run)) == ("interrupted", [])
+
+
+def test_who_wants_no_checkpoints_gets_none(tmp_path):
+    say = Telling(signal.SIGINT)
+    run = simulate(often(checkpoint={"minutes": None}), out=tmp_path / "run", progress=say, gracefully=True)
+    assert (run.manifest["status"], say.ticks, checkpoints(run)) == ("interrupted", 1, [])
+
+
+def test_an_ignored_signal_stays_ignored_and_threads_change_nothing():
+    before = signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    try:
+        with stopped_by_signals(Silent()) as stop:
+            signal.raise_signal(signal.SIGTERM)
+            assert not stop.wanted
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+    def elsewhere():
+        with stopped_by_signals(Silent()):
+            assert signal.getsignal(signal.SIGTERM) is before
+
+    thread = threading.Thread(target=elsewhere)
+    thread.start()
+    thread.join()

@@ -1,0 +1,41 @@
+"""A study where a scenario is wanted, a scenario where a study is, and another name over another's keys."""
+
+import re
+
+import pytest
+
+from gossiprec.errors import ScenarioError
+from gossiprec.scenario import load_scenario
+from gossiprec.study.load import load_study
+from tests.emulation.tiny_runs import tiny
+
+
+def test_a_study_is_told_by_its_command(tmp_path):
+    path = tmp_path / "s.yaml"
+    path.write_text("name: s\nbase: b.yaml\naxes: {x: {key: seed, values: [1]}}\n")
+    with pytest.raises(
+        ScenarioError, match=re.escape(f"is a study, not a scenario; run it with: gossiprec study {path}")
+    ):
+        load_scenario(path)
+
+
+def test_a_scenario_is_told_by_its_command(tmp_path):
+    path = tmp_path / "s.yaml"
+    path.write_text("name: s\ndataset: {name: synthetic}\n")
+    with pytest.raises(
+        ScenarioError, match=re.escape(f"is a scenario, not a study; run it with: gossiprec simulate {path}")
+    ):
+        load_study(path)
+
+
+def test_another_protocol_over_the_keys_of_one_is_answered_with_the_way():
+    with pytest.raises(ScenarioError) as caught:
+        load_scenario(tiny(), ["protocol.name=pers-gossip"])
+    assert "protocol: keys of what was named before stay; give it keys of its own" in str(caught.value)
+    assert "--set 'protocol={name: pers-gossip, ...}'" in str(caught.value)
+
+
+def test_a_mistyped_key_is_not_taken_for_that():
+    with pytest.raises(ScenarioError) as caught:
+        load_scenario(tiny(), ["protocol.fanuot=2", "model.name=mf"])
+    assert "keys of its own" not in str(caught.value)
