@@ -6,6 +6,7 @@ Two names are all a notebook needs: :func:`simulate` runs a scenario, :func:`ope
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, Any
 
 from gossiprec.version import __version__
@@ -13,6 +14,10 @@ from gossiprec.version import __version__
 if TYPE_CHECKING:
     from gossiprec.emulation import replay, resume, simulate
     from gossiprec.eventlog import open_run
+
+# Without it the last bits of a matrix product of torch's depend, on some processors, on where in memory its factors
+# lie, and so a model's on who is trained beside it. Read when torch first multiplies; costs nothing measurable.
+os.environ.setdefault("MKL_CBWR", "AUTO")
 
 __all__ = ["__version__", "open_run", "replay", "resume", "simulate"]
 

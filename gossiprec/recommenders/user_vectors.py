@@ -13,6 +13,9 @@ from gossiprec.models.base.analytic import SequenceGradient, has_own_states
 from gossiprec.models.base.sequence_model import SequenceModel
 from gossiprec.numerics.one_thread import one_torch_thread
 
+AT_ONCE = 16
+"""Users whose histories are looked at together: always so many, the last of them more than once."""
+
 
 def vectors_of(
     model: SequenceModel, layout: Layout, version: F32, histories: Sequence[I32], users: F32
@@ -49,17 +52,25 @@ def _read(gradient: SequenceGradient, layout: Layout, version: F32, histories: S
 def _looked_at(
     model: SequenceModel, layout: Layout, version: F32, histories: Sequence[I32], users: F32
 ) -> F32:
-    """Return them by tensors, one user after the other: what a row of a product is may depend on where it stands."""
+    """Return them by tensors, several users at once."""
     import torch
 
     tables = layout.version_tables(torch.from_numpy(np.require(version, requirements=["C", "W"])))
-    found = np.empty((len(histories), dim_of(layout)), np.float32)
+    rows = [filled(history) for history in histories]
+    widths = np.array([row.shape[1] for row in rows])
+    parts = [
+        some[low : low + AT_ONCE]
+        for some in (np.flatnonzero(widths == width) for width in np.unique(widths).tolist())
+        for low in range(0, len(some), AT_ONCE)
+    ]
+    found = np.empty((len(rows), dim_of(layout)), np.float32)
     with torch.no_grad(), one_torch_thread():
-        for k, history in enumerate(histories):
-            own = {"users": torch.from_numpy(users[k : k + 1])} if layout.user_width else {}
-            taken = torch.from_numpy(filled(history).astype(np.int64))
-            states = model.state_after(layout.named({**own, **tables}), taken, torch.arange(1))
-            found[k] = states.numpy()[0]
+        for part in parts:
+            each = part[np.minimum(np.arange(AT_ONCE), len(part) - 1)]
+            own = {"users": torch.from_numpy(users[each])} if layout.user_width else {}
+            history = torch.from_numpy(np.concatenate([rows[k] for k in each]).astype(np.int64))
+            states = model.state_after(layout.named({**own, **tables}), history, torch.arange(AT_ONCE))
+            found[part] = states.numpy()[: len(part)]
     return found
 
 
