@@ -15,6 +15,7 @@ import click
 from gossiprec.cli.options import JSON, REPLACE
 
 if TYPE_CHECKING:
+    from gossiprec.eventlog.reader import EventLog
     from gossiprec.eventlog.verify import Verification
 
 _SOURCE = click.argument("source", metavar="RUN|FILE", type=click.Path(path_type=Path))
@@ -114,19 +115,31 @@ def _say_beyond(found: Verification) -> None:
 @log.command()
 @_SOURCE
 @click.option("--kind", required=True, help="The kind of event, such as message.")
-@click.option("--out", required=True, type=click.Path(path_type=Path), help="The CSV file to write.")
+@click.option(
+    "--out", required=True, type=click.Path(path_type=Path), help="The file to write: .csv or .parquet."
+)
 @REPLACE
 def export(source: Path, kind: str, out: Path, overwrite: bool) -> None:
-    """Write the events of one kind to a CSV file, in the order in which they were logged."""
+    """Write the events of one kind to a CSV or Parquet file, in the order in which they were logged."""
     from gossiprec.errors import LogError
-    from gossiprec.eventlog.atomic_write import replacing
     from gossiprec.eventlog.layout import log_path
     from gossiprec.eventlog.reader import read_log
-    from gossiprec.eventlog.text import column_names, rows_of_kind
 
+    if out.suffix not in (".csv", ".parquet"):
+        raise LogError(f"{out}: found the suffix {out.suffix or 'of none'}; write .csv or .parquet")
     if out.exists() and not overwrite:
         raise LogError(f"{out} exists; choose another name, or give --overwrite")
     found = read_log(log_path(source))
+    (_write_parquet if out.suffix == ".parquet" else _write_csv)(found, kind, out)
+    click.echo(f"{out}: {found.rows[kind]} {kind} rows")
+    if found.damage:
+        click.echo(f"{found.path}: {found.damage}", err=True)
+
+
+def _write_csv(found: EventLog, kind: str, out: Path) -> None:
+    from gossiprec.eventlog.atomic_write import replacing
+    from gossiprec.eventlog.text import column_names, rows_of_kind
+
     names = column_names(found.schema[kind])
     with replacing(out) as file:
         text = io.TextIOWrapper(file, encoding="utf-8", newline="")
@@ -135,9 +148,17 @@ def export(source: Path, kind: str, out: Path, overwrite: bool) -> None:
         for rows in rows_of_kind(found, kind):
             lines.writerows(rows)
         text.detach()
-    click.echo(f"{out}: {found.rows[kind]} {kind} rows")
-    if found.damage:
-        click.echo(f"{found.path}: {found.damage}", err=True)
+
+
+def _write_parquet(found: EventLog, kind: str, out: Path) -> None:
+    import pyarrow.parquet as pq
+
+    from gossiprec.eventlog.arrow import arrow_of
+    from gossiprec.eventlog.atomic_write import replacing
+
+    table = arrow_of(found.events(found.schema[kind].name))
+    with replacing(out) as file:
+        pq.write_table(table, file)
 
 
 def _stats_text(facts: dict[str, Any]) -> str:

@@ -2,22 +2,36 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy.typing as npt
 import yaml
 
-from gossiprec.errors import LogError
-from gossiprec.eventlog import layout
+from gossiprec.errors import LogError, suggestion
+from gossiprec.eventlog import arrow, layout
 from gossiprec.eventlog.adversaries import Accuracies, read_adversaries
 from gossiprec.eventlog.array_files import read_arrays
 from gossiprec.eventlog.lock import is_written_now
 from gossiprec.eventlog.reader import Columns, EventLog, read_log
 from gossiprec.eventlog.tables import ATTACKS, FINDINGS, ITEMS, METRICS, POSITIONS, USERS, read_table
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import pyarrow as pa
+
+
+FIGURES = {
+    "cdf": "gossiprec.figures.attack_cdf",
+    "curves": "gossiprec.figures.curves",
+    "exposure": "gossiprec.figures.exposure",
+    "position": "gossiprec.figures.position",
+}
+"""Modules of figures of runs; they stand above this one, so that it knows but their names."""
 
 
 class Run:
@@ -33,6 +47,15 @@ class Run:
     def __init__(self, path: Path) -> None:
         self.path = path
         self.manifest: dict[str, Any] = _mapping(path / layout.MANIFEST)
+
+    def __repr__(self) -> str:
+        """Return where the run lies, how it stands and, once it has ended, what its size and first figures are."""
+        _, _, (_, status), *facts = arrow.headline(self).items()
+        return f"<Run {self.path}: {', '.join([status, *(f'{name} {text}' for name, text in facts[:3])])}>"
+
+    def _repr_html_(self) -> str:
+        """Return the same for notebooks, with every attack."""
+        return arrow.as_html(self)
 
     @property
     def status(self) -> str:
@@ -115,6 +138,47 @@ class Run:
     def events(self, kind: str) -> Columns:
         """Return the columns of one kind of event; see :meth:`EventLog.events`."""
         return self.log.events(kind)
+
+    def table(self, name: str) -> pa.Table:
+        """Return ``metrics``, ``attacks``, ... or events such as ``message`` as an Arrow table.
+
+        See :func:`gossiprec.eventlog.arrow.table_of`.
+        """
+        return arrow.table_of(self, name)
+
+    def frame(self, name: str) -> pd.DataFrame:
+        """Return the same as a DataFrame of pandas; see :func:`gossiprec.eventlog.arrow.frame_of`."""
+        return arrow.frame_of(self, name)
+
+    def plot(
+        self, figure: str, out: str | os.PathLike[str] | None = None, *others: Run, **choice: Any
+    ) -> list[Path]:
+        """Draw ``cdf``, ``curves``, ``exposure`` or ``position``, as ``gossiprec plot`` does, and return the files.
+
+        Parameters
+        ----------
+        figure : str
+        out : path, optional
+            Stem of the files, or a picture such as ``a.pdf``; inside the run directory if not given.
+        *others : Run
+            To be drawn beside this one.
+        **choice
+            What the figure takes, such as ``selection``.
+
+        Raises
+        ------
+        LogError
+            If there is no such figure, or the runs do not hold what it shows.
+        """
+        module = FIGURES.get(figure)
+        if module is None:
+            raise LogError(
+                f"there is no figure {figure!r}{suggestion(figure, FIGURES)}; take {', '.join(FIGURES)}"
+            )
+        drawn: list[Path] = importlib.import_module(module).draw(
+            [self, *others], Path(out) if out is not None else self.path / figure, **choice
+        )
+        return drawn
 
 
 def open_run(path: str | os.PathLike[str]) -> Run:

@@ -5,6 +5,7 @@ import json
 import subprocess
 import sys
 
+import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
 from small_logs import write_small_log
@@ -165,3 +166,20 @@ def test_the_command_is_cheap_to_import():
     ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
 
     assert ran.stdout.strip() == "[]"
+
+
+def test_events_are_exported_to_parquet_by_suffix(small, tmp_path):
+    out = tmp_path / "m.parquet"
+    call("export", small, "--kind", "message", "--out", out)
+    table = pq.read_table(out)
+    events = read_log(small).events("message")
+    assert {name: table[name].to_pylist() for name in table.column_names} == {
+        name: values.tolist() for name, values in events.items()
+    }
+
+
+@pytest.mark.parametrize("name", ["m.json", "m", "m.csv.gz"])
+def test_no_table_is_written_under_another_name(name, small, tmp_path):
+    with pytest.raises(LogError, match=r"write \.csv or \.parquet"):
+        call("export", small, "--kind", "message", "--out", tmp_path / name)
+    assert [path.name for path in tmp_path.iterdir()] == ["events.mplog"]

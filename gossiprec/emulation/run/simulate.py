@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
+
+import yaml
 
 from gossiprec.data.fingerprint import known_by
 from gossiprec.data.split import Split
 from gossiprec.emulation.assembly.prepare import prepare
 from gossiprec.emulation.run.progress import Progress, Silent, clocks
 from gossiprec.emulation.run.running import Running, carried_out
-from gossiprec.eventlog import Run, RunDirectory
+from gossiprec.eventlog import Run, RunDirectory, layout, open_run
 from gossiprec.eventlog.rundir import check_free
+from gossiprec.plugins import code_with
 from gossiprec.scenario import Scenario, load_scenario
-from gossiprec.scenario.plugins import plugins_of
+from gossiprec.scenario.plugins import code_of, plugins_of
+
+OnExists = Literal["refuse", "overwrite", "new", "reuse"]
 
 
 def simulate(
@@ -24,6 +30,7 @@ def simulate(
     overrides: Iterable[str] = (),
     out: str | os.PathLike[str] | None = None,
     overwrite: bool = False,
+    on_exists: OnExists | None = None,
     progress: Progress | None = None,
     load: Callable[[Scenario], Split] | None = None,
     gracefully: bool = False,
@@ -41,6 +48,10 @@ def simulate(
         Run directory; ``runs/<name>-s<seed>`` if not given.
     overwrite : bool
         Replace an earlier run there.
+    on_exists : {"refuse", "overwrite", "new", "reuse"}, optional
+        What becomes of an earlier run there: as `overwrite` says if not given. ``new`` writes beside it, with a number
+        behind its name; ``reuse`` returns it if it is complete, of this scenario and of this version of the code, and
+        else replaces it.
     progress : Progress, optional
         Is told what happens.
     load : callable, optional
@@ -65,6 +76,11 @@ def simulate(
     if not isinstance(scenario, Scenario):
         scenario = load_scenario(scenario, list(overrides))
     path = Path(out) if out is not None else Path("runs") / f"{scenario.name}-s{scenario.seed}"
+    if on_exists == "new":
+        path = _beside(path)
+    elif on_exists == "reuse" and (earlier := _same_run(path, scenario)):
+        return earlier
+    overwrite = overwrite if on_exists is None else on_exists in ("overwrite", "reuse")
     check_free(path, overwrite=overwrite)
     prepared = prepare(scenario, say, load=load, kept_kernels=kept_kernels)
     view_size = prepared.protocol.view_size
@@ -81,3 +97,22 @@ def simulate(
     return carried_out(
         lambda: Running(prepared, directory, say, begin), directory, gracefully=say if gracefully else None
     )
+
+
+def _beside(path: Path) -> Path:
+    """Return the path, or, if it is taken, the first with a number behind it that is not."""
+    names = itertools.chain([path], (path.with_name(f"{path.name}-{n}") for n in itertools.count(2)))
+    return next(each for each in names if not each.exists())
+
+
+def _same_run(path: Path, scenario: Scenario) -> Run | None:
+    """Return the complete run of a scenario in a folder, made by this version of the code, if there is one."""
+    if not (path / layout.MANIFEST).is_file():
+        return None
+    run = open_run(path)
+    wanted = yaml.safe_load(yaml.safe_dump(scenario.resolved()))
+    if wanted["executor"]["name"] == "auto":  # what it stood for is in the run (kept_kernels)
+        wanted["executor"]["name"] = run.scenario["executor"]["name"]
+    code = code_with(run.manifest.get("plugins", {}), run.manifest.get("code"))
+    same = run.scenario == wanted and code == code_of(scenario)
+    return run if same and run.status == "complete" else None
