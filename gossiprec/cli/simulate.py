@@ -98,7 +98,7 @@ def _foresee(scenario: Scenario, path: Path, *, as_json: bool, quiet: bool) -> N
 
     available = available_bytes()
     with progress_display(quiet=quiet) as progress:
-        prepared = prepare(scenario, progress)
+        prepared = prepare(scenario, progress, compiled=False)
     facts: dict[str, Any] = {
         **prepared.sizes(),
         "memory_mib": {part: size / results.MIB for part, size in prepared.needed.items()},

@@ -198,7 +198,7 @@ def _foresee(runner: StudyRunner, other_code: OtherCode, jobs: int) -> None:
     plan = runner.plan
     todo = {simulation.hash for simulation in runner.take_stock(other_code=other_code)}
     click.echo(size_of(plan))
-    prepared = prepare(plan.simulations[0].scenario)
+    prepared = prepare(plan.simulations[0].scenario, compiled=False)
     memory = sum(prepared.needed.values()) / 2**20
     click.echo(
         f"first: {prepared.sizes()['node_updates']:,} local epochs of {prepared.executor.name}, {memory:,.0f} MiB; "

@@ -64,3 +64,14 @@ def test_only_for_the_length_of_the_block_are_kernels_not_compiled():
     with jit.only_kept(), pytest.raises(jit.NotKeptError, match="one"):
         kernel(os.getpid())
     assert kernel(1) == 2
+
+
+def test_to_foresee_a_run_nothing_is_compiled(monkeypatch):
+    def warm_up(self):
+        raise AssertionError("compiled")
+
+    monkeypatch.setattr(EXECUTORS["fused"], "warm_up", warm_up)
+    scenario = load_scenario(tiny(executor={"name": "fused"}))
+    assert prepare(scenario, compiled=False).needed == prepare(load_scenario(tiny()), compiled=False).needed
+    with pytest.raises(AssertionError, match="compiled"):
+        prepare(scenario)

@@ -141,6 +141,7 @@ def prepare(
     *,
     load: Callable[[Scenario], Split] | None = None,
     kept_kernels: bool = False,
+    compiled: bool = True,
 ) -> Prepared:
     """Load the data, set everything up and run the control plane ahead.
 
@@ -154,6 +155,8 @@ def prepare(
     kept_kernels : bool
         ``executor: auto`` also takes compiled kernels for a run so short that compiling would not pay, if earlier runs
         have compiled all that it needs; its scenario then names them.
+    compiled : bool
+        Whether kernels are compiled now; to foresee a run nothing is computed.
 
     Raises
     ------
@@ -188,13 +191,9 @@ def prepare(
     with watch("setup"):
         prepared = _with_kept_kernels(cast, schedule, watch) if kept_kernels else None
         prepared = prepared or _assembled(cast, schedule, watch)
-    with watch("compile"):
-        try:
-            with only_kept():
-                _warm_up(prepared)
-        except NotKeptError:
-            say.phase("compiling kernels (once on a machine)")
-            _warm_up(prepared)
+    if compiled:
+        with watch("compile"):
+            _compile(prepared, say)
     say.phase("setting up observers")
     with watch("setup"):
         for meter in prepared.meters:
@@ -239,6 +238,16 @@ def _assembled(cast: Cast, schedule: Schedule, watch: Stopwatch) -> Prepared:
         reducing=Reducing(receivers, store, seed, deliveries.time), encoding=encoding, push_rounds=push_rounds,
         serving=serving,
     )  # fmt: skip
+
+
+def _compile(prepared: Prepared, say: Progress) -> None:
+    """Compile what the run will call, and say so if that takes more than loading what an earlier one has left."""
+    try:
+        with only_kept():
+            _warm_up(prepared)
+    except NotKeptError:
+        say.phase("compiling kernels (once on a machine)")
+        _warm_up(prepared)
 
 
 def _warm_up(prepared: Prepared) -> None:
