@@ -284,3 +284,11 @@ def test_a_graph_of_another_size_than_the_data_ends_in_one_message(capsys, scena
 
     assert code == 2
     assert "found 34 nodes, but the data have 24 users" in err
+
+
+def test_a_share_that_no_graph_comes_to_is_answered_with_one_that_all_do(capsys):
+    _, out, _ = invoke(capsys, "topology", "compare", "ring", "ring:k=4", "--nodes", 21)
+    share = out.split("try --fraction ")[1].rstrip(".\n")
+    assert float(share) == 0.09  # nine tenths of 2 / 20
+    _, out, _ = invoke(capsys, "topology", "compare", "ring", "ring:k=4", "--nodes", 21, "--fraction", share)
+    assert "try --fraction" not in out
