@@ -115,7 +115,9 @@ def table(measured: Sequence[Facts]) -> str:
         )
         for row in rows
     ]
-    return "\n".join([*(line.rstrip() for line in lines), "", _note(measured[0]["fraction"]), *_never(measured)])
+    return "\n".join(
+        [*(line.rstrip() for line in lines), "", _note(measured[0]["fraction"]), *_never(measured)]
+    )
 
 
 def _never(measured: Sequence[Facts]) -> list[str]:
@@ -123,7 +125,9 @@ def _never(measured: Sequence[Facts]) -> list[str]:
     if any(facts["wakes_to_meet"] is not None for facts in measured):
         return []
     least = 0.9 * min(facts["can_meet"] or 0.0 for facts in measured)
-    return [f"In none of these a node has so many neighbours: try --fraction {least:.2g}."] if least > 0 else []
+    return (
+        [f"In none of these a node has so many neighbours: try --fraction {least:.2g}."] if least > 0 else []
+    )
 
 
 def _cell(facts: Facts, key: str) -> str:

@@ -119,7 +119,12 @@ def require_attacks(runs: Sequence[Run], *, file: str) -> None:
     """
     if any(attack_curves(run, "") if file == "attacks.csv" else run.adversaries for run in runs):
         return
-    found = ", ".join(f"{run.path} ({run.manifest.get('status', 'status unknown')})" for run in runs)
+    found = ", ".join(f"{run.path} ({run.status})" for run in runs)
+    if any(run.status == "running" for run in runs):
+        raise LogError(
+            f"no attack results yet: {file} is missing or empty in {found}; wait for the end of the run, or look at it "
+            "with: gossiprec report --watch"
+        )
     raise LogError(
         f"no attack results: {file} is missing or empty in {found}; "
         "a run has them if its scenario lists a cda entry under observers and it reached an evaluation"

@@ -9,6 +9,7 @@ from small_runs import lines, write_run
 
 from gossiprec.cli.plot import plot
 from gossiprec.errors import LogError
+from gossiprec.eventlog import Run
 
 
 def invoke(*arguments):
@@ -64,3 +65,13 @@ def test_a_folder_that_is_not_there_is_a_usage_error(tmp_path):
 def test_listing_the_commands_does_not_load_the_drawing_library():
     script = "import sys, gossiprec.cli.plot; sys.exit('matplotlib' in sys.modules or 'numpy' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", script], check=False).returncode == 0
+
+
+def test_of_a_run_that_is_going_on_it_says_to_wait(tmp_path, monkeypatch):
+    run = write_run(tmp_path / "run", observers=()).path
+    monkeypatch.setattr(Run, "status", "running")
+    error = str(invoke("cdf", run).exception)
+    assert "no attack results yet" in error
+    assert f"{run} (running); wait for the end of the run" in error
+    monkeypatch.setattr(Run, "status", "killed")
+    assert "wait" not in str(invoke("cdf", run).exception)
