@@ -68,11 +68,11 @@ def executor_of(**more):
     return prepare(load_scenario(world(**{"executor": {"name": "auto"}, **more}))).executor.name
 
 
-def assert_alike(slow, fast):
+def assert_alike(slow, fast, *, apart=1e-5):
     assert slow.executor.update_bytes == fast.executor.update_bytes
     one, other = version(slow), version(fast)
     assert one.shape == other.shape
-    assert np.abs(other - one).max() <= 1e-5 * np.abs(one).max()
+    assert np.abs(other - one).max() <= apart * np.abs(one).max()
     assert slow.executor.store.steps.tolist() == fast.executor.store.steps.tolist()
 
 
@@ -86,7 +86,7 @@ def test_a_written_out_gradient_of_sequences_trains_like_one_client_at_a_time(
 ):
     """Three rounds of most clients, some with one item and some with many; a relative difference.
 
-    With the usual eps of 1e-8 Adam makes full steps of gradients that are no more than rounding.
+    A sum adds up the rounding of all clients, in each of three rounds. With the usual eps of 1e-8 Adam makes full steps of gradients that are no more than rounding.
     """
     if upload == "gradients":
         way, merge = {**way, "local_epochs": 1}, "sum"
@@ -99,7 +99,7 @@ def test_a_written_out_gradient_of_sequences_trains_like_one_client_at_a_time(
         runs = [carried_out(world(**told, executor={"name": name})) for name in ("reference", "fused")]
 
     assert [run.executor.name for run in runs] == ["reference", "fused"]
-    assert_alike(*runs)
+    assert_alike(*runs, apart=3e-5 if merge == "sum" else 1e-5)
 
 
 def test_it_trains_as_stacks_of_tensors_do():

@@ -71,7 +71,7 @@ def test_two_workers_make_the_table_that_one_process_makes(tmp_path):
         )  # fmt: skip
         assert done.returncode == 0, done.stderr
         assert "6 of 6 runs" in done.stderr
-        assert done.stdout.split() == [str(out / "table.parquet"), str(out / "table.csv")]
+        assert done.stdout.split()[:2] == [str(out / "table.parquet"), str(out / "table.csv")]
         assert tables(out) == tables(tmp_path / "here")
 
 
