@@ -86,7 +86,8 @@ def test_a_written_out_gradient_of_sequences_trains_like_one_client_at_a_time(
 ):
     """Three rounds of most clients, some with one item and some with many; a relative difference.
 
-    A sum adds up the rounding of all clients, in each of three rounds. With the usual eps of 1e-8 Adam makes full steps of gradients that are no more than rounding.
+    A sum adds up the rounding of all clients, in each of three rounds. With the usual eps of 1e-8 Adam makes full steps
+    of gradients that are no more than rounding.
     """
     if upload == "gradients":
         way, merge = {**way, "local_epochs": 1}, "sum"
