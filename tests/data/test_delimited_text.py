@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
-from small_data import dataset, pack
+from small_data import dataset, load, pack, refusal
 
 from gossiprec.data import blocks
 from gossiprec.data.blocks import Block, Layout
@@ -24,16 +24,6 @@ TIMED = ("user", "item", "time")
 names = st.text(st.characters(codec="utf-8", exclude_characters="\0\1"), min_size=1, max_size=8).filter(
     lambda name: name.strip() and "\ufeff" not in name
 )
-
-
-def load(path, **options):
-    return dataset("file", path=path, **options).load(0)
-
-
-def refusal(path, **options):
-    with pytest.raises(DataError) as caught:
-        load(path, **options)
-    return str(caught.value)
 
 
 def csv_of(rows, **style):

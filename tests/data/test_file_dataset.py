@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
-from small_data import dataset, pack
+from small_data import dataset, load, pack, refusal
 
 from gossiprec.data import blocks
 from gossiprec.errors import DataError
@@ -16,16 +16,6 @@ FULL = ("user", "item", "rating", "time")
 names = st.text(st.characters(categories=["L", "N", "P"]), min_size=1, max_size=6).filter(
     lambda text: "," not in text and text.strip() and "\ufeff" not in text
 )
-
-
-def load(path, **options):
-    return dataset("file", path=path, **options).load(0)
-
-
-def refusal(path, **options):
-    with pytest.raises(DataError) as caught:
-        load(path, **options)
-    return str(caught.value)
 
 
 @given(rows=st.lists(st.tuples(names, names), min_size=1, max_size=30))
