@@ -51,7 +51,7 @@ def simulate(
     on_exists : {"refuse", "overwrite", "new", "reuse"}, optional
         What becomes of an earlier run there: as `overwrite` says if not given. ``new`` writes beside it, with a number
         behind its name; ``reuse`` returns it if it is complete, of this scenario and of this version of the code, and
-        else replaces it.
+        else replaces it; the data are not read for that.
     progress : Progress, optional
         Is told what happens.
     load : callable, optional
