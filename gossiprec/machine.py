@@ -17,13 +17,13 @@ ROOT = Path("/")
 
 def available_bytes(root: Path = ROOT) -> int:
     """Return the memory that a process could take without swapping or being killed, as far as the system tells."""
-    return min(_available_on_machine(root), *_left_in_groups(root))
+    return min([_available_on_machine(root), *_left_in_groups(root)])
 
 
 def usable_cores(root: Path = ROOT) -> int:
     """Return how many threads can compute at a time: cores, those of the affinity mask, and the group's quota."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return min(cores, *_quotas(root), cores)
+    return min([cores, *_quotas(root)])
 
 
 def _available_on_machine(root: Path) -> int:
@@ -37,7 +37,6 @@ def _available_on_machine(root: Path) -> int:
 
 def _left_in_groups(root: Path) -> Iterator[int]:
     """Yield what each limited group has left; what the system could give back at once counts as left."""
-    yield _available_on_machine(root)
     for folder in _groups(root, "memory"):
         limit = _number(folder / "memory.max", folder / "memory.limit_in_bytes")
         taken = _number(folder / "memory.current", folder / "memory.usage_in_bytes")

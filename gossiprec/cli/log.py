@@ -126,7 +126,9 @@ def export(source: Path, kind: str, out: Path, overwrite: bool) -> None:
     from gossiprec.eventlog.reader import read_log
 
     if out.suffix not in (".csv", ".parquet"):
-        raise LogError(f"{out}: found the suffix {out.suffix or 'of none'}; write .csv or .parquet")
+        raise LogError(
+            f"{out}: found {f'the suffix {out.suffix}' if out.suffix else 'no suffix'}; write .csv or .parquet"
+        )
     if out.exists() and not overwrite:
         raise LogError(f"{out} exists; choose another name, or give --overwrite")
     found = read_log(log_path(source))

@@ -6,7 +6,7 @@ import math
 from typing import TYPE_CHECKING
 
 from gossiprec.figures.study.numbers import Estimate, estimate
-from gossiprec.figures.study.table import Point, Quantity, StudyTable, shown
+from gossiprec.figures.study.table import Point, Quantity, StudyTable, by_importance, shown
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -23,7 +23,7 @@ def means_table(table: StudyTable) -> Table:
     from rich.table import Table
 
     found = Table(box=SIMPLE_HEAD, pad_edge=False, padding=(0, 2, 0, 0), show_edge=False, header_style="")
-    quantities = _wanted(table)
+    quantities = by_importance(table)[:MOST_COLUMNS]
     for name in table.varying:
         found.add_column(name, vertical="bottom", overflow="fold")
     for quantity in quantities:
@@ -48,19 +48,6 @@ def note(table: StudyTable, folder: Path) -> str:
 
 def _points(table: StudyTable) -> list[Point]:
     return list(dict.fromkeys(point for points in table.values.values() for point in points))
-
-
-def _wanted(table: StudyTable) -> list[Quantity]:
-    """Return what attacks find and utility first; bounds, which belong to figures, last."""
-
-    def rank(quantity: Quantity) -> int:
-        first = ("max_aac", "@")
-        bounds = ("upper_bound", "random_bound", "last_aac")
-        return next(
-            (n for n, part in enumerate(first) if part in quantity.name), 3 if quantity.name in bounds else 2
-        )
-
-    return sorted(table.values, key=rank)[:MOST_COLUMNS]
 
 
 def _heading(quantity: Quantity) -> str:

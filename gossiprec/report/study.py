@@ -64,15 +64,6 @@ def columns_of(quantities: Iterable[Quantity]) -> list[Column]:
     return [Column(quantity.words(), "percent" if quantity.is_share else "number") for quantity in quantities]
 
 
-def by_importance(table: StudyTable) -> list[Quantity]:
-    """Return the quantities of a study: what attacks find first, then utility, then the rest."""
-
-    def rank(quantity: Quantity) -> int:
-        return 0 if quantity.name == "max_aac" else 1 if "@" in quantity.name else 2
-
-    return sorted(table.values, key=rank)
-
-
 def read(path: Path, home: Path) -> Study:
     """Read a study, also one of which no run is finished.
 

@@ -103,7 +103,8 @@ def test_the_best_round_is_the_first_with_the_highest_mean_and_bounds_are_the_la
         assert accuracies.tolist() == pytest.approx(shares[best])
 
 
-def test_exposure_is_the_share_of_the_interested_that_found_a_user_at_the_best_round():
+def at_best_rounds():
+    """Yield the split, the record of four rounds, and for each community size the attack's key and its best round."""
     split, rounds = drawn_split(), [ranking(seed, [1, 3, 8, 11]) for seed in (3, 4, 5, 6)]
     record = AttackRecord(split, max(SIZES))
     for number, now in enumerate(rounds):
@@ -111,6 +112,11 @@ def test_exposure_is_the_share_of_the_interested_that_found_a_user_at_the_best_r
     for size in SIZES:
         best = max(rounds, key=lambda now: np.mean(naive_accuracies(split, now, size)))
         key = attack_key(observer="single", relevance="ndcg", momentum=0.9, community_size=size)
+        yield split, record, size, key, best
+
+
+def test_exposure_is_the_share_of_the_interested_that_found_a_user_at_the_best_round():
+    for split, record, size, key, best in at_best_rounds():
         exposure = record.exposures()[key]
         for user in range(N):
             interested = [
@@ -125,13 +131,7 @@ def test_exposure_is_the_share_of_the_interested_that_found_a_user_at_the_best_r
 
 
 def test_hits_are_the_pairs_behind_the_accuracies_of_the_best_round():
-    split, rounds = drawn_split(), [ranking(seed, [1, 3, 8, 11]) for seed in (3, 4, 5, 6)]
-    record = AttackRecord(split, max(SIZES))
-    for number, now in enumerate(rounds):
-        record.score([now], time=float(number), round=number)
-    for size in SIZES:
-        best = max(rounds, key=lambda now: np.mean(naive_accuracies(split, now, size)))
-        key = attack_key(observer="single", relevance="ndcg", momentum=0.9, community_size=size)
+    for split, record, size, key, best in at_best_rounds():
         expected = {
             (adversary, user)
             for place, adversary in enumerate(best.adversaries.tolist())

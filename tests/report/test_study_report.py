@@ -7,9 +7,10 @@ import pytest
 from gossiprec.errors import LogError
 from gossiprec.eventlog.lock import LOCK, Lock
 from gossiprec.figures.study.numbers import estimate
+from gossiprec.figures.study.table import by_importance
 from gossiprec.report import build
 from gossiprec.report.of_studies import front, means, overview, paired, single_runs
-from gossiprec.report.study import by_importance, is_running, read
+from gossiprec.report.study import is_running, read
 from gossiprec.study.table import write_table
 from tests.figures.test_study_figures import NONE, write_study
 

@@ -10,22 +10,27 @@ from gossiprec.study.load import load_study
 from tests.emulation.tiny_runs import tiny
 
 
-def test_a_study_is_told_by_its_command(tmp_path):
+@pytest.mark.parametrize(
+    ("load", "text", "told"),
+    [
+        (
+            load_scenario,
+            "name: s\nbase: b.yaml\naxes: {x: {key: seed, values: [1]}}\n",
+            "is a study, not a scenario; run it with: gossiprec study",
+        ),
+        (
+            load_study,
+            "name: s\ndataset: {name: synthetic}\n",
+            "is a scenario, not a study; run it with: gossiprec simulate",
+        ),
+    ],
+    ids=["study", "scenario"],
+)
+def test_the_wrong_kind_of_file_is_answered_with_its_command(load, text, told, tmp_path):
     path = tmp_path / "s.yaml"
-    path.write_text("name: s\nbase: b.yaml\naxes: {x: {key: seed, values: [1]}}\n")
-    with pytest.raises(
-        ScenarioError, match=re.escape(f"is a study, not a scenario; run it with: gossiprec study {path}")
-    ):
-        load_scenario(path)
-
-
-def test_a_scenario_is_told_by_its_command(tmp_path):
-    path = tmp_path / "s.yaml"
-    path.write_text("name: s\ndataset: {name: synthetic}\n")
-    with pytest.raises(
-        ScenarioError, match=re.escape(f"is a scenario, not a study; run it with: gossiprec simulate {path}")
-    ):
-        load_study(path)
+    path.write_text(text)
+    with pytest.raises(ScenarioError, match=re.escape(f"{told} {path}")):
+        load(path)
 
 
 def test_another_protocol_over_the_keys_of_one_is_answered_with_the_way():

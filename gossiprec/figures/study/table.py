@@ -36,6 +36,8 @@ WORDS = {
     "privacy.epsilon_max": "epsilon, highest",
 }
 """Of measures whose names say too little along an axis."""
+LEAST = ("upper_bound", "random_bound", "last_aac")
+"""Measures that stand last: they say how others are to be read."""
 
 
 @dataclass(frozen=True)
@@ -193,6 +195,17 @@ class StudyTable:
                 if all(shown(point[place]) == text for place, text in places.items()):
                     values.setdefault(quantity, {})[point] = seeds
         return replace(self, values=values)
+
+
+def by_importance(table: StudyTable) -> list[Quantity]:
+    """Return the quantities of a study: what attacks find first, then utility, then the rest, and bounds last."""
+
+    def rank(quantity: Quantity) -> int:
+        if quantity.name in LEAST:
+            return 3
+        return 0 if quantity.name == "max_aac" else 1 if "@" in quantity.name else 2
+
+    return sorted(table.values, key=rank)
 
 
 def read_study(folder: Path, *, or_empty: bool = False) -> StudyTable:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from gossiprec.figures.study.numbers import Estimate, estimate, intervals_in_words
-from gossiprec.figures.study.table import Point, Quantity, is_numeric, shown
+from gossiprec.figures.study.table import Point, Quantity, by_importance, is_numeric, shown
 from gossiprec.report.blocks import Axis, Block, Chart, Column, Section, Series, Table, one_of
-from gossiprec.report.study import Study, by_importance
+from gossiprec.report.study import Study
 
 ORDER = 20
 MOST_TICKS = 8

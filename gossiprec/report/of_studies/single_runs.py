@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from gossiprec.figures.study.table import shown
+from gossiprec.figures.study.table import by_importance, shown
 from gossiprec.report.blocks import Column, Section, Table
-from gossiprec.report.study import Study, by_importance, columns_of
+from gossiprec.report.study import Study, columns_of
 
 ORDER = 50
 NOTE = "Folders lie under runs/ in the folder of the study; those with a report of their own are linked."
