@@ -1,84 +1,133 @@
 """Does the cost of a local epoch stay level as the network grows, and the memory near what it must be?
 
-    python benchmarks/scale.py [--nodes 1000 3000 10000] [--wakes 30]
+    python benchmarks/scale.py [--nodes 1000 10000 30000 100000] [--wakes 20] [--items 500]
 
-Each size runs in a process of its own (peak memory is a process's), on 1,682 items with 200 single observers, and
-prints one JSON line:
+Each size runs in a process of its own (peak memory is a process's): 80 interactions a user, 200 single observers and a
+coalition of 1 %. The largest takes 9 GB with 500 items, and four times that with 1,682. One JSON line each:
 
-- ``local_epochs_per_s``: local epochs per wall second, after loading and compiling.
+- ``local_epochs_per_s``: local epochs per wall second, after the set-up; and ``us_per_epoch``, wall time, with
+  ``cost_ratio`` to that of the first size. ``cpu_us_per_epoch`` and ``cpu_cost_ratio`` are the same of processor time,
+  which other programs on the machine disturb less.
+- ``setup_s``, ``setup_cpu_s``: from the start to the first local update, without compiling; ``phases_s``: wall time of
+  each phase as the run tells them.
 - ``peak_rss_mib``: largest resident size of the process; ``base_rss_mib``: the same after a run of 50 nodes: libraries
   and kernels.
-- ``state_mib``: bytes of parameters (one version a node), moments and declared observer state.
-- ``ratio``: peak / state; ``ratio_net``: (peak - base) / state.
+- ``needed_mib``: what the run says that it needs, the figure of ``--dry-run``; ``ratio``: peak / that; ``ratio_net``:
+  (peak - base) / that.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
 from typing import Any
 
 from common import emit, say
 
 ROOT = Path(__file__).resolve().parents[1]
+COMPILING = "compiling"
 
 
-def measure(nodes: int, wakes: int) -> None:
-    """Run one size and print its JSON line."""
+class Phases:
+    """Notes when each phase of a run begins."""
+
+    def __init__(self) -> None:
+        self.begun: list[tuple[str, float, float]] = []
+
+    def phase(self, text: str) -> None:
+        """Look at the clocks."""
+        self.begun.append((text, time.perf_counter(), time.process_time()))
+
+    def tick(self, status: Any) -> None:
+        """Do nothing."""
+
+    def note(self, text: str) -> None:
+        """Pass it on."""
+        say(text)
+
+    def spent(self) -> dict[str, tuple[float, float]]:
+        """Return wall and processor time of each phase; the last one ends now."""
+        self.phase("end")
+        pairs = zip(self.begun, self.begun[1:], strict=False)
+        return {text: (wall - begin, cpu - before) for (text, begin, before), (_, wall, cpu) in pairs}
+
+
+def measure(nodes: int, wakes: int, items: int) -> dict[str, Any]:
+    """Run one size and return what was measured."""
     from gossiprec import simulate
     from gossiprec.emulation.assembly.memory import peak_rss_mib
     from gossiprec.scenario import load_scenario
 
-    def run(n: int, wakes: int) -> dict[str, Any]:
+    def run(n: int, wakes: int, phases: Phases | None = None) -> dict[str, Any]:
+        single = f"{{name: cda, who: single, nodes: {{fraction: {min(1, 200 / n):.6f}}}}}"
         changes = [
             f"dataset.users={n}",
-            "dataset.items=1682",
-            f"dataset.interactions={106 * n}",
+            f"dataset.items={items}",
+            f"dataset.interactions={80 * n}",
             f"protocol.wakes={wakes}",
             f"evaluate.every={wakes}",
             "executor.name=fused",
-            f"observers=[{{name: cda, who: single, nodes: {{fraction: {min(1, 200 / n):.6f}}}, community_size: 20}}]",
+            f"observers=[{single}, {{name: cda, who: coalition, fraction: {max(0.01, 2 / n)}}}]",
         ]
         scenario = load_scenario(ROOT / "scenarios" / "rand_gossip.yaml", changes)
         with tempfile.TemporaryDirectory() as folder:
-            summary = simulate(scenario, out=Path(folder) / "run").summary
+            summary = simulate(scenario, out=Path(folder) / "run", progress=phases).summary
         assert summary is not None
         return summary
 
-    run(50, 2)
-    base = peak_rss_mib()
-    summary = run(nodes, wakes)
-    seconds, needed = summary["seconds"], summary["needed_mib"]
-    wall = summary["wall_seconds"] - seconds["load"] - seconds["compile"]
-    state = needed["parameters"] + needed["moments"] + needed["observers"]
-    emit(
-        nodes=nodes,
-        local_epochs_per_s=summary["node_updates"] / wall,
-        peak_rss_mib=summary["peak_rss_mib"],
-        base_rss_mib=base,
-        state_mib=state,
-        ratio=summary["peak_rss_mib"] / state,
-        ratio_net=(summary["peak_rss_mib"] - base) / state,
-    )
+    run(60, 2)
+    base, phases = peak_rss_mib(), Phases()
+    summary = run(nodes, wakes, phases)
+    spent = {text: each for text, each in phases.spent().items() if not text.startswith(COMPILING)}
+    order = list(spent)
+    before, after = order[: order.index("simulating")], order[order.index("simulating") :]
+    wall, cpu = (1e6 * sum(spent[text][k] for text in after) / summary["node_updates"] for k in (0, 1))
+    needed = sum(summary["needed_mib"].values())
+    return {
+        "nodes": nodes,
+        "local_epochs_per_s": 1e6 / wall,
+        "us_per_epoch": wall,
+        "cpu_us_per_epoch": cpu,
+        "setup_s": sum(spent[text][0] for text in before),
+        "setup_cpu_s": sum(spent[text][1] for text in before),
+        "phases_s": {text: round(each[0], 2) for text, each in spent.items()},
+        "peak_rss_mib": summary["peak_rss_mib"],
+        "base_rss_mib": base,
+        "needed_mib": needed,
+        "ratio": summary["peak_rss_mib"] / needed,
+        "ratio_net": (summary["peak_rss_mib"] - base) / needed,
+    }
 
 
 def main() -> None:
     """Run every size in a process of its own."""
     parser = argparse.ArgumentParser()
-    parser.add_argument("--nodes", type=int, nargs="+", default=[1000, 3000, 10000])
-    parser.add_argument("--wakes", type=int, default=30)
+    parser.add_argument("--nodes", type=int, nargs="+", default=[1000, 10_000, 30_000, 100_000])
+    parser.add_argument("--wakes", type=int, default=20)
+    parser.add_argument("--items", type=int, default=500)
     parser.add_argument("--here", action="store_true", help="run in this process")
     options = parser.parse_args()
+    if options.here:
+        print(json.dumps(measure(options.nodes[0], options.wakes, options.items)))
+        return
+    first: dict[str, Any] = {}
     for nodes in options.nodes:
-        if options.here:
-            measure(nodes, options.wakes)
-            continue
         say(f"{nodes} nodes")
-        command = [sys.executable, __file__, "--here", "--wakes", str(options.wakes), "--nodes", str(nodes)]
-        subprocess.run(command, check=True)
+        size = ["--nodes", str(nodes), "--wakes", str(options.wakes), "--items", str(options.items)]
+        command = [sys.executable, __file__, "--here", *size]
+        done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
+        found = json.loads(done.stdout.splitlines()[-1])
+        first = first or found
+        ratios = {
+            "cost_ratio": found["us_per_epoch"] / first["us_per_epoch"],
+            "cpu_cost_ratio": found["cpu_us_per_epoch"] / first["cpu_us_per_epoch"],
+        }
+        emit(**found, **ratios)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 """gossiprec: an asynchronous peer-to-peer gossip emulator for recommender systems.
 
 Two names are all a notebook needs: :func:`simulate` runs a scenario, :func:`open_run` reads what a run wrote.
+:func:`study` runs many variants of one, and :func:`open_study` reads what came of them.
 :func:`resume` goes on with a run that ended early, :func:`replay` runs one again and compares.
 """
 
@@ -14,25 +15,32 @@ from gossiprec.version import __version__
 if TYPE_CHECKING:
     from gossiprec.emulation import replay, resume, simulate
     from gossiprec.eventlog import open_run
+    from gossiprec.study.in_python import study
+    from gossiprec.study.result import open_study
 
 # Without it the last bits of a matrix product of torch's depend, on some processors, on where in memory its factors
 # lie, and so a model's on who is trained beside it. Read when torch first multiplies; costs nothing measurable.
 os.environ.setdefault("MKL_CBWR", "AUTO")
 
-__all__ = ["__version__", "open_run", "replay", "resume", "simulate"]
+__all__ = ["__version__", "open_run", "open_study", "replay", "resume", "simulate", "study"]
 
 _LAZY = {
     "simulate": "gossiprec.emulation",
     "resume": "gossiprec.emulation",
     "replay": "gossiprec.emulation",
     "open_run": "gossiprec.eventlog",
+    "open_study": "gossiprec.study.result",
 }
+_CALLED = ("study",)
+"""Packages that are called like functions."""
 
 
 def __getattr__(name: str) -> Any:
     """Import the entry points on first use: ``import gossiprec`` stays free of torch and numba."""
-    if name not in _LAZY:
-        raise AttributeError(f"module 'gossiprec' has no attribute {name!r}")
     import importlib
 
+    if name in _CALLED:
+        return importlib.import_module(f"gossiprec.{name}")
+    if name not in _LAZY:
+        raise AttributeError(f"module 'gossiprec' has no attribute {name!r}")
     return getattr(importlib.import_module(_LAZY[name]), name)

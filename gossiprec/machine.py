@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import os
+import platform
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -24,6 +25,16 @@ def usable_cores(root: Path = ROOT) -> int:
     """Return how many threads can compute at a time: cores, those of the affinity mask, and the group's quota."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return min([cores, *_quotas(root)])
+
+
+def processor(root: Path = ROOT) -> str:
+    """Return what the processor is called, as far as the system tells."""
+    named = (
+        line.partition(":")[2].strip()
+        for line in _lines(root / "proc/cpuinfo")
+        if line.startswith("model name")
+    )
+    return next(named, "") or platform.processor() or platform.machine()
 
 
 def _available_on_machine(root: Path) -> int:

@@ -14,6 +14,13 @@ from gossiprec.arrays import I64
 Integers = npt.NDArray[np.integer]
 
 
+def entries_of(offsets: I64, rows: I64) -> tuple[I64, I64]:
+    """Return where the entries of some rows lie, row after row, and which of these rows each belongs to (its place)."""
+    counts = offsets[rows + 1] - offsets[rows]
+    first = np.repeat(offsets[rows] - np.cumsum(counts) + counts, counts)
+    return first + np.arange(counts.sum()), np.repeat(np.arange(len(rows)), counts)
+
+
 @dataclass(frozen=True, eq=False)
 class Ragged:
     """Rows of unequal length; what belongs to the same entries lies in other arrays with the same offsets.

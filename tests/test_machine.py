@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from gossiprec.machine import available_bytes, usable_cores
+from gossiprec.machine import available_bytes, processor, usable_cores
 
 GIB = 2**30
 INACTIVE = 3 * 2**20
@@ -25,6 +25,12 @@ def second(limit, current, folder=""):
     """Return the files of a group of version 2."""
     group = f"sys/fs/cgroup/{folder}"
     return {f"{group}memory.max": f"{limit}\n", f"{group}memory.current": f"{current}\n"}
+
+
+def test_a_processor_is_called_as_the_system_calls_it(tmp_path):
+    text = "processor\t: 0\nmodel\t\t: 17\nmodel name\t: AMD EPYC\nprocessor\t: 1\nmodel name\t: AMD EPYC\n"
+    assert processor(system(tmp_path, "", {"proc/cpuinfo": text})) == "AMD EPYC"
+    assert processor(tmp_path / "nowhere")
 
 
 def test_without_limits_the_machine_decides(tmp_path):

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Literal, TypeAlias
+from collections.abc import Sequence
+from typing import Literal, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 
-from gossiprec.aggregators.base import Inbox
+from gossiprec.aggregators.base import Change, Inbox
 from gossiprec.arrays import F32, F64, I32
 from gossiprec.jit import compiled
 
@@ -14,18 +15,25 @@ How: TypeAlias = Literal["touched-mean", "mean", "sum"]
 """The mean over the clients that touched an item, that over all (who has not touched it counts zero), or the sum."""
 
 
+@runtime_checkable
+class Summed(Protocol):
+    """Changes that are summed without being worked out one by one."""
+
+    def summed(self, weights: F64, /) -> tuple[F64, F64, F64]:
+        """Return the sum of the rows of each item, each times its weight, the weights of those who touched it, and the
+        sum of shared weights: shapes (n_items, item_width), (n_items,) and (n_shared,).
+        """
+
+
 def added(own: F32, inbox: Inbox, how: How) -> F32:
     """Return a model with the changes of an inbox added; weights are used by means alone."""
     assert inbox.changes is not None
-    width, n_shared = inbox.changes[0].rows.shape[1], len(inbox.changes[0].shared)
-    n_items = (len(own) - n_shared) // max(width, 1)
-    total, mass = np.zeros((n_items, width)), np.zeros(n_items)
-    shared = np.zeros(n_shared)
     weights = np.ones(len(inbox)) if how == "sum" else inbox.weights
-    add_rows = compiled(_add_rows)
-    for change, weight in zip(inbox.changes, weights, strict=True):
-        add_rows(change.items, change.rows, weight, total, mass)
-        shared += weight * change.shared
+    total, mass, shared = (
+        inbox.changes.summed(weights)
+        if isinstance(inbox.changes, Summed)
+        else _summed(inbox.changes, weights, len(own))
+    )
     if how == "touched-mean":
         total /= np.where(mass > 0, mass, 1.0)[:, None]
     elif how == "mean":
@@ -36,6 +44,18 @@ def added(own: F32, inbox: Inbox, how: How) -> F32:
     found[: total.size] = own[: total.size] + total.ravel()  # in double precision, then rounded
     found[total.size :] = own[total.size :] + shared
     return found
+
+
+def _summed(changes: Sequence[Change], weights: F64, n_columns: int) -> tuple[F64, F64, F64]:
+    """Return the same of changes one by one."""
+    width, n_shared = changes[0].rows.shape[1], len(changes[0].shared)
+    n_items = (n_columns - n_shared) // max(width, 1)
+    total, mass, shared = np.zeros((n_items, width)), np.zeros(n_items), np.zeros(n_shared)
+    add_rows = compiled(_add_rows)
+    for change, weight in zip(changes, weights, strict=True):
+        add_rows(change.items, change.rows, weight, total, mass)
+        shared += weight * change.shared
+    return total, mass, shared
 
 
 def _add_rows(items: I32, rows: F32, weight: float, total: F64, mass: F64) -> None:

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gossiprec.arrays import F32, F64, I32, I64, Bools
-from gossiprec.eventlog.checkpoints import Stateful
+from gossiprec.eventlog.live import Stateful
 from gossiprec.options import NoOptions, Options
 
 Invalid: TypeAlias = Literal["fatal", "discard"]

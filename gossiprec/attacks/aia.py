@@ -26,12 +26,13 @@ from pydantic import Field
 
 from gossiprec.arrays import F32, I64
 from gossiprec.attacks import ATTACKS
-from gossiprec.attacks.base import Attack, Ranking, World
+from gossiprec.attacks.base import Attack, Prospect, Ranking, World
 from gossiprec.attacks.naming import TableKey, listed
 from gossiprec.attacks.observations import Observations
 from gossiprec.attacks.scoring import Ids, Size, Sizes
-from gossiprec.attacks.shadows import classifier, confidence, network_of, shadow_features, unit_rows
+from gossiprec.attacks.shadows import WIDTHS, classifier, confidence, network_of, shadow_features, unit_rows
 from gossiprec.errors import ScenarioError
+from gossiprec.models import Layout
 from gossiprec.options import LARGEST, Options
 from gossiprec.rng import generator
 
@@ -61,9 +62,15 @@ class AIAOptions(Options):
     )
 
 
+def _bytes(layout: Layout, n_users: int, n_adversaries: int) -> int:
+    """Return what gradients of all items, scores, and classifiers with gradients and moments take."""
+    width = layout.n_items * layout.item_width
+    return 4 * n_users * width + 4 * n_adversaries * n_users + 4 * 4 * WIDTHS[0] * width * n_adversaries
+
+
 @ATTACKS.register("aia")
 class AIA(Attack):
-    """The attack, by the coordinator of a federated run.
+    """Whose update looks like one on my items? Attribute inference, by the coordinator of a federated run.
 
     Notes
     -----
@@ -73,6 +80,7 @@ class AIA(Attack):
     """
 
     Options = AIAOptions
+    by_torch = True
     options: AIAOptions
 
     def __init__(self, options: AIAOptions, world: World) -> None:
@@ -152,8 +160,14 @@ class AIA(Attack):
     @property
     def state_bytes(self) -> int:
         """Memory of the clients' latest gradients and of the classifiers with their optimizers' state."""
-        network = 4 * 256 * self._features.shape[1]
-        return self._features.nbytes + self._latest.nbytes + 4 * network * len(self._adversaries)
+        return _bytes(self.world.scorer.layout, self.world.n_users, len(self._adversaries))
+
+    @classmethod
+    def expected_bytes(cls, options: AIAOptions, prospect: Prospect) -> float:
+        """Return the same, which follows from sizes."""
+        chosen = options.adversaries
+        n_adversaries = chosen if isinstance(chosen, int) else prospect.count(chosen)
+        return float(_bytes(prospect.layout, prospect.n_users, n_adversaries))
 
     def observe(self, seen: Observations) -> None:
         """See the clients' answers, and before the first of a round the model that was sent."""

@@ -18,6 +18,7 @@ from gossiprec.compute.scorer import Scorer
 from gossiprec.compute.thread_pool import ThreadPool
 from gossiprec.errors import ScenarioError
 from gossiprec.feeds.base import Feed
+from gossiprec.models.base.blocks import Layout
 from gossiprec.options import Options
 
 
@@ -109,6 +110,46 @@ class World:
 
 
 @dataclass(frozen=True)
+class Prospect:
+    """What of a run decides how much memory an attack takes, where the run is not set up.
+
+    Attributes
+    ----------
+    n_users : int
+    layout : Layout
+    storage : str
+        In which the run keeps rows.
+    own_items : float
+        Training items of a user, on average.
+    keeps : float
+        Share of the users of whom a single adversary has rows to keep at a time, at most: those whom it has heard and
+        will hear again.
+    ranked_on_sight : bool
+        Whether pools score models as they see them, and keep none that needs no momentum.
+    """
+
+    n_users: int
+    layout: Layout
+    storage: str
+    own_items: float
+    keeps: float
+    ranked_on_sight: bool
+
+    def count(self, nodes: Any) -> int:
+        """Return how many users are meant by "all", by ids, or by something with a `fraction`."""
+        if nodes == "all":
+            return self.n_users
+        if hasattr(nodes, "fraction"):
+            return part_of(self.n_users, nodes.fraction)
+        return len(set(nodes))
+
+
+def part_of(n_users: int, fraction: float) -> int:
+    """Return how many users make up a part: at least one."""
+    return max(1, round(fraction * n_users))
+
+
+@dataclass(frozen=True)
 class Ranking:
     """How adversaries rank the victims at one moment.
 
@@ -179,6 +220,8 @@ class Attack(ABC):
     Options: ClassVar[type[Options]]
     measures: ClassVar[tuple[str, ...]] = ()
     """What its guesses and findings are called, so that a study can be asked for them before it runs."""
+    by_torch: ClassVar[bool] = False
+    """Whether it computes with torch, whose last digits are each processor's own (``executor.portable`` refuses it)."""
 
     def __init__(self, options: Any, world: World) -> None:
         self.options = options
@@ -188,6 +231,11 @@ class Attack(ABC):
     def table_keys(cls, options: Any) -> frozenset[TableKey] | None:
         """Return under which names its rows will stand in a run's tables; None: that is known only in the run."""
         return None
+
+    @classmethod
+    def expected_bytes(cls, options: Any, prospect: Prospect) -> float:
+        """Return about what :attr:`state_bytes` will be in a run that is not set up."""
+        return 0.0
 
     @property
     def label(self) -> str:
@@ -243,6 +291,27 @@ class Attack(ABC):
     def restore(self, state: Mapping[str, Any]) -> None:
         """Take over what :meth:`state` gave in an earlier process, after :meth:`foresee`."""
         raise NotImplementedError(f"the attack {type(self).__name__} has no state() and restore()")
+
+    def learnt(self, nodes: I64, *, whole: bool) -> Mapping[str, Any]:
+        """Return copies of what some of its single nodes have learnt, where a run is divided among shards.
+
+        Parameters
+        ----------
+        nodes : ndarray of int64
+            Some of :attr:`nodes`, ascending.
+        whole : bool
+            All that a checkpoint needs; else what a report asks for.
+
+        Raises
+        ------
+        NotImplementedError
+            If the attack does not say. A run with such an attack is not divided.
+        """
+        raise NotImplementedError(f"the attack {type(self).__name__} has no learnt() and learn()")
+
+    def learn(self, nodes: I64, learnt: Mapping[str, Any]) -> None:
+        """Take over what :meth:`learnt` gave of these nodes in another process."""
+        raise NotImplementedError(f"the attack {type(self).__name__} has no learnt() and learn()")
 
     @property
     def state_bytes(self) -> int:

@@ -22,7 +22,6 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from pydantic import Field
 
 from gossiprec.attacks import ATTACKS
-from gossiprec.attacks.base import World
 from gossiprec.attacks.naming import listed
 from gossiprec.attacks.scoring import ObserverOptions, ScoringAttack
 from gossiprec.numerics.relevance import RELEVANCE
@@ -47,15 +46,17 @@ class CDAOptions(ObserverOptions):
 
 @ATTACKS.register("cda")
 class CDA(ScoringAttack):
-    """The attack by single nodes, by coalitions or by the coordinator."""
+    """Who shares my taste? The community-detection attack, by single nodes, coalitions or the coordinator."""
 
     name = "cda"
     Options = CDAOptions
-
-    def __init__(self, options: CDAOptions, world: World) -> None:
-        super().__init__(options, world, rules=self.rules_of(options), n_references=options.reference_items)
 
     @staticmethod
     def rules_of(options: CDAOptions) -> list[str]:
         """Return the relevance rules."""
         return listed(options.relevance)
+
+    @staticmethod
+    def references_of(options: CDAOptions) -> int | Literal["all"]:
+        """Return as the options say."""
+        return options.reference_items

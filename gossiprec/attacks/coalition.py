@@ -13,7 +13,7 @@ from gossiprec.attacks.base import World
 from gossiprec.attacks.fictive import FictiveUsers
 from gossiprec.attacks.observations import Meetings, Observations, Seen
 from gossiprec.attacks.targets import TargetItems
-from gossiprec.eventlog.checkpoints import Stateful
+from gossiprec.eventlog.live import Live, Stateful, Written, rows_as_extents
 from gossiprec.models.base.kernels import Asked, Victims, flat
 from gossiprec.numerics.relevance import (
     CLOSENESS,
@@ -105,6 +105,22 @@ class CoalitionObservers(Stateful):
         self._memory = np.zeros((*shape, self._scorer.layout.row_size), kind)
         self._met = np.zeros(shape[1:], np.bool_)
         self._changed = np.zeros(shape[1:], np.bool_)
+        self._written = Written(self._met.size)
+
+    def state_at(self, now: float) -> dict[str, Any]:
+        """Return what changes, for a checkpoint at a report at time `now`."""
+        self._written.report(now)
+
+        def extents(places: I64) -> I64:
+            each = np.arange(len(self._memory))[:, None] * self._met.size + places
+            return rows_as_extents(each.ravel(), self._memory.shape[-1])
+
+        memory = Live(
+            self._memory,
+            lambda: extents(np.flatnonzero(self._met)),
+            lambda time: extents(self._written.since(time)),
+        )
+        return {**self.state(), "memory": memory}
 
     def announce(self, meetings: Meetings) -> None:
         """Pools see what comes when it comes."""
@@ -133,6 +149,7 @@ class CoalitionObservers(Stateful):
         of_users = np.flatnonzero(seen.senders < self._world.n_users)
         pool, victim = seen.groups[of_users], seen.senders[of_users].astype(np.int64)
         self._changed[pool, victim] = True
+        self._written.note(pool.astype(np.int64) * self._world.n_users + victim)
         row, message = seen.rows[of_users], seen.messages[of_users]
         assert isinstance(seen.raw, Seen)
         for b in np.flatnonzero(self._scored_on_sight).tolist():
@@ -253,7 +270,7 @@ class CoalitionObservers(Stateful):
 
     def _rank_scores(self, scores: F32, victims: I64, targets: TargetItems, latest: F32) -> None:
         """Judge the scores of all items, compiled, whatever the model."""
-        from gossiprec.attacks import ranking_kernels
+        from gossiprec.attacks import gain_kernels, ranking_kernels
 
         kept, (codes, thresholds) = (targets.offsets, targets.items, targets.n_targets), self._codes
         if codes[0] == MEMBERS:
@@ -261,7 +278,7 @@ class CoalitionObservers(Stateful):
             return
         for code, found in zip(codes.tolist(), latest, strict=True):
             if code == NDCG:
-                ranking_kernels.rank_by_gain(scores, victims, *kept, *targets.by_item, found)
+                gain_kernels.rank_by_gain(scores, gain_kernels.best_first(scores), victims, *kept, found)
             elif code in (MEAN_SCORE, CLOSENESS, STANDARDIZED):
                 how = (code == STANDARDIZED, code == MEAN_SCORE)
                 ranking_kernels.rank_by_mean(scores, victims, *kept, *how, found)

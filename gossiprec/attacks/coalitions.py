@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from gossiprec.arrays import I64
-from gossiprec.attacks.base import World
+from gossiprec.attacks.base import World, part_of
 from gossiprec.attacks.naming import listed, places_of
 from gossiprec.errors import ScenarioError
 from gossiprec.rng import generator
@@ -22,7 +22,7 @@ def drawn(world: World, fraction: float) -> I64:
 
 def size_of(world: World, fraction: float) -> int:
     """Return how many nodes make up a part: at least one."""
-    return max(1, round(fraction * world.n_users))
+    return part_of(world.n_users, fraction)
 
 
 def coalitions(world: World, options: Any) -> list[I64]:

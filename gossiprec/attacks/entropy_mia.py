@@ -45,7 +45,7 @@ class EntropyMIAOptions(ObserverOptions):
 
 @ATTACKS.register("entropy-mia")
 class EntropyMIA(ScoringAttack):
-    """The attack by single nodes, by coalitions or by the coordinator."""
+    """Whose model was trained on my items? Membership inference, by single nodes, coalitions or the coordinator."""
 
     name = "entropy-mia"
     measures = RATES
@@ -55,12 +55,17 @@ class EntropyMIA(ScoringAttack):
     def __init__(self, options: EntropyMIAOptions, world: World) -> None:
         world.need_probabilities(self.name)
         self._thresholds: list[float] = listed(options.threshold)
-        super().__init__(options, world, rules=self.rules_of(options), n_references=0)
+        super().__init__(options, world)
 
     @staticmethod
     def rules_of(options: EntropyMIAOptions) -> list[str]:
         """Return one rule for each threshold."""
         return [f"{MIA}{rho:g}" for rho in listed(options.threshold)]
+
+    @staticmethod
+    def references_of(options: EntropyMIAOptions) -> int:
+        """Return none: an item is judged by itself."""
+        return 0
 
     def guesses(self) -> Iterator[Guesses]:
         """Yield what pools take for members; single adversaries keep too little of a model to tell at a report."""

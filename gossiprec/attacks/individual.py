@@ -9,15 +9,16 @@ from typing import Any
 
 import numpy as np
 
-from gossiprec.arrays import F32, I64
+from gossiprec.arrays import F32, I32, I64
 from gossiprec.attacks.base import World
 from gossiprec.attacks.fictive import FictiveUsers
 from gossiprec.attacks.observations import Meetings, Observations, Tasks
 from gossiprec.attacks.targets import TargetItems
 from gossiprec.compute.plan.program import Program
-from gossiprec.eventlog.checkpoints import Live
+from gossiprec.eventlog.live import Live
 from gossiprec.models.base.kernels import NO_CONTEXT, flat
 from gossiprec.numerics.relevance import rule_codes, rule_named
+from gossiprec.ragged import entries_of
 
 
 class IndividualObservers:
@@ -128,7 +129,8 @@ class IndividualObservers:
     def state(self, now: float) -> dict[str, Any]:
         """Return momentum models and scores at a report at time `now`, for a checkpoint."""
         self._settle()
-        memory = Live(self.memory, functools.partial(self._live, now))
+        changed = functools.partial(self._live, now) if self._complete else None
+        memory = Live(self.memory, functools.partial(self._live, now), changed)
         state = {"memory": memory, "latest": self.latest}
         return state if self._complete else {**state, "slot_at": self._slot_at, "n_met": self._n_met}
 
@@ -138,14 +140,40 @@ class IndividualObservers:
         if not self._complete:
             self._slot_at, self._n_met = state["slot_at"], state["n_met"]
 
-    def _live(self, now: float) -> I64:
-        """Return the stretches of memory that will be read again, of all momenta."""
-        n_kept, size = self.memory.shape
-        return np.concatenate(
-            [self._live_slots(now) + b * size for b in range(n_kept)] or [np.zeros((0, 2), np.int64)]
-        )
+    def learnt(self, nodes: I64, *, whole: bool) -> dict[str, Any]:
+        """Return copies of the scores of some adversaries, or of all that they have learnt."""
+        self._settle()
+        some = self.adversary_of[nodes]
+        scores = {"latest": self.latest[:, :, some]}
+        if not whole:
+            return scores
+        slots = {} if self._complete else {"slot_at": self._slot_at[some], "n_met": self._n_met[some]}
+        fictive = {name: value[some] for name, value in self.fictive.state().items()}
+        return {**scores, **slots, "fictive": fictive, "memory": self.memory[:, self._places(some)]}
 
-    def _live_slots(self, now: float) -> I64:
+    def learn(self, nodes: I64, learnt: Mapping[str, Any]) -> None:
+        """Take over what :meth:`learnt` gave."""
+        some = self.adversary_of[nodes]
+        self.latest[:, :, some] = learnt["latest"]
+        if "memory" not in learnt:
+            return
+        self.memory[:, self._places(some)] = learnt["memory"]
+        for name, value in learnt["fictive"].items():
+            getattr(self.fictive, name)[some] = value
+        if not self._complete:
+            self._slot_at[some], self._n_met[some] = learnt["slot_at"], learnt["n_met"]
+
+    def _places(self, adversaries: I32) -> I64:
+        """Return where the memory of some adversaries lies, of any momentum."""
+        return entries_of(self.memory_offsets, adversaries.astype(np.int64))[0]
+
+    def _live(self, now: float, since: float | None = None) -> I64:
+        """Return the stretches of memory that will be read again, of all momenta; or those written after `since`."""
+        n_kept, size = self.memory.shape
+        slots = self._live_slots(now, since)
+        return np.concatenate([slots + b * size for b in range(n_kept)] or [slots[:0]])
+
+    def _live_slots(self, now: float, since: float | None) -> I64:
         """Return those of one momentum: of pairs that have met and are to meet again.
 
         Of adversaries with an inbox all: what has arrived there may be looked at later.
@@ -154,11 +182,14 @@ class IndividualObservers:
         if not self._complete:
             return np.stack([begins, begins + self._n_met * self.lengths], axis=1)
         message, adversary, time = self._arrivals
-        later = (time > now) & (self.slot_of[message] >= 0) & ~self._waits[adversary]
+        kept = (self.slot_of[message] >= 0) & ~self._waits[adversary]
+        begin_of = begins[adversary] + self.slot_of[message] * self.lengths[adversary]
+        later = kept & (time > now)
         message, adversary = message[later], adversary[later]
-        first = begins[adversary] + self.slot_of[message] * self.lengths[adversary]
-        first, next_use = np.unique(first, return_index=True)
+        first, next_use = np.unique(begin_of[later], return_index=True)
         held = self.seen_before[message[next_use]]
+        if since is not None:
+            held &= np.isin(first, begin_of[kept & (time > since) & (time <= now)])
         of_pairs = np.stack([first, first + self.lengths[adversary[next_use]]], axis=1)[held]
         of_all = np.stack([begins, self.memory_offsets[1:]], axis=1)[self._waits]
         both = np.concatenate([of_pairs, of_all])

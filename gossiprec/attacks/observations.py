@@ -11,6 +11,7 @@ import numpy as np
 from gossiprec.arrays import F32, F64, I32, I64, Bools
 from gossiprec.compute.plan.program import Program
 from gossiprec.models.base.blocks import Layout
+from gossiprec.ragged import entries_of
 
 
 @dataclass(frozen=True)
@@ -128,10 +129,8 @@ class Observations:
     def _entries(self) -> tuple[I64, I64]:
         """Return the merge entries of the tasks one after the other, and the task of each."""
         assert isinstance(self.raw, Tasks)
-        offsets, tasks = self.raw.program.merge_offsets, self.raw.tasks
-        counts = offsets[tasks + 1] - offsets[tasks]
-        first = np.repeat(offsets[tasks] - np.cumsum(counts) + counts, counts)
-        return first + np.arange(counts.sum()), np.repeat(tasks, counts)
+        entries, place = entries_of(self.raw.program.merge_offsets, self.raw.tasks)
+        return entries, self.raw.tasks[place]
 
     @functools.cached_property
     def messages(self) -> I32:

@@ -13,42 +13,11 @@ from gossiprec.numerics.jit import NO_DENORMALS, copy_floats, inline, kernel, sw
 from gossiprec.numerics.merge import blend
 from gossiprec.numerics.relevance_kernels import (
     FLAT,
-    GAINS,
     certainty,
     entropy,
     last_if_nan,
-    mean_gain,
     relevance_of,
 )
-
-
-@inline
-def mean_gains(scores, set_offsets, sets, is_target, ahead, total):
-    """Fill `total` with the NDCG sums of all target sets for one model, walking its items from the best down.
-
-    Item i occurs in the sets ``sets[set_offsets[i]:set_offsets[i + 1]]``, as target or as reference. `ahead` counts a
-    set's references so far. Among equal scores references come first: ties count against a target.
-    """
-    order = np.argsort(-scores)
-    for a in range(len(ahead)):
-        ahead[a], total[a] = 0, 0.0
-    open_sets, k = len(ahead), 0
-    while k < len(order) and open_sets:
-        stop = k + 1
-        while stop < len(order) and scores[order[stop]] == scores[order[k]]:
-            stop += 1
-        for item in order[k:stop]:
-            for entry in range(set_offsets[item], set_offsets[item + 1]):
-                a = sets[entry]
-                if not is_target[entry]:
-                    ahead[a] += 1
-                    open_sets -= ahead[a] == CUTOFF
-        for item in order[k:stop]:
-            for entry in range(set_offsets[item], set_offsets[item + 1]):
-                a = sets[entry]
-                if is_target[entry] and ahead[a] < CUTOFF:
-                    total[a] += GAINS[ahead[a]]
-        k = stop
 
 
 @inline
@@ -106,24 +75,6 @@ def rank_by_rule(scores, victims, offsets, items, n_targets, rule, latest):
                 picked[j] = scores[v, kept[j]]
             own, others = picked[: n_targets[a]], picked[n_targets[a] : len(kept)]
             latest[a, victims[v]] = relevance_of(rule, float32(0.0), own, others, best)
-
-
-@kernel
-def rank_by_gain(scores, victims, offsets, items, n_targets, set_offsets, sets, is_target, latest):
-    """Fill ``latest[target set, victim]`` with ``ndcg``, from scores (n_victims, n_items)."""
-    ahead, total = np.empty(len(n_targets), np.int64), np.empty(len(n_targets))
-    picked, best = np.empty(scores.shape[1], float32), np.empty(CUTOFF, float32)
-    for v in range(len(victims)):
-        if not np.isnan(scores[v]).any():
-            mean_gains(scores[v], set_offsets, sets, is_target, ahead, total)
-            for a in range(len(n_targets)):
-                latest[a, victims[v]] = total[a] / n_targets[a]
-            continue
-        for a in range(len(n_targets)):
-            kept = items[offsets[a] : offsets[a + 1]]
-            for j in range(len(kept)):
-                picked[j] = scores[v, kept[j]]
-            latest[a, victims[v]] = mean_gain(picked[: n_targets[a]], picked[n_targets[a] : len(kept)], best)
 
 
 @kernel

@@ -7,18 +7,19 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 from pydantic import Field, model_validator
 
 from gossiprec.arrays import I64
-from gossiprec.attacks.base import Attack, Ranking, World
+from gossiprec.attacks.base import Attack, Prospect, Ranking, World, part_of
 from gossiprec.attacks.coalition import CoalitionObservers
 from gossiprec.attacks.coalitions import coalitions, drawn
 from gossiprec.attacks.fictive import FictiveUsers
 from gossiprec.attacks.individual import IndividualObservers
-from gossiprec.attacks.naming import TableKey, exact, listed, observer_names
+from gossiprec.attacks.naming import TableKey, exact, listed, observer_names, places_of
 from gossiprec.attacks.observations import Meetings, Observations
 from gossiprec.attacks.targets import TargetItems
 from gossiprec.errors import ScenarioError
@@ -113,6 +114,16 @@ class ObserverOptions(Options):
             raise ValueError("placement_until belongs to a placement other than random")
 
 
+def _pool_sizes(options: ObserverOptions, prospect: Prospect) -> list[int]:
+    """Return how many adversaries each pool has."""
+    if options.who == "coordinator":
+        return [prospect.count(options.nodes)]
+    if options.members is not None:
+        return [prospect.count(options.members)]
+    each = len(places_of(options))
+    return [part_of(prospect.n_users, fraction) for fraction in listed(options.fraction) for _ in range(each)]
+
+
 class ScoringAttack(Attack):
     """An attack by single nodes, by coalitions or by the coordinator.
 
@@ -120,10 +131,6 @@ class ScoringAttack(Attack):
     ----------
     options : ObserverOptions
     world : World
-    rules : sequence of str
-        Names of relevance rules.
-    n_references : int or "all"
-        Items outside its targets that each adversary compares with.
     """
 
     name: ClassVar[str]
@@ -131,10 +138,9 @@ class ScoringAttack(Attack):
 
     options: ObserverOptions
 
-    def __init__(
-        self, options: Any, world: World, *, rules: Sequence[str], n_references: int | Literal["all"]
-    ) -> None:
+    def __init__(self, options: Any, world: World) -> None:
         super().__init__(options, world)
+        rules, n_references = self.rules_of(options), self.references_of(options)
         if options.who == "coordinator" and world.coordinator is None:
             raise ScenarioError(
                 "observers: who: coordinator needs a protocol with a coordinator, such as fedavg"
@@ -187,6 +193,29 @@ class ScoringAttack(Attack):
         named = (observer_names(options), cls.rules_of(options), momenta, listed(options.community_size))
         return frozenset(itertools.product(*named))
 
+    @staticmethod
+    def references_of(options: Any) -> int | Literal["all"]:
+        """Return how many items outside its targets each adversary compares with."""
+        raise NotImplementedError
+
+    @classmethod
+    def expected_bytes(cls, options: Any, prospect: Prospect) -> float:
+        """Return about what momentum models and scores take; see the classes of observers for what they keep."""
+        momenta, n_rules = listed(options.momentum), len(cls.rules_of(options))
+        n_items, references = prospect.layout.n_items, cls.references_of(options)
+        if options.who == "single":
+            kept = n_items if references == "all" else prospect.own_items + references
+            small = replace(prospect.layout, n_items=round(min(kept, n_items)), n_users=1)
+            n_adversaries, n_kept = prospect.count(options.nodes), sum(momentum > 0 for momentum in momenta)
+            scored = len(momenta) * n_rules * n_adversaries * prospect.n_users
+            slots = n_adversaries * prospect.keeps * prospect.n_users
+            return float(4 * scored + 4 * n_kept * slots * small.row_size)
+        sizes = _pool_sizes(options, prospect)
+        n_kept = sum(momentum > 0 or not prospect.ranked_on_sight for momentum in momenta)
+        models = n_kept * len(sizes) * prospect.n_users * prospect.layout.row_size
+        scored = len(momenta) * n_rules * sum(sizes) * prospect.n_users
+        return float(models * np.dtype(prospect.storage).itemsize + 4 * scored)
+
     @property
     def label(self) -> str:
         """The attack and who observes."""
@@ -235,7 +264,7 @@ class ScoringAttack(Attack):
     def state(self, now: float) -> dict[str, Any]:
         """Return momentum models, scores and fictive users."""
         own = self._observers
-        observers = own.state(now) if isinstance(own, IndividualObservers) else own.state()
+        observers = own.state(now) if isinstance(own, IndividualObservers) else own.state_at(now)
         return {"observers": observers, "fictive": [fictive.state() for fictive in self._fictive]}
 
     def restore(self, state: Mapping[str, Any]) -> None:
@@ -243,6 +272,16 @@ class ScoringAttack(Attack):
         self._observers.restore(state["observers"])
         for fictive, kept in zip(self._fictive, state["fictive"], strict=True):
             fictive.restore(kept)
+
+    def learnt(self, nodes: I64, *, whole: bool) -> dict[str, Any]:
+        """Return what single nodes have learnt."""
+        assert isinstance(self._observers, IndividualObservers)
+        return self._observers.learnt(nodes, whole=whole)
+
+    def learn(self, nodes: I64, learnt: Mapping[str, Any]) -> None:
+        """Take it over."""
+        assert isinstance(self._observers, IndividualObservers)
+        self._observers.learn(nodes, learnt)
 
     @property
     def state_bytes(self) -> int:

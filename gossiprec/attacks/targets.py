@@ -9,7 +9,7 @@ from typing import Literal
 
 import numpy as np
 
-from gossiprec.arrays import I32, I64, Bools
+from gossiprec.arrays import I32, I64
 from gossiprec.errors import ScenarioError
 from gossiprec.feeds.base import Columns, Feed
 from gossiprec.models.base.kernels import NO_CONTEXT
@@ -66,15 +66,6 @@ class TargetItems(Ragged):
     def parts(self, a: int) -> tuple[I32, I32]:
         """Return the targets of adversary a, and its references."""
         return self[a][: self.n_targets[a]], self[a][self.n_targets[a] :]
-
-    @functools.cached_property
-    def by_item(self) -> tuple[I64, I64, Bools]:
-        """In which target sets each item occurs: offsets (n_items + 1,), the sets, and whether as a target."""
-        owner = self.owners
-        is_target = np.arange(len(self.items)) - self.offsets[owner] < self.n_targets[owner]
-        order = np.argsort(self.items, kind="stable")
-        offsets = np.searchsorted(self.items[order], np.arange(self.n_items + 1))
-        return offsets, owner[order], is_target[order]
 
     @functools.cached_property
     def kept(self) -> Kept:

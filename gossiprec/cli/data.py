@@ -64,9 +64,10 @@ def stats(
     """  # noqa: D301
     from gossiprec.data import DATASETS, SPLITS, loading
     from gossiprec.data.statistics import describe, describe_check_ins
+    from gossiprec.scenario.explain import checked
 
     kind = DATASETS[name]
-    dataset = kind(loading.checked_options(kind.Options, _options(path, options), f"dataset {name}"))
+    dataset = kind(checked(kind.Options, _options(path, options), f"dataset {name}"))
     told: dict[str, str] = {}
     if split is None:
         if split_options:
@@ -74,7 +75,7 @@ def stats(
         interactions, parts = dataset.load(seed), None
     else:
         rule = SPLITS[split]
-        divide = rule(loading.checked_options(rule.Options, _options(None, split_options), f"split {split}"))
+        divide = rule(checked(rule.Options, _options(None, split_options), f"split {split}"))
         interactions, parts = loading.divided(dataset, divide, seed)
         told = divide.provenance()
     found = describe(interactions if parts is None else parts)
@@ -102,11 +103,11 @@ def check(file: Path, options: tuple[str, ...], as_json: bool) -> None:
     gossiprec data check views.csv -o columns={user:customer,item:product,time:ts}
     gossiprec data check Beauty.txt.gz -o form=lists
     """  # noqa: D301
-    from gossiprec.data import loading
     from gossiprec.data.checking import check_file
     from gossiprec.data.file import DelimitedFile
+    from gossiprec.scenario.explain import checked
 
-    stated = loading.checked_options(DelimitedFile.Options, _options(str(file), options), "dataset file")
+    stated = checked(DelimitedFile.Options, _options(str(file), options), "dataset file")
     found = check_file(DelimitedFile(stated))
     click.echo(json.dumps(found) if as_json else "\n".join(_report(found)))
 
@@ -131,12 +132,13 @@ def make(
     **sizes: int | None,
 ) -> None:
     """Draw a synthetic data set and write user, item, rating, time to OUT (packed if it ends in .gz)."""
-    from gossiprec.data import DATASETS, loading
+    from gossiprec.data import DATASETS
     from gossiprec.data.writing import write_table
+    from gossiprec.scenario.explain import checked
 
     stated = _options(None, options) | {key: value for key, value in sizes.items() if value is not None}
     kind = DATASETS["synthetic"]
-    dataset = kind(loading.checked_options(kind.Options, stated, "dataset synthetic"))
+    dataset = kind(checked(kind.Options, stated, "dataset synthetic"))
     written = write_table(lambda: dataset.load(seed), out, delimiter=delimiter, overwrite=overwrite)
     click.echo(f"{out}: {written} interactions")
 

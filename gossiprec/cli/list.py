@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 @click.argument("name", required=False)
 @JSON
 def list(kind: str | None, name: str | None, as_json: bool) -> None:
-    """List the kinds of things that a scenario can name, those of one KIND, or the options of one; and scenarios.
+    """List the kinds of things that can be named, those of one KIND, or the options of one; and scenarios.
 
     \b
     gossiprec list

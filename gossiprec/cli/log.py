@@ -54,13 +54,14 @@ def cat(source: Path, kind: str | None, limit: int | None) -> None:
 @_SOURCE
 @JSON
 def stats(source: Path, as_json: bool) -> None:
-    """Print rows and virtual time per kind, size, digest, and whether the log is complete."""
+    """Print rows and virtual time per kind, size, digest, and whether the log is complete; of a run its status."""
     from gossiprec.eventlog.layout import log_path
     from gossiprec.eventlog.reader import read_log
 
     found = read_log(log_path(source))
     facts: dict[str, Any] = {
         "path": str(found.path),
+        **_standing(source),
         "size_bytes": found.size_bytes,
         "writer": found.writer,
         "schema": found.schema.version,
@@ -98,6 +99,16 @@ def verify(context: click.Context, source: Path, as_json: bool) -> None:
             click.echo(f"  readable: {found.rows[kind]:>10} {kind} rows, up to time {time!r}")
         _say_beyond(found)
     context.exit(0 if found.complete else 2)
+
+
+def _standing(source: Path) -> dict[str, str]:
+    """Return how a run stands, as a word and in words; nothing of a log by itself."""
+    from gossiprec.eventlog import layout, open_run
+
+    if not (source / layout.MANIFEST).is_file():
+        return {}
+    run = open_run(source)
+    return {"status": run.status, "standing": run.standing}
 
 
 def _say_beyond(found: Verification) -> None:
@@ -164,9 +175,9 @@ def _write_parquet(found: EventLog, kind: str, out: Path) -> None:
 
 
 def _stats_text(facts: dict[str, Any]) -> str:
-    lines = [
-        f"{name + ':':<12}{facts[name]}" for name in ("path", "size_bytes", "writer", "complete", "digest")
-    ]
+    told = {"path": facts["path"], **({"status": facts["standing"]} if "standing" in facts else {})}
+    told |= {name: facts[name] for name in ("size_bytes", "writer", "complete", "digest")}
+    lines = [f"{name + ':':<12}{fact}" for name, fact in told.items()]
     if facts["damage"]:
         lines.append(f"{'damage:':<12}byte {facts['damage']['offset']}: {facts['damage']['reason']}")
     lines.append(f"{'kind':<12}{'rows':>12}  virtual time")

@@ -12,6 +12,7 @@ import click
 
 from gossiprec.cli import INTERRUPTED
 from gossiprec.errors import GossipRecError, suggestion
+from gossiprec.portable import NotPortableError, environment
 from gossiprec.version import __version__
 
 COMMANDS = (
@@ -89,11 +90,15 @@ def gossiprec() -> None:
 
 def run() -> None:
     """Run the command line on the process's arguments and leave: the console script."""
-    sys.exit(exit_code(sys.argv[1:]))
+    sys.exit(exit_code(sys.argv[1:], may_restart=True))
 
 
 def exit_code(
-    arguments: Sequence[str], command: click.Command = gossiprec, *, name: str = "gossiprec"
+    arguments: Sequence[str],
+    command: click.Command = gossiprec,
+    *,
+    name: str = "gossiprec",
+    may_restart: bool = False,
 ) -> int:
     """Run a command line, say on stderr what went wrong, and return the exit status.
 
@@ -104,6 +109,8 @@ def exit_code(
         gossiprec's own, or one of a script that wants the same errors and statuses.
     name : str
         How the command is called, for its usage.
+    may_restart : bool
+        The process may begin anew, as it was called, in the environment that ``executor.portable`` needs.
 
     Returns
     -------
@@ -118,6 +125,10 @@ def exit_code(
     except click.ClickException as error:
         error.show()
         return error.exit_code
+    except NotPortableError as error:
+        if may_restart:
+            _restart()
+        return _failed(_as_error(str(error)), error.exit_code)
     except GossipRecError as error:
         return _failed(_as_error(str(error)), error.exit_code)
     except BrokenPipeError:
@@ -128,6 +139,13 @@ def exit_code(
             raise
         return _failed(_as_error(lacking), 1)
     return returned if isinstance(returned, int) else 0
+
+
+def _restart() -> None:
+    """Begin the process anew for the portable target, with the same arguments."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os.execve(sys.executable, [sys.executable, *sys.orig_argv[1:]], environment(os.environ))
 
 
 def _as_error(message: str) -> str:

@@ -21,6 +21,10 @@ SET = click.option(
     "--set", "overrides", multiple=True, metavar="KEY.PATH=VALUE",
     help="Set a value, such as protocol.wakes=10 or observers.0.momentum=0.5; may be repeated.",
 )  # fmt: skip
+TRACK = click.option(
+    "--track", multiple=True, metavar="NAME",
+    help="Show curves while it runs: tensorboard, mlflow, or a plug-in's; may be repeated.",
+)  # fmt: skip
 THREADS = click.option(
     "--threads", type=click.IntRange(min=1), help="Compute on N threads; results do not depend on it."
 )

@@ -160,34 +160,57 @@ def position(*runs: Any, **choice: Any) -> None:
 @click.option(
     "--kind",
     type=click.Choice(("lines", "heat", "front", "paired")),
-    default="lines",
-    show_default=True,
-    help="Lines over an axis; a map over two; utility against privacy; differences to the baseline.",
+    help="Lines over an axis, or rows if its values are words; a map over two; utility against privacy; differences to "
+    "the baseline.  [default: lines; with no option at all, what the study file says]",
 )
-@click.option("--x", metavar="AXIS", help="The horizontal axis.  [default: the first that varies]")
-@click.option("--by", metavar="AXIS", help="What tells lines, rows or colours apart.  [default: the next]")
+@click.option("--x", metavar="AXIS", help="The axis that lines run along.  [default: the first that varies]")
 @click.option(
-    "--y", metavar="MEASURE", help="Such as hr@20 or max_aac[single,standardized].  [default: max_aac]"
+    "--by",
+    metavar="AXIS",
+    help="What tells lines, rows of a map or colours apart; measure: several of --y.  [default: the next]",
+)
+@click.option(
+    "--y",
+    multiple=True,
+    metavar="MEASURE",
+    help="Such as hr@20 or max_aac[single,standardized] (repeatable).  [default: max_aac]",
 )
 @click.option("--against", metavar="MEASURE", help="The utility of a front.  [default: the first metric]")
+@click.option(
+    "--to",
+    multiple=True,
+    metavar="AXIS=VALUE",
+    help="What differences are taken to (repeatable).  [default: the study's baseline]",
+)
 @click.option("--where", multiple=True, metavar="AXIS=VALUE", help="Only runs with this value (repeatable).")
 @_out("KIND inside FOLDER")
 @_looks
-def study(folder: Path, kind: str, where: tuple[str, ...], out: Path | None, **choice: str | None) -> None:
-    """Draw a figure of a study from its folder.
+def study(
+    folder: Path,
+    kind: str | None,
+    where: tuple[str, ...],
+    to: tuple[str, ...],
+    out: Path | None,
+    **choice: Any,
+) -> None:
+    """Draw a figure of a study from its folder: the one that its file asks for, or another.
 
     \b
+    gossiprec plot study studies/fanout
     gossiprec plot study studies/fanout --x fanout --y max_aac[single]
     gossiprec plot study studies/fanout --kind paired
     """  # noqa: D301
     from gossiprec.figures.study.panels import Choice
 
-    chosen = dict(_pair(text) for text in where)
-    _draw("study.draw", folder, out or folder / kind, kind=kind, choice=Choice(**choice), where=chosen)
+    told = Choice(**choice, to=_pairs("--to", to))
+    _draw("study.draw", folder, out, kind=kind, choice=told, where=_pairs("--where", where))
 
 
-def _pair(text: str) -> tuple[str, str]:
-    name, equals, value = text.partition("=")
-    if not equals or not name:
-        raise click.UsageError(f"--where reads AXIS=VALUE, found {text!r}")
-    return name.strip(), value.strip()
+def _pairs(option: str, texts: tuple[str, ...]) -> dict[str, str]:
+    found = {}
+    for text in texts:
+        name, equals, value = text.partition("=")
+        if not equals or not name:
+            raise click.UsageError(f"{option} reads AXIS=VALUE, found {text!r}")
+        found[name.strip()] = value.strip()
+    return found

@@ -125,13 +125,21 @@ def foreseen(facts: Mapping[str, Any]) -> str:
     """Return the text of ``--dry-run``."""
     memory = facts["memory_mib"]
     nodes = f"{facts['nodes']:,} nodes" + (" and a coordinator" if "coordinator" in facts else "")
+    most = "at most " if facts["counts"] == "at most" else ""
+    lasts = (
+        f"{facts['virtual_time']:,.1f}"
+        if facts["counts"] == "exact"
+        else f"about {facts['virtual_time']:,.0f}"
+    )
+    about = "" if facts["data"] == "read" else "about "
     rows = {
         "scenario": f"{facts['scenario']}, seed {facts['seed']}",
-        "dataset": f"{facts['dataset']}: {nodes}, {facts['items']:,} items, {facts['interactions']:,} interactions",
-        "events": f"{facts['wakes']:,} wakes, {facts['messages']:,} messages, "
-        f"virtual time {facts['virtual_time']:,.1f}",
-        "work": f"{facts['node_updates']:,} local epochs ({facts['executor']}, {_threads(facts['threads'])})",
-        "memory": f"{sum(memory.values()):,.1f} MiB of {facts['available_mib']:,.0f} MiB available: "
+        "dataset": f"{facts['dataset']}: {nodes}, {facts['items']:,} items, {about}{facts['interactions']:,} "
+        "interactions",
+        "events": f"{facts['wakes']:,} wakes, {most}{facts['messages']:,} messages, virtual time {lasts}",
+        "work": f"{most}{facts['node_updates']:,} local epochs ({facts['executor']}, {_threads(facts['threads'])})",
+        "time": _expected(facts["seconds"]),
+        "memory": f"about {sum(memory.values()):,.1f} MiB of {facts['available_mib']:,.0f} MiB available: "
         + ", ".join(f"{part} {size:,.1f}" for part, size in memory.items()),
     }
     whom = {
@@ -143,6 +151,22 @@ def foreseen(facts: Mapping[str, Any]) -> str:
             rows["expected"] = f"{percent(facts[share])} % of the {words}: the bound of what it can find"
     rows["run"] = f"{facts['run']} (nothing written)"
     return labelled(rows)
+
+
+def in_time(seconds: float) -> str:
+    """Return a duration in the unit that suits it."""
+    for unit, length, until in (("s", 1.0, 90.0), ("min", 60.0, 5_400.0), ("h", 3_600.0, 129_600.0)):
+        if seconds < until:
+            return f"{seconds / length:.2g} {unit}"
+    return f"{seconds / 86_400.0:,.1f} days"
+
+
+def _expected(found: Mapping[str, Any] | None) -> str:
+    """Return how long a run will take."""
+    if found is None:
+        return "not known: no run like it on this machine yet"
+    low, high = in_time(found["low"]), in_time(found["high"])
+    return f"about {in_time(found['seconds'])} ({low} to {high}), {found['by']}"
 
 
 def _threads(number: int) -> str:

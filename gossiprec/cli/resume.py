@@ -7,17 +7,23 @@ from typing import Any
 
 import click
 
-from gossiprec.cli.options import JSON_SUMMARY, NO_PLOTS, QUIET, THREADS
+from gossiprec.cli.options import JSON_SUMMARY, NO_PLOTS, QUIET, THREADS, TRACK
 from gossiprec.cli.progress import progress_display
 
 
 @click.command()
 @click.argument("run", metavar="RUN", type=click.Path(path_type=Path))
 @THREADS
+@click.option(
+    "--shards",
+    type=click.IntRange(1, 64),
+    help="Divide the nodes among so many processes on Ray, whatever the scenario says; 1: among none.",
+)
 @click.option("--from-start", is_flag=True, help="Run it again in RUN if no checkpoint can be used.")
 @click.option(
     "--force", is_flag=True, help="Go on although the checkpoint is of another version of the code."
 )
+@TRACK
 @NO_PLOTS
 @JSON_SUMMARY
 @QUIET

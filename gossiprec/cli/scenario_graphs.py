@@ -26,7 +26,8 @@ def graphs_in(path: str, asked: Asked) -> list[Named]:
     ScenarioError, DataError
         If the scenario or its data cannot be read, or there is no such graph over so many users.
     """
-    from gossiprec.emulation.assembly.prepare import load_data, make_protocol
+    from gossiprec.emulation.assembly.data import load_data
+    from gossiprec.emulation.assembly.rehearsal import make_protocol
     from gossiprec.scenario import check_sizes, load_scenario
 
     if asked.settings or asked.nodes is not None:

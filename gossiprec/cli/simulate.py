@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from gossiprec.cli import INTERRUPTED
-from gossiprec.cli.options import JSON_SUMMARY, NO_PLOTS, QUIET, SET
+from gossiprec.cli.options import JSON_SUMMARY, NO_PLOTS, QUIET, SET, TRACK
 from gossiprec.cli.progress import progress_display
 
 if TYPE_CHECKING:
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     help="The run directory.  [default: runs/<scenario>-s<seed>]",
 )
 @click.option("--overwrite", is_flag=True, help="Replace the run that DIR holds.")
+@TRACK
 @NO_PLOTS
 @click.option("--dry-run", is_flag=True, help="Say how large the run is and whether it fits; write nothing.")
 @JSON_SUMMARY
@@ -44,6 +45,7 @@ def simulate(
     overrides: tuple[str, ...],
     out: Path | None,
     overwrite: bool,
+    track: tuple[str, ...],
     no_plots: bool,
     dry_run: bool,
     as_json: bool,
@@ -69,7 +71,7 @@ def simulate(
     if dry_run:
         _foresee(loaded, path, as_json=as_json, quiet=quiet)
         return
-    run = _run(loaded, path, overwrite=overwrite, quiet=quiet)
+    run = _run(loaded, path, overwrite=overwrite, track=track, quiet=quiet)
     context.exit(conclude(run, plots=loaded.plots and not no_plots, as_json=as_json, quiet=quiet))
 
 
@@ -91,32 +93,41 @@ def _written_out(short: dict[str, str | int | None]) -> Iterator[str]:
 
 
 def _foresee(scenario: Scenario, path: Path, *, as_json: bool, quiet: bool) -> None:
-    """Print what a run would be."""
+    """Print what a run would be; refuse one that does not fit, after what has been found out about it."""
     from gossiprec.cli import results
-    from gossiprec.emulation import prepare
+    from gossiprec.emulation import foresee
     from gossiprec.machine import available_bytes
 
-    available = available_bytes()
     with progress_display(quiet=quiet) as progress:
-        prepared = prepare(scenario, progress, compiled=False)
+        outlook = foresee(scenario, progress)
     facts: dict[str, Any] = {
-        **prepared.sizes(),
-        "memory_mib": {part: size / results.MIB for part, size in prepared.needed.items()},
-        "available_mib": available / results.MIB,
-        "fraction_met": prepared.protocol.predicted_fraction_met(prepared.protocol.wakes),
-        "fraction_heard": prepared.protocol.predicted_fraction_heard(prepared.protocol.wakes),
+        **outlook.sizes,
+        "counts": outlook.sure,
+        "data": "read" if outlook.drawn else "estimated",
+        "memory_mib": {part: size / results.MIB for part, size in outlook.needed.items()},
+        "available_mib": available_bytes() / results.MIB,
+        "seconds": outlook.duration and vars(outlook.duration),
+        "fraction_met": outlook.fraction_met,
+        "fraction_heard": outlook.fraction_heard,
         "run": str(path),
     }
     click.echo(json.dumps(facts) if as_json else results.foreseen(facts))
+    outlook.check_fits()
 
 
-def _run(scenario: Scenario, path: Path, *, overwrite: bool, quiet: bool) -> Run:
+def _run(scenario: Scenario, path: Path, *, overwrite: bool, track: tuple[str, ...], quiet: bool) -> Run:
     """Run it; a directory that is taken is refused before any work."""
     from gossiprec.emulation import simulate as run_scenario
 
     with progress_display(quiet=quiet) as progress:
         return run_scenario(
-            scenario, out=path, overwrite=overwrite, progress=progress, gracefully=True, kept_kernels=True
+            scenario,
+            out=path,
+            overwrite=overwrite,
+            progress=progress,
+            track=track,
+            gracefully=True,
+            kept_kernels=True,
         )
 
 

@@ -15,6 +15,7 @@ from gossiprec.machine import usable_cores
 
 if TYPE_CHECKING:
     from gossiprec.cli.study_progress import Tally
+    from gossiprec.emulation import Outlook
     from gossiprec.study.deduplication import Simulation
     from gossiprec.study.plan import Plan
     from gossiprec.study.record import Outcome
@@ -124,7 +125,8 @@ def conduct(
     click.exceptions.Exit
         After Ctrl-C.
     """
-    from gossiprec.study.cluster import require_ray
+    from gossiprec.emulation.shards.connecting import require_ray
+    from gossiprec.study.cluster import INSTEAD
     from gossiprec.study.folder import StudyFolder
     from gossiprec.study.runner import StudyRunner
 
@@ -135,10 +137,11 @@ def conduct(
     runner = StudyRunner(plan, folder)
     other_code: OtherCode = "again" if again else "keep" if keep else "refuse"
     if dry_run:
-        _foresee(runner, other_code, jobs or usable_cores())
+        _foresee(runner, other_code, jobs)
         return runner.outcome
+    runner.check_target()
     if address:
-        require_ray()
+        require_ray(INSTEAD)
     click.echo(size_of(plan), err=True)
     with folder.locked():
         todo = runner.take_stock(other_code=other_code)
@@ -152,9 +155,13 @@ def _carried_out(
 ) -> Outcome:
     """Run what is to be run; Ctrl-C ends it with a word on how to go on."""
     from gossiprec.cli.study_progress import tally_display
+    from gossiprec.study.foreseen import foresee_all
+    from gossiprec.study.time_left import TimeLeft, plan_of
 
+    planned = {hash_: plan_of(outlook) for hash_, outlook in foresee_all(todo).items()}
+    left = TimeLeft(planned, None if address else n_jobs(jobs, len(todo)))
     try:
-        with tally_display(lambda hash_: runner.record.labels(hash_)[0], quiet=quiet) as tally:
+        with tally_display(lambda hash_: runner.record.labels(hash_)[0], left, quiet=quiet) as tally:
             start = _workers(jobs, address, len(todo), tally)
             return runner.carry_out(todo, start, tally)
     except KeyboardInterrupt:
@@ -175,8 +182,13 @@ def _workers(jobs: int | None, address: str | None, n_tasks: int, tally: Tally) 
 
     if address:
         return Cluster(address, jobs, tally.say).carry_out
-    n_jobs = max(1, min(jobs or usable_cores(), n_tasks))
-    return Pool(n_jobs, share_of_cores(n_jobs), tally.say).carry_out
+    number = n_jobs(jobs, n_tasks)
+    return Pool(number, share_of_cores(number), tally.say).carry_out
+
+
+def n_jobs(jobs: int | None, n_tasks: int) -> int:
+    """Return how many tasks are carried out at a time on this machine."""
+    return max(1, min(jobs or usable_cores(), n_tasks))
 
 
 def size_of(plan: Plan) -> str:
@@ -191,24 +203,60 @@ def size_of(plan: Plan) -> str:
     return f"{text}: {n_simulations} simulations"
 
 
-def _foresee(runner: StudyRunner, other_code: OtherCode, jobs: int) -> None:
-    """Print what would be run: how much, how large the first is, and each run."""
-    from gossiprec.emulation import prepare
+def _foresee(runner: StudyRunner, other_code: OtherCode, jobs: int | None) -> None:
+    """Print what would be run: how much, how large the largest is, how long it takes, and each run.
+
+    Raises
+    ------
+    ResourceError
+        If the largest does not fit.
+    """
+    from gossiprec.errors import GossipRecError
+    from gossiprec.study.foreseen import foresee_all
 
     plan = runner.plan
     todo = {simulation.hash for simulation in runner.take_stock(other_code=other_code)}
     click.echo(size_of(plan))
-    prepared = prepare(plan.simulations[0].scenario, compiled=False)
-    memory = sum(prepared.needed.values()) / 2**20
-    click.echo(
-        f"first: {prepared.sizes()['node_updates']:,} local epochs of {prepared.executor.name}, {memory:,.0f} MiB; "
-        f"{min(jobs, len(plan.simulations))} run at a time"
-    )
+    foreseen = foresee_all(plan.simulations)
+    outlooks = {hash_: found for hash_, found in foreseen.items() if not isinstance(found, GossipRecError)}
+    largest = max(outlooks.values(), key=lambda each: sum(each.needed.values()), default=None)
+    at_a_time = n_jobs(jobs, len(todo))
+    if largest is not None:
+        memory = sum(largest.needed.values()) / 2**20
+        most = "at most " if largest.sure == "at most" else ""
+        click.echo(
+            f"largest: {most}{largest.sizes['node_updates']:,} local epochs of {largest.sizes['executor']}, about "
+            f"{memory:,.0f} MiB; {at_a_time} run at a time"
+        )
+        click.echo(f"time: {_time_of([outlooks[hash_] for hash_ in todo if hash_ in outlooks], at_a_time)}")
     click.echo(f"to run: {len(todo)}, finished before: {runner.outcome.kept}, in {runner.folder.path}")
     for simulation in plan.simulations:
         how = "to run" if simulation.hash in todo else "finished"
+        found = foreseen[simulation.hash]
+        why = f": would fail: {found}" if isinstance(found, GossipRecError) else ""
         for label in runner.record.labels(simulation.hash):
-            click.echo(f"  {simulation.hash}  {how:8}  {label}")
+            click.echo(f"  {simulation.hash}  {how:8}  {label}{why}")
+    if largest is not None:
+        largest.check_fits()
+
+
+def _time_of(outlooks: list[Outlook], at_a_time: int) -> str:
+    """Return how long runs take that are to be made, in words."""
+    from gossiprec.cli.results import in_time
+
+    times = [outlook.duration for outlook in outlooks]
+    known = [found for found in times if found is not None]
+    if len(known) < len(times):
+        return "not known: no run like some of these on this machine yet"
+    low, middle, high = (
+        (
+            in_time(sum(part) / at_a_time)
+            for part in zip(*((found.low, found.seconds, found.high) for found in known), strict=True)
+        )
+        if known
+        else ("0 s",) * 3
+    )
+    return f"about {middle} ({low} to {high}), by earlier runs on this machine"
 
 
 def _print_means(folder: Path) -> None:

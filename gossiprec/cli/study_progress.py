@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from gossiprec.study.task import Done
+    from gossiprec.study.time_left import TimeLeft
 
 LINE_EVERY_S = 2.0
 MOST_SHOWN = 8
@@ -29,34 +30,41 @@ class Tally:
     ----------
     name : callable
         Hash of a simulation -> what it is called.
+    left : TimeLeft, optional
+        Tells the time left.
     """
 
-    def __init__(self, name: Callable[[str], str]) -> None:
-        self._name = name
+    def __init__(self, name: Callable[[str], str], left: TimeLeft | None = None) -> None:
+        self._name, self._left = name, left
         self.total = self.ended_before = self.n_ended = self.n_failed = 0
         self.running: dict[str, str] = {}
         self.last = ""
-        self._begin = time.monotonic()
 
     def begin(self, *, total: int, kept: int) -> None:
         """Note how much there is to do."""
-        self.total, self.ended_before, self._begin = total, kept, time.monotonic()
+        self.total, self.ended_before = total, kept
 
     def split(self, hash_: str, number: int, kept: int) -> None:
         """Note that there is more to do than was thought."""
         self.running.pop(hash_, None)
         self.total += number - 1
         self.ended_before += kept
+        if self._left:
+            self._left.split(hash_, number - kept)
 
     def say(self, hash_: str, what: str) -> None:
         """Note what a simulation is doing."""
         self.running[hash_] = what
+        if self._left:
+            self._left.started(hash_)
 
     def ended(self, done: Done, label: str, headline: str) -> None:
         """Note the end of a simulation."""
         self.running.pop(done.hash, None)
         self.n_ended += 1
         self.n_failed += bool(done.problem)
+        if self._left:
+            self._left.ended(done.hash, done.seconds - done.compiling, failed=bool(done.problem))
         self.last = f"{label}: {'failed' if done.problem else headline}"
 
     @property
@@ -69,11 +77,8 @@ class Tally:
         facts = [f"{self.n_done} of {self.total} runs"]
         if self.n_failed:
             facts.append(f"{self.n_failed} failed")
-        seconds = time.monotonic() - self._begin
-        if self.n_ended and seconds > 0:
-            rate = self.n_ended / seconds
-            facts += [f"{rate:.2g}/s" if rate >= 1 else f"{1 / rate:.2g} s each", left(self, rate)]
-        return facts
+        seconds = self._left.seconds() if self._left else None
+        return facts if seconds is None else [*facts, f"about {clock_time(seconds)} left"]
 
     def now(self) -> list[str]:
         """Return what is under way, one line each."""
@@ -82,18 +87,18 @@ class Tally:
         return [*lines, f"and {more} more"] if more > 0 else lines
 
 
-def left(tally: Tally, rate: float) -> str:
-    """Return the time left at a rate of simulations a second."""
-    minutes, seconds = divmod(round((tally.total - tally.n_done) / rate), 60)
+def clock_time(seconds: float) -> str:
+    """Return a duration as ``h:mm:ss``, or ``m:ss`` below an hour."""
+    minutes, seconds = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
-    return f"{hours}:{minutes:02}:{seconds:02} left" if hours else f"{minutes}:{seconds:02} left"
+    return f"{hours}:{minutes:02}:{seconds:02}" if hours else f"{minutes}:{seconds:02}"
 
 
 class TallyLines(Tally):
     """Prints a line now and then, and at the end of the last simulation."""
 
-    def __init__(self, name: Callable[[str], str]) -> None:
-        super().__init__(name)
+    def __init__(self, name: Callable[[str], str], left: TimeLeft | None = None) -> None:
+        super().__init__(name, left)
         self._due = 0.0
 
     def ended(self, done: Done, label: str, headline: str) -> None:
@@ -121,15 +126,15 @@ class TallyBar(Tally):
 
 
 @contextmanager
-def tally_display(name: Callable[[str], str], *, quiet: bool) -> Iterator[Tally]:
+def tally_display(name: Callable[[str], str], left: TimeLeft, *, quiet: bool) -> Iterator[Tally]:
     """Show how a study goes until the body ends."""
     if quiet:
         yield Tally(name)
     elif sys.stderr.isatty():
         from rich.console import Console
 
-        bar = TallyBar(name)
+        bar = TallyBar(name, left)
         with live(Console(stderr=True), bar.renderable):
             yield bar
     else:
-        yield TallyLines(name)
+        yield TallyLines(name, left)

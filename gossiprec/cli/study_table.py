@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING
 
-from gossiprec.figures.study.numbers import Estimate, estimate
-from gossiprec.figures.study.table import Point, Quantity, StudyTable, by_importance, shown
+from gossiprec.figures.study.means import NOTE, means
+from gossiprec.figures.study.table import StudyTable
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -22,49 +21,24 @@ def means_table(table: StudyTable) -> Table:
     from rich.box import SIMPLE_HEAD
     from rich.table import Table
 
+    told = means(table, most_rows=MOST_ROWS, most_columns=MOST_COLUMNS)
     found = Table(box=SIMPLE_HEAD, pad_edge=False, padding=(0, 2, 0, 0), show_edge=False, header_style="")
-    quantities = by_importance(table)[:MOST_COLUMNS]
-    for name in table.varying:
+    for name in told.axes:
         found.add_column(name, vertical="bottom", overflow="fold")
-    for quantity in quantities:
-        found.add_column(_heading(quantity), justify="right", vertical="bottom")
-    for point in _points(table)[:MOST_ROWS]:
-        labels = [shown(point[table.axis(name)]) for name in table.varying]
-        found.add_row(*labels, *(_cell(table, quantity, point) for quantity in quantities))
+    for heading in told.headings:
+        found.add_column(heading, justify="right", vertical="bottom")
+    for row in told.rows:
+        found.add_row(*row)
     return found
 
 
 def note(table: StudyTable, folder: Path) -> str:
     """Return how to read the table, what it leaves out, and the commands that go on from there."""
-    n_rows, n_columns = len(_points(table)), len(table.values)
-    left = [f"{n_rows - MOST_ROWS} more combinations"] if n_rows > MOST_ROWS else []
-    left += [f"{n_columns - MOST_COLUMNS} more measures"] if n_columns > MOST_COLUMNS else []
-    lines = ["Means over seeds, with half of the 95 % interval where there are several seeds."]
+    told = means(table, most_rows=MOST_ROWS, most_columns=MOST_COLUMNS)
+    left = [f"{told.more_rows} more combinations"] if told.more_rows else []
+    left += [f"{told.more_columns} more measures"] if told.more_columns else []
+    lines = [NOTE]
     lines += [f"In {folder / 'table.csv'}: {' and '.join(left)}."] if left else []
-    kind = " --kind paired" if table.baseline else ""
+    kind = " --kind paired" if table.baseline and not table.picture else ""
     lines += [f"pictures      gossiprec plot study {folder}{kind}"] if table.varying else []
     return "\n".join([*lines, f"on one page   gossiprec report {folder}"])
-
-
-def _points(table: StudyTable) -> list[Point]:
-    return list(dict.fromkeys(point for points in table.values.values() for point in points))
-
-
-def _heading(quantity: Quantity) -> str:
-    words = {"max_aac": "max AAC"}.get(quantity.name, quantity.name)
-    about = [str(value) for name, value in quantity.labels.items() if name in ("observer", "relevance")]
-    return "\n".join([*about, f"{words} (%)" if quantity.is_share else words])
-
-
-def _cell(table: StudyTable, quantity: Quantity, point: Point) -> str:
-    seeds = table.values[quantity].get(point)
-    if not seeds:
-        return "-"
-    return _words(estimate(seeds.values()).scaled(quantity.factor), places=1 if quantity.is_share else None)
-
-
-def _words(found: Estimate, *, places: int | None) -> str:
-    half = (found.high - found.low) / 2
-    if places is None:
-        return f"{found.mean:,.4g}" + ("" if math.isnan(half) else f" ± {half:,.2g}")
-    return f"{found.mean:.{places}f}" + ("" if math.isnan(half) else f" ± {half:.{places}f}")

@@ -8,7 +8,7 @@ import numpy as np
 
 from gossiprec.arrays import I64, Bools
 from gossiprec.compute.plan.tape import Behaviour, Event, Op, Segment
-from gossiprec.eventlog.checkpoints import Stateful
+from gossiprec.eventlog.live import Stateful
 
 
 class PushRounds(Stateful):

@@ -64,6 +64,8 @@ class Reducing:
     ----------
     n_discarded : int
         Models so far that were left out because a number of theirs was not finite.
+    n_elsewhere : int
+        The same of nodes that other shards own.
     """
 
     def __init__(self, receivers: Mapping[int, Receiver], store: Store, seed: int, arrived_at: F64) -> None:
@@ -71,7 +73,7 @@ class Reducing:
         self._store = store
         self._seed = seed
         self._arrived_at = arrived_at
-        self.n_discarded = 0
+        self.n_discarded = self.n_elsewhere = 0
         self._has_inbox = np.zeros(store.n_nodes, np.bool_)
         self._has_inbox[list(receivers)] = True
 
@@ -88,18 +90,23 @@ class Reducing:
     def state(self) -> dict[str, Any]:
         """Return what rules remember, by node, for a checkpoint."""
         rules = {str(node): receiver.rule.state() for node, receiver in self._receivers.items()}
-        return {**rules, "n_discarded": self.n_discarded}
+        return {**rules, "n_discarded": self.n_discarded + self.n_elsewhere}
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Take over what :meth:`state` gave."""
-        for node, receiver in self._receivers.items():
-            receiver.rule.restore(state[str(node)])
+        self.take(state)
         self.n_discarded = state["n_discarded"]
+
+    def take(self, rules: Mapping[str, Any]) -> None:
+        """Take over what the rules of some nodes remember."""
+        for node, receiver in self._receivers.items():
+            if str(node) in rules:
+                receiver.rule.restore(rules[str(node)])
 
     def report(self) -> dict[str, Any]:
         """Return what became of models that were not finite, where they are left out."""
         discards = any(receiver.invalid == "discard" for receiver in self._receivers.values())
-        return {"n_discarded": self.n_discarded} if discards else {}
+        return {"n_discarded": self.n_discarded + self.n_elsewhere} if discards else {}
 
     def _reduce(self, program: Program, task: int) -> None:
         entries = np.arange(program.merge_offsets[task], program.merge_offsets[task + 1])

@@ -70,7 +70,7 @@ class WaveRunner:
         self._executor = executor
         self._watchers = watchers
         self._threads = threads if executor.parallel else ThreadPool(1)
-        self._parts = 1 if executor.divides else self._threads.size
+        self._width = 1 if executor.divides else self._threads.size
         self._wave_size = wave_size
         self.bookkeeping_seconds = 0.0
         self._busy = 0.0
@@ -79,16 +79,23 @@ class WaveRunner:
         """Carry out a plan."""
         begin = time.perf_counter()
         self._busy = 0.0
+        self._executor.store.note(plan.program)
         for wave in range(len(plan.task_offsets) - 1):
             tasks = plan.order[plan.task_offsets[wave] : plan.task_offsets[wave + 1]]
-            seen = range(plan.sighting_offsets[wave], plan.sighting_offsets[wave + 1])
-            if seen:
-                self._in_parallel(functools.partial(self._sight, plan, seen), self._threads.size)
-            for chunk in self._chunks(tasks):
-                self._in_parallel(
-                    functools.partial(self._run, plan.program, chunk), min(len(chunk), self._parts)
-                )
+            self._show(plan, wave)
+            self._compute(plan, tasks)
         self.bookkeeping_seconds += time.perf_counter() - begin - self._busy
+
+    def _show(self, plan: Plan, wave: int) -> None:
+        """Let the watchers see a wave's sightings."""
+        seen = range(plan.sighting_offsets[wave], plan.sighting_offsets[wave + 1])
+        if seen:
+            self._in_parallel(functools.partial(self._sight, plan, seen), self._threads.size)
+
+    def _compute(self, plan: Plan, tasks: I64) -> None:
+        """Run independent tasks."""
+        for chunk in self._chunks(tasks):
+            self._in_parallel(functools.partial(self._run, plan.program, chunk), min(len(chunk), self._width))
 
     def _chunks(self, tasks: I64) -> Iterator[I64]:
         size = self._wave_size or max(len(tasks), 1)
@@ -96,7 +103,7 @@ class WaveRunner:
 
     def _run(self, program: Program, tasks: I64, part: int) -> None:
         """Run one thread's share. Tasks come costliest first; dealing them out to and fro balances the shares."""
-        parts = self._parts
+        parts = self._width
         cycle = np.arange(len(tasks)) % (2 * parts)
         mine = tasks[np.minimum(cycle, 2 * parts - 1 - cycle) == part]
         if len(mine):

@@ -3,11 +3,29 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from gossiprec.data.split import Interactions, Split
 from gossiprec.options import NoOptions
 from gossiprec.options import Options as OptionSet
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """How large a data set is that is drawn, before it is.
+
+    Attributes
+    ----------
+    n_users, n_interactions : int
+    like : callable
+        Number of users -> options of a smaller data set whose users have as much.
+    """
+
+    n_users: int
+    n_interactions: int
+    like: Callable[[int], OptionSet]
 
 
 class Dataset(ABC):
@@ -23,6 +41,11 @@ class Dataset(ABC):
 
     def __init__(self, options: Any) -> None:
         self.options = options
+
+    @property
+    def drawn(self) -> Drawn | None:
+        """How large the data are, if they are drawn and that is known before; None: they are read."""
+        return None
 
     @abstractmethod
     def load(self, seed: int) -> Interactions:

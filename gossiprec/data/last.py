@@ -11,7 +11,7 @@ from pydantic import Field, model_validator
 from gossiprec.arrays import F64, I64
 from gossiprec.data import SPLITS
 from gossiprec.data.base import Dataset, SplitRule
-from gossiprec.data.partition import first_meetings, items_per_user, partition, shuffled
+from gossiprec.data.partition import first_meetings, in_order, items_per_user, partition, shuffled
 from gossiprec.data.split import Interactions, Split
 from gossiprec.options import Options as OptionSet
 
@@ -54,7 +54,7 @@ class LastFractions(SplitRule):
         if options.by == "file":
             interactions = replace(interactions, times=np.arange(len(interactions.users)))
         pairs = first_meetings(interactions)
-        position = shuffled(pairs, seed) if pairs.times is None else pairs.times.astype(np.float64)
+        position = shuffled(pairs, seed) if pairs.times is None else pairs.times
         counts = items_per_user(pairs)
         n_test = _part(options.test, counts)
         n_validation = _part(options.validation, counts - n_test)
@@ -69,9 +69,9 @@ def _part(fraction: float, counts: I64) -> I64:
     return floor
 
 
-def _random_before(pairs: Interactions, position: F64, n_kept: I64, seed: int) -> F64:
+def _random_before(pairs: Interactions, position: F64 | I64, n_kept: I64, seed: int) -> F64:
     """Return places in which each user's first `n_kept` pairs are shuffled among themselves."""
-    order = np.lexsort((pairs.items, position, pairs.users))
+    order = in_order(pairs, position)
     starts = np.cumsum(items_per_user(pairs)) - items_per_user(pairs)
     users = pairs.users[order]
     rank = np.empty(len(order))

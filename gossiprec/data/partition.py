@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gossiprec.arrays import F64, I64, Bools
+from gossiprec.data.ordering import order_by
 from gossiprec.data.split import Interactions, Split, name_of
 from gossiprec.errors import DataError
 from gossiprec.ragged import Ragged
@@ -21,10 +22,13 @@ def first_meetings(interactions: Interactions) -> Interactions:
     one. Without times, or at equal times, the row that comes first in the data stays.
     """
     users, items, times = interactions.users, interactions.items, interactions.times
-    keys = (items, users) if times is None else (times, items, users)
-    order = np.lexsort(keys)
-    fresh = np.ones(len(order), bool)
-    fresh[1:] = (np.diff(users[order]) != 0) | (np.diff(items[order]) != 0)
+    same_user = users[1:] == users[:-1]
+    if ((users[1:] > users[:-1]) | (same_user & (items[1:] > items[:-1]))).all():
+        return interactions
+    order = order_by(users, items)
+    fresh = _fresh(users[order], items[order])
+    if times is not None and not fresh.all():
+        order = order_by(users, items, times)
     keep = order[fresh]
     ratings = interactions.ratings
     return replace(
@@ -36,9 +40,22 @@ def first_meetings(interactions: Interactions) -> Interactions:
     )
 
 
+def _fresh(users: I64, items: I64) -> Bools:
+    """Return which rows, sorted by user and item, are the first of their pair."""
+    fresh = np.ones(len(users), bool)
+    fresh[1:] = (np.diff(users) != 0) | (np.diff(items) != 0)
+    return fresh
+
+
 def items_per_user(interactions: Interactions) -> I64:
     """Return the number of rows of each user, shape (n_users,)."""
     return np.bincount(interactions.users, minlength=interactions.n_users).astype(np.int64)
+
+
+def in_order(pairs: Interactions, position: npt.NDArray[np.generic]) -> I64:
+    """Return the places of pairs by user, then position; ties go by item id."""
+    order = order_by(pairs.users, pairs.items)  # in which first meetings are, so that it costs nothing
+    return order[order_by(pairs.users[order], position[order])]
 
 
 def shuffled(pairs: Interactions, seed: int) -> F64:
@@ -66,7 +83,7 @@ def partition(
     """
     counts = items_per_user(pairs)
     _require(pairs, counts, n_test + n_validation + 1)
-    order = np.lexsort((pairs.items, position, pairs.users))
+    order = in_order(pairs, position)
     users, items = pairs.users[order], pairs.items[order]
     from_end = np.cumsum(counts)[users] - 1 - np.arange(len(users))
     is_test = from_end < n_test[users]

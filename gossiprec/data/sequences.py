@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from gossiprec.arrays import I64
+from gossiprec.data.ordering import order_by
 from gossiprec.data.partition import first_meetings
 from gossiprec.data.split import Interactions, Split
 from gossiprec.ragged import Ragged
@@ -18,10 +20,15 @@ def sequences_of(data: Interactions, split: Split) -> Ragged | None:
         return None
     pairs = first_meetings(data)
     assert pairs.times is not None  # those of the data
-    order = np.lexsort((pairs.items, pairs.times, pairs.users))
+    order = order_by(pairs.users, pairs.times)  # which keeps the order of item ids, of equal times
     users, items = pairs.users[order], pairs.items[order]
-    placed = np.concatenate(
-        [part.owners * split.n_items + part.values for part in (split.train, split.validation, split.test)]
-    )
-    kept = np.isin(users * data.n_items + items, placed, assume_unique=True)
-    return Ragged.from_pairs(users[kept], items[kept].astype(np.int32), split.n_users)
+    if split.n_interactions < len(pairs.users):  # the split leaves some out
+        kept = np.isin(users * data.n_items + items, _placed(split), assume_unique=True)
+        users, items = users[kept], items[kept]
+    return Ragged.from_pairs(users, items.astype(np.int32), split.n_users)
+
+
+def _placed(split: Split) -> I64:
+    """Return the pairs of all parts, a number each."""
+    parts = (split.train, split.validation, split.test)
+    return np.concatenate([part.owners * split.n_items + part.values for part in parts])

@@ -123,6 +123,11 @@ class Split:
     item_texts: tuple[str, ...] | None = None
     understood: str = ""
 
+    @property
+    def n_interactions(self) -> int:
+        """Items of all users in all parts."""
+        return sum(len(part.values) for part in (self.train, self.validation, self.test))
+
 
 def name_of(names: Sequence[str] | None, number: int) -> str:
     """Return what the data call a user or an item: by its number where they have no names."""

@@ -7,7 +7,7 @@ from pydantic import Field, model_validator
 
 from gossiprec.arrays import F32, I64
 from gossiprec.data import DATASETS
-from gossiprec.data.base import Dataset
+from gossiprec.data.base import Dataset, Drawn
 from gossiprec.data.partition import first_meetings, items_per_user, partition
 from gossiprec.data.split import Interactions, Split
 from gossiprec.data.synthetic_draws import draw_items
@@ -80,6 +80,18 @@ class Synthetic(Dataset):
             return self
 
     options: Options
+
+    @property
+    def drawn(self) -> Drawn:
+        """As the options say."""
+        opt = self.options
+
+        def like(users: int) -> OptionSet:
+            return opt.model_copy(
+                update={"users": users, "interactions": round(users * opt.interactions / opt.users)}
+            )
+
+        return Drawn(opt.users, opt.interactions, like)
 
     def load(self, seed: int) -> Interactions:
         """Draw the interactions; the same seed and options give the same ones."""

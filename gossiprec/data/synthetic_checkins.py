@@ -7,7 +7,7 @@ from pydantic import Field, model_validator
 
 from gossiprec.arrays import F64, I64
 from gossiprec.data import DATASETS
-from gossiprec.data.base import Dataset
+from gossiprec.data.base import Dataset, Drawn
 from gossiprec.data.check_in_users import published_split
 from gossiprec.data.split import Interactions, Split
 from gossiprec.data.synthetic_draws import draw_items
@@ -67,6 +67,18 @@ class SyntheticCheckIns(Dataset):
             return self
 
     options: Options
+
+    @property
+    def drawn(self) -> Drawn:
+        """As the options say."""
+        opt = self.options
+
+        def like(users: int) -> OptionSet:
+            return opt.model_copy(
+                update={"users": users, "checkins": round(users * opt.checkins / opt.users)}
+            )
+
+        return Drawn(opt.users, opt.checkins, like)
 
     def load(self, seed: int) -> Interactions:
         """Draw the check-ins; the same seed and options give the same ones."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from gossiprec.arrays import F64, I64
+from gossiprec.ragged import Ragged
 from gossiprec.rng import generator
 
 USERS_PER_BLOCK = 4096
@@ -82,10 +83,9 @@ def _first_seen(kept: I64, drawn: I64) -> I64:
 def _complete(draws: np.random.Generator, kept: I64, missing: I64, members: F64, tastes: F64) -> I64:
     """Draw what users still miss by an exponential race over all items: the least arrival times win."""
     n_items = tastes.shape[1]
-    keys = [kept]
-    owners = kept // n_items
-    for user in np.flatnonzero(missing):
+    keys, own = [kept], Ragged.from_pairs(kept // n_items, kept % n_items, len(missing))
+    for user in np.flatnonzero(missing).tolist():
         arrival = draws.standard_exponential(n_items) / (members[user] @ tastes)
-        arrival[kept[owners == user] % n_items] = np.inf
+        arrival[own[user]] = np.inf
         keys.append(user * n_items + np.argsort(arrival, kind="stable")[: missing[user]])
     return np.concatenate(keys)

@@ -2,10 +2,38 @@
 
 from __future__ import annotations
 
-from gossiprec.emulation.assembly.prepare import Prepared, prepare
-from gossiprec.emulation.run.progress import Progress, Status
-from gossiprec.emulation.run.replay import Replay, replay
-from gossiprec.emulation.run.resume import resume
-from gossiprec.emulation.run.simulate import simulate
+from typing import TYPE_CHECKING, Any
 
-__all__ = ["Prepared", "Progress", "Replay", "Status", "prepare", "replay", "resume", "simulate"]
+if TYPE_CHECKING:
+    from gossiprec.emulation.assembly.outlook import Outlook, foresee
+    from gossiprec.emulation.assembly.prepare import Prepared, prepare
+    from gossiprec.emulation.run.progress import Progress, Status
+    from gossiprec.emulation.run.replay import Replay, replay
+    from gossiprec.emulation.run.resume import resume
+    from gossiprec.emulation.run.simulate import simulate
+
+__all__ = [
+    "Outlook", "Prepared", "Progress", "Replay", "Status", "foresee", "prepare", "replay", "resume", "simulate",
+]  # fmt: skip
+
+_WHERE = {
+    "Outlook": "assembly.outlook",
+    "foresee": "assembly.outlook",
+    "Prepared": "assembly.prepare",
+    "prepare": "assembly.prepare",
+    "Progress": "run.progress",
+    "Status": "run.progress",
+    "Replay": "run.replay",
+    "replay": "run.replay",
+    "resume": "run.resume",
+    "simulate": "run.simulate",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Import on first use: what a run would be is told without compilers."""
+    if name not in _WHERE:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    import importlib
+
+    return getattr(importlib.import_module(f"{__name__}.{_WHERE[name]}"), name)

@@ -55,12 +55,28 @@ def frame_of(run: Run, name: str) -> pd.DataFrame:
     ResourceError
         If pandas is not installed.
     """
-    table = table_of(run, name)
+    return as_frame(table_of(run, name), "run")
+
+
+def as_frame(table: pa.Table, what: str) -> pd.DataFrame:
+    """Return an Arrow table as a DataFrame.
+
+    Parameters
+    ----------
+    table : pyarrow.Table
+    what : str
+        Whose method `frame` is called: ``run``, ``study``.
+
+    Raises
+    ------
+    ResourceError
+        If pandas is not installed.
+    """
     try:
         import pandas as pd  # noqa: F401  # Arrow's own words for its absence name no command
     except ImportError:
         raise ResourceError(
-            "run.frame needs pandas: pip install 'gossiprec[frames]'; run.table gives the same without it"
+            f"{what}.frame needs pandas: pip install 'gossiprec[frames]'; {what}.table gives the same without it"
         ) from None
     return table.to_pandas()
 

@@ -7,11 +7,11 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
+from gossiprec.errors import LogError
 from gossiprec.eventlog import layout
 from gossiprec.eventlog.atomic_write import TEMPORARY_SUFFIX, sync_folder
-from gossiprec.eventlog.checkpoints import Stamp, State, write_checkpoint
-
-SUFFIX = ".ckpt"
+from gossiprec.eventlog.checkpoints import SUFFIX, Stamp, rests_on, write_checkpoint
+from gossiprec.eventlog.live import State
 
 
 class CheckpointFolder:
@@ -31,8 +31,19 @@ class CheckpointFolder:
         found = self.path.glob(f"[0-9]*{SUFFIX}") if self.path.is_dir() else ()
         return sorted((path for path in found if path.stem.isdecimal()), key=_tick, reverse=True)
 
-    def write(self, stamp: Stamp, state: State, *, keep: int, wanted: Callable[[], bool]) -> None:
-        """Write a checkpoint under a temporary name, rename it, and drop all but the last `keep`.
+    def write(
+        self,
+        stamp: Stamp,
+        state: State,
+        *,
+        keep: int,
+        wanted: Callable[[], bool],
+        after: int | None = None,
+    ) -> None:
+        """Write a checkpoint under a temporary name, rename it, and drop what is kept for nobody.
+
+        The last `keep` are kept, and what they rest on. Where these are several and all rest on one base, without which
+        none could be used, the base before it is kept, too.
 
         Parameters
         ----------
@@ -41,6 +52,8 @@ class CheckpointFolder:
         keep : int
         wanted : callable
             Asked before the renaming; if it returns false, the file is given up.
+        after : int, optional
+            Tick of the last checkpoint that this process has written: what has not changed since need not be written.
 
         Raises
         ------
@@ -48,11 +61,11 @@ class CheckpointFolder:
             If the disk does not take it; nothing of it is then left.
         """
         self.path.mkdir(exist_ok=True)
-        path = self.path / f"{stamp.tick:08d}{SUFFIX}"
+        path, before = self._at(stamp.tick), None if after is None else self._at(after)
         temporary = path.with_name(f".{path.name}.{os.getpid()}{TEMPORARY_SUFFIX}")
         try:
             with temporary.open("wb", buffering=0) as file:
-                write_checkpoint(file, stamp, state)
+                write_checkpoint(file, stamp, state, before)
                 os.fsync(file.fileno())
             if not wanted():
                 return
@@ -61,8 +74,26 @@ class CheckpointFolder:
             with suppress(OSError):
                 temporary.unlink()
         sync_folder(self.path)
-        for old in self.newest_first()[keep:]:
+        for old in self._unneeded(keep):
             old.unlink(missing_ok=True)
+
+    def _unneeded(self, keep: int) -> list[Path]:
+        """Return the checkpoints that are none of the last `keep`, nor needed beside them."""
+        found = self.newest_first()
+        needed, bases = set(found[:keep]), set()
+        for path in found[:keep]:
+            lower = path
+            while (tick := _rests_on(lower)) is not None:
+                lower = self._at(tick)
+                needed.add(lower)
+            bases.add(lower)
+        if keep > 1 and len(bases) == 1:
+            older = (path for path in found if path < min(bases) and _rests_on(path) is None)
+            needed.update([*older][:1])
+        return [path for path in found if path not in needed]
+
+    def _at(self, tick: int) -> Path:
+        return self.path / f"{tick:08d}{SUFFIX}"
 
     def drop_after(self, tick: int) -> None:
         """Delete the checkpoints of later reports, and what a killed process left half written."""
@@ -86,3 +117,11 @@ class CheckpointFolder:
 
 def _tick(path: Path) -> int:
     return int(path.stem)
+
+
+def _rests_on(path: Path) -> int | None:
+    """Return the tick of the checkpoint on which one rests; None: on none, or it cannot be read."""
+    try:
+        return rests_on(path)
+    except LogError:
+        return None

@@ -6,148 +6,127 @@
 
 Records and trailer are those of the event log (:mod:`gossiprec.eventlog.frames`). HEAD holds the stamp: which run, and
 how far. INDX holds the state with a number in place of each array, and of each array its type, shape, CRC-32 and
-*extents*: the stretches of its bytes that are in the file, one after the other; all others are zero. There is no
-padding: the blocks fill all that lies between the two records.
+*extents*: the stretches of its bytes that matter; all others are zero. There is no padding: the blocks fill all that
+lies between the two records.
+
+A *base* holds all that matters. A *delta* rests on the checkpoint before it: of arrays of which it is known what has
+changed (:attr:`Live.changed`) it holds these stretches alone, and HEAD names the file before by its tick and the CRC of
+its INDX, under which are the CRCs of all its arrays. So a delta is read only with the very files it was made after.
 """
 
 from __future__ import annotations
 
-import math
+import errno
 import os
-import re
-import zlib
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import asdict, dataclass, field, fields
+from collections.abc import Sequence
+from dataclasses import asdict
 from io import FileIO
 from pathlib import Path
-from typing import Any, BinaryIO, ClassVar
+from typing import Any
 
 import msgpack
 import numpy as np
 import numpy.typing as npt
 
-from gossiprec.arrays import I64, U8
 from gossiprec.errors import LogError, ResourceError
+from gossiprec.eventlog import checkpoint_blocks as blocks_
 from gossiprec.eventlog import frames
 from gossiprec.eventlog.atomic_write import write_all
+from gossiprec.eventlog.checkpoint_blocks import GRAIN, Block
+from gossiprec.eventlog.checkpoint_content import (
+    FORMAT,
+    MAGIC,
+    Content,
+    Rests,
+    Stamp,
+    content_of,
+    read_head,
+    reading,
+)
 from gossiprec.eventlog.frames import DamagedError
+from gossiprec.eventlog.live import Live, State
 
-MAGIC = b"\x89GRCKP\r\n"
-FORMAT = 1
+__all__ = ["GRAIN", "Live", "Stamp", "read_checkpoint", "read_stamp", "rests_on", "write_checkpoint"]
 
-GRAIN = 2**16
-"""Bytes that are looked at together for being all zero."""
-PIECE = 2**20
-"""Bytes written at a time: their CRC is computed while they lie in the cache."""
-LONGEST_HEAD = 2**20
+SUFFIX = ".ckpt"
+
+MOST_DELTAS = 7
+"""Deltas that rest on one base; then comes a base again."""
+WORTH = 0.7
+"""Share of what matters above which so much has changed that a base is written."""
+LEAST_BYTES = 2**20
+"""What is smaller is always written whole."""
 
 _ARRAY = 1
 """Code of an array's number among msgpack's extension types."""
-_DTYPE = re.compile(r"<[fiu][248]|\|[iub]1")
-
-State = Mapping[str, Any]
-"""A tree of mappings with names, lists, plain values and arrays."""
 
 
-@dataclass(frozen=True)
-class Live:
-    """An array of which only some stretches matter; the others come back as zeros.
-
-    Attributes
-    ----------
-    array : ndarray
-        Contiguous.
-    extents : callable
-        Returns the first element of each stretch and the one after its last, in the flat array: shape (n, 2), sorted.
-        It is called when the array is written.
-    """
-
-    array: npt.NDArray[Any]
-    extents: Callable[[], I64]
-
-
-class Stateful:
-    """Has attributes that change in the course of a run: a checkpoint holds them, without their leading ``_``."""
-
-    changing: ClassVar[tuple[str, ...]] = ()
-    """Their names."""
-
-    def state(self) -> dict[str, Any]:
-        """Return what changes, for a checkpoint; references will do."""
-        return {name: getattr(self, f"_{name}") for name in self.changing}
-
-    def restore(self, state: Mapping[str, Any]) -> None:
-        """Take over what :meth:`state` gave in an earlier process."""
-        for name in self.changing:
-            setattr(self, f"_{name}", state[name])
-
-
-@dataclass(frozen=True)
-class Stamp:
-    """To which run a checkpoint belongs, and how far the run had come.
-
-    Attributes
-    ----------
-    code : str
-        The version of the code, with plug-ins (:func:`gossiprec.plugins.code_with`).
-    scenario : str
-        SHA-256 of the run's ``scenario.yaml``.
-    tick : int
-        Reports written so far.
-    time : float
-        Virtual time of the last of them.
-    log_bytes : int
-        Length of the event log, and
-    log_digest : str
-        the digest of its rows.
-    tables : dict of str to list of two int
-        File name to length and CRC-32 of each table.
-    """
-
-    code: str
-    scenario: str
-    tick: int
-    time: float
-    log_bytes: int
-    log_digest: str
-    tables: dict[str, list[int]] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
-class _Block:
-    dtype: str
-    shape: tuple[int, ...]
-    extents: I64
-    crc: int
-
-    @property
-    def n_bytes(self) -> int:
-        return math.prod(self.shape) * np.dtype(self.dtype).itemsize
-
-    @property
-    def stored(self) -> int:
-        return int((self.extents[:, 1] - self.extents[:, 0]).sum())
-
-
-def write_checkpoint(file: FileIO, stamp: Stamp, state: State) -> None:
+def write_checkpoint(file: FileIO, stamp: Stamp, state: State, before: Path | None = None) -> None:
     """Write a checkpoint to an unbuffered file.
+
+    Parameters
+    ----------
+    file : FileIO
+    stamp : Stamp
+    state : State
+    before : Path, optional
+        The last checkpoint that this process has written. If it can be read, and little enough has changed since, only
+        that is written.
 
     Raises
     ------
     OSError
-        If the disk does not take it.
+        If the disk does not take it; before anything is written if it is known that it will not.
     TypeError
         If the state holds something that is neither plain nor an array.
     """
     arrays: list[npt.NDArray[Any] | Live] = []
     tree = msgpack.packb(state, default=lambda value: _numbered(value, arrays))
-    head = frames.pack_record(frames.HEADER, {"format": FORMAT, "stamp": asdict(stamp)})
+    last = _last(before, stamp)
+    blocks = [blocks_.measured(array, last.stamp.time if last else None) for array in arrays]
+    if last is not None and not _is_worth(blocks):
+        last, blocks = None, [block.whole() for block in blocks]
+    rests = None if last is None else Rests(last.stamp.tick, last.crc, last.deltas)
+    _check_room(file, sum(block.stored_bytes for block in blocks), "base" if rests is None else "delta")
+    head = frames.pack_record(
+        frames.HEADER, {"format": FORMAT, "stamp": asdict(stamp), "rests": rests and asdict(rests)}
+    )
     write_all(file, MAGIC + head)
-    blocks = [_write_block(file, array) for array in arrays]
-    listed = [[b.dtype, list(b.shape), b.extents.astype("<i8").tobytes(), b.crc] for b in blocks]
-    start = len(MAGIC) + len(head) + sum(block.stored for block in blocks)
+    flats = (blocks_.bytes_of(array.array if isinstance(array, Live) else array) for array in arrays)
+    done = [blocks_.write_block(file, flat, block) for flat, block in zip(flats, blocks, strict=True)]
+    start = len(MAGIC) + len(head) + sum(block.stored_bytes for block in done)
+    listed = [block.packed() for block in done]
     write_all(file, frames.pack_record(frames.INDEX, {"state": tree, "blocks": listed}))
     write_all(file, frames.pack_trailer(start))
+
+
+def _last(path: Path | None, stamp: Stamp) -> Content | None:
+    """Return the checkpoint on which a delta can rest, if there is one."""
+    if path is None:
+        return None
+    try:
+        found = content_of(path)
+    except LogError:
+        return None
+    return found if found.deltas < MOST_DELTAS and found.stamp.time < stamp.time else None
+
+
+def _is_worth(blocks: Sequence[Block]) -> bool:
+    """Return whether a delta is so much smaller than a base that it should be one."""
+    tracked = [block for block in blocks if block.tracked]
+    whole = sum(blocks_.length_of(block.extents) for block in tracked)
+    return whole >= LEAST_BYTES and sum(block.stored_bytes for block in tracked) <= WORTH * whole
+
+
+def _check_room(file: FileIO, needed: int, kind: str) -> None:
+    """Refuse what the disk will not take, before much of it is written."""
+    disk = os.fstatvfs(file.fileno())
+    free = disk.f_bavail * disk.f_frsize
+    if needed > free:
+        raise OSError(
+            errno.ENOSPC,
+            f"the {kind} needs {needed / 2**20:,.0f} MiB, and {free / 2**20:,.0f} MiB of the disk are free",
+        )
 
 
 def _numbered(value: Any, arrays: list[npt.NDArray[Any] | Live]) -> Any:
@@ -157,63 +136,10 @@ def _numbered(value: Any, arrays: list[npt.NDArray[Any] | Live]) -> Any:
     if not isinstance(value, np.ndarray | Live):
         raise TypeError(f"a checkpoint holds plain values and arrays, not {type(value).__name__}")
     array = value.array if isinstance(value, Live) else value
-    if not _DTYPE.fullmatch(array.dtype.str):
+    if not blocks_.DTYPE.fullmatch(array.dtype.str):
         raise TypeError(f"a checkpoint holds arrays of numbers, not of {array.dtype}")
     arrays.append(value)
     return msgpack.ExtType(_ARRAY, (len(arrays) - 1).to_bytes(4, "little"))
-
-
-def _write_block(file: FileIO, value: npt.NDArray[Any] | Live) -> _Block:
-    array = value.array if isinstance(value, Live) else np.ascontiguousarray(value)
-    flat = array.reshape(-1).view(np.uint8)
-    extents = _touched(flat)
-    if isinstance(value, Live):
-        extents = _joined(value.extents() * array.itemsize)
-    crc = 0
-    for piece in _pieces(flat, extents):
-        crc = zlib.crc32(piece, crc)
-        write_all(file, piece)
-    return _Block(array.dtype.str, array.shape, extents, crc)
-
-
-def _touched(flat: U8) -> I64:
-    """Return the stretches that are not zero, in whole grains; a page that was never written stays unread."""
-    if len(flat) < GRAIN:
-        return np.array([[0, len(flat)]], np.int64) if len(flat) else np.zeros((0, 2), np.int64)
-    starts = np.arange(0, len(flat), GRAIN)
-    filled = [_any(flat[start : start + GRAIN]) for start in starts.tolist()]
-    used = starts[np.array(filled)]
-    return _joined(np.stack([used, np.minimum(used + GRAIN, len(flat))], axis=1))
-
-
-def _any(grain: U8) -> bool:
-    """Say whether a grain holds anything but zeros; most say so at the first look."""
-    return bool(grain[:64].any() or grain.max())
-
-
-def _joined(extents: I64) -> I64:
-    """Return the same stretches with those that touch made one, and without empty ones."""
-    extents = extents[extents[:, 1] > extents[:, 0]]
-    if not len(extents):
-        return extents.reshape(0, 2)
-    apart = extents[1:, 0] != extents[:-1, 1]
-    return np.stack([extents[np.append(True, apart), 0], extents[np.append(apart, True), 1]], axis=1)
-
-
-def _pieces(flat: U8, extents: I64) -> Iterator[memoryview]:
-    """Yield the bytes of some stretches: long ones cut up, short ones gathered."""
-    waiting: list[U8] = []
-    size = 0
-    for start, stop in extents.tolist():
-        for low in range(start, stop, PIECE):
-            part = flat[low : min(low + PIECE, stop)]
-            waiting.append(part)
-            size += len(part)
-            if size >= PIECE:
-                yield (waiting[0] if len(waiting) == 1 else np.concatenate(waiting)).data
-                waiting, size = [], 0
-    if waiting:
-        yield np.concatenate(waiting).data
 
 
 def read_stamp(path: str | os.PathLike[str]) -> Stamp:
@@ -224,131 +150,107 @@ def read_stamp(path: str | os.PathLike[str]) -> Stamp:
     LogError
         If the file cannot be read, or does not begin like a checkpoint.
     """
-    with _reading(Path(path)) as file:
-        return _read_head(file)[0]
+    with reading(Path(path)) as file:
+        return read_head(file)[0]
+
+
+def rests_on(path: Path) -> int | None:
+    """Return the tick of the checkpoint on which this one rests; None: it is a base.
+
+    Raises
+    ------
+    LogError
+        As :func:`read_stamp`.
+    """
+    with reading(path) as file:
+        rests = read_head(file)[1]
+        return None if rests is None else rests.tick
 
 
 def read_checkpoint(path: str | os.PathLike[str], *, limit_bytes: int) -> tuple[Stamp, dict[str, Any]]:
-    """Return a checkpoint's stamp and state, after every byte has been checked.
+    """Return a checkpoint's stamp and state, after every byte that is used has been checked.
 
     Parameters
     ----------
     path : path
+        What it rests on lies beside it.
     limit_bytes : int
         Most memory that its arrays may take.
 
     Raises
     ------
     LogError
-        If the file cannot be read or is damaged.
+        If the file cannot be read or is damaged, or one that it rests on.
     ResourceError
         If its arrays need more memory.
     """
     path = Path(path)
-    with _reading(path) as file:
-        stamp, first = _read_head(file)
-        tree, blocks = _read_index(file, first)
-        needed = sum(block.n_bytes for block in blocks)
-        if needed > limit_bytes:
-            raise ResourceError(
-                f"{path} holds {needed / 2**20:,.0f} MiB, but {limit_bytes / 2**20:,.0f} MiB of memory are available; "
-                "stop other programs, or resume on a larger machine"
-            )
-        file.seek(first)
-        arrays = [_read_block(file, block) for block in blocks]
-        return stamp, _tree(tree, arrays, first)
-
-
-class _reading:  # noqa: N801 (a context manager, used like a function)
-    """Open a checkpoint and turn what is wrong with it into one :class:`LogError`."""
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-
-    def __enter__(self) -> BinaryIO:
-        try:
-            self._file = self._path.open("rb")
-        except OSError as error:
-            raise LogError(f"cannot read the checkpoint {self._path}: {error.strerror}") from error
-        return self._file
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
-        self._file.close()
-        if isinstance(error, DamagedError):
-            raise LogError(f"{self._path}: damage at byte {error.offset}: {error.reason}") from error
-        if isinstance(error, OSError):
-            raise LogError(f"cannot read the checkpoint {self._path}: {error.strerror}") from error
-
-
-def _read_head(file: BinaryIO) -> tuple[Stamp, int]:
-    """Return the stamp, and the first byte after the record that holds it."""
-    data = memoryview(file.read(LONGEST_HEAD))
-    if data[: len(MAGIC)] != MAGIC:
-        raise DamagedError(0, "the file does not begin like a checkpoint")
-    record = frames.read_record(data, len(MAGIC))
-    head = record.content(data)
+    own = content_of(path)
+    needed = sum(block.n_bytes for block in own.blocks)
+    if needed > limit_bytes:
+        raise ResourceError(
+            f"{path} holds {needed / 2**20:,.0f} MiB, but {limit_bytes / 2**20:,.0f} MiB of memory are available; "
+            "stop other programs, or resume on a larger machine"
+        )
+    arrays = [np.zeros(block.shape, block.dtype) for block in own.blocks]
+    flats = [array.reshape(-1).view(np.uint8) for array in arrays]
+    tracked = [flat for flat, block in zip(flats, own.blocks, strict=True) if block.tracked]
     try:
-        if record.tag != frames.HEADER or head["format"] != FORMAT:
-            raise ValueError(
-                f"tag {record.tag!r}, format {head.get('format')!r}; this gossiprec reads {FORMAT}"
-            )
-        return Stamp(**{name: head["stamp"][name] for name in _STAMP}), record.end
-    except (ValueError, TypeError, KeyError, AttributeError) as error:
-        raise DamagedError(record.start, f"the record is no head of a checkpoint ({error!r})") from error
+        below = _below(own)
+        for content in reversed(below):
+            _read_tracked(content, tracked)
+    except LogError as error:
+        raise LogError(f"{path} rests on a checkpoint that cannot be used: {error}") from error
+    with reading(path) as file:
+        file.seek(own.first)
+        for flat, block in zip(flats, own.blocks, strict=True):
+            blocks_.read_block(file, block, flat)
+        if below:
+            _check_whole([own, *below])
+            for flat, block in zip(flats, own.blocks, strict=True):
+                blocks_.clear_gaps(flat, block.extents)
+        return own.stamp, _tree(own.tree, arrays, own.first)
 
 
-_STAMP = [f.name for f in fields(Stamp)]
+def _below(own: Content) -> list[Content]:
+    """Return the checkpoints on which one rests, the last written first."""
+    found: list[Content] = []
+    upper = own
+    while upper.rests is not None:
+        lower = content_of(upper.path.with_name(f"{upper.rests.tick:08d}{SUFFIX}"))
+        if (lower.stamp.tick, lower.crc, lower.deltas) != (
+            upper.rests.tick,
+            upper.rests.crc,
+            upper.rests.deltas,
+        ):
+            raise LogError(f"{lower.path} is another than {upper.path} was made after")
+        if [(b.dtype, len(b.shape)) for b in lower.blocks if b.tracked] != [
+            (b.dtype, len(b.shape)) for b in own.blocks if b.tracked
+        ]:
+            raise LogError(f"{lower.path} has other arrays than {own.path}")
+        found.append(lower)
+        upper = lower
+    return found
 
 
-def _read_index(file: BinaryIO, first: int) -> tuple[bytes, list[_Block]]:
-    """Return the packed state and the blocks, which lie between byte `first` and the index without a gap."""
-    size = file.seek(0, os.SEEK_END)
-    begin = size - frames.TRAILER_BYTES
-    if begin < first:
-        raise DamagedError(size, "torn tail: the file ends before its trailer")
-    file.seek(begin)
-    start = frames.index_start(memoryview(file.read()), begin)
-    if not first <= start <= begin:
-        raise DamagedError(begin, f"the trailer points to byte {start}, outside of the file")
-    file.seek(start)
-    data = memoryview(file.read(begin - start))
-    try:
-        record = frames.read_record(data, 0)
-        content = record.content(data)
-        if record.tag != frames.INDEX or record.end != len(data):
-            raise DamagedError(0, f"it ends {len(data) - record.end} bytes before the trailer")
-        blocks = [_block(*entry) for entry in content["blocks"]]
-        tree = bytes(content["state"])
-    except (DamagedError, ValueError, TypeError, KeyError) as error:
-        raise DamagedError(start, f"the index cannot be read ({error})") from error
-    if first + sum(block.stored for block in blocks) != start:
-        raise DamagedError(start, "the arrays listed do not fill the bytes before the index")
-    return tree, blocks
+def _read_tracked(content: Content, flats: Sequence[npt.NDArray[np.uint8]]) -> None:
+    """Read what a checkpoint below holds of the arrays whose changes are known."""
+    left = iter(flats)
+    with reading(content.path) as file:
+        file.seek(content.first)
+        for block in content.blocks:
+            if block.tracked:
+                blocks_.read_block(file, block, next(left))
+            else:
+                file.seek(block.stored_bytes, os.SEEK_CUR)
 
 
-def _block(dtype: str, shape: list[int], extents: bytes, crc: int) -> _Block:
-    if not _DTYPE.fullmatch(dtype) or any(length < 0 for length in shape):
-        raise ValueError(f"no array has type {dtype!r} and shape {shape}")
-    block = _Block(dtype, tuple(shape), np.frombuffer(extents, "<i8").astype(np.int64).reshape(-1, 2), crc)
-    edges = block.extents.ravel()
-    if len(edges) and (edges[0] < 0 or edges[-1] > block.n_bytes or (np.diff(edges) < 0).any()):
-        raise ValueError("an array's stretches lie outside of it")
-    return block
-
-
-def _read_block(file: BinaryIO, block: _Block) -> npt.NDArray[Any]:
-    """Return an array after its CRC has been found to hold."""
-    array = np.zeros(block.shape, block.dtype)
-    flat, crc, start = array.reshape(-1).view(np.uint8), 0, file.tell()
-    for low, high in block.extents.tolist():
-        for at in range(low, high, PIECE):
-            part = flat[at : min(at + PIECE, high)].data
-            if file.readinto(part) != len(part):  # type: ignore[attr-defined]  # of every file opened for reading
-                raise DamagedError(start, "torn tail: the file ends within an array")
-            crc = zlib.crc32(part, crc)
-    if crc != block.crc:
-        raise DamagedError(start, f"the CRC of an array ({block.stored} bytes) does not hold")
-    return array
+def _check_whole(contents: Sequence[Content]) -> None:
+    """Refuse a delta, the first of these, that lacks what matters, and what it rests on lacks, too."""
+    tracked = [[block for block in content.blocks if block.tracked] for content in contents]
+    for several in zip(*tracked, strict=True):
+        if not blocks_.all_covered(several[0].extents, [block.stored for block in several]):
+            raise DamagedError(contents[0].first, "it lacks stretches of an array that matter")
 
 
 def _tree(packed: bytes, arrays: list[npt.NDArray[Any]], first: int) -> dict[str, Any]:

@@ -21,7 +21,8 @@ _END = b"GRLOGEND"
 _PREFIX = struct.Struct("<4sQ")
 _CRC = struct.Struct("<I")
 _TRAILER = struct.Struct("<8sQ")
-TRAILER_BYTES = _TRAILER.size + _CRC.size
+CRC_BYTES = _CRC.size
+TRAILER_BYTES = _TRAILER.size + CRC_BYTES
 
 
 class DamagedError(Exception):

@@ -19,6 +19,8 @@ ITEMS = "items.csv"
 SUMMARY = "summary.json"
 CHECKPOINTS = "checkpoints"
 """A folder, while the run is not complete."""
+TENSORBOARD = "events.out.tfevents.*"
+"""The names, as a pattern, of what TensorBoard reads, if it was asked to track the run."""
 
 FILES = (
     SCENARIO, EVENTS, METRICS, ATTACKS, FINDINGS, ADVERSARIES, HITS, POSITIONS, VERSION, USERS, ITEMS, SUMMARY,

@@ -11,7 +11,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from gossiprec.eventlog.writer_process import this_process
+from gossiprec.machine import processor
 from gossiprec.plugins import Plugins
+from gossiprec.portable import target
 from gossiprec.version import __version__, code_version
 
 LAYOUT = 1
@@ -47,16 +50,23 @@ def new_manifest(
         "git_commit": git_commit(Path(__file__).resolve().parents[2]),
         "platform": platform.platform(),
         "cpus": os.cpu_count(),
+        **computed_by(),
         "python": platform.python_version(),
         "packages": package_versions(),
         "plugins": plugins or {},
         "data": dict(data or {}),
         "seed": seed,
         "status": "running",
+        "writer": this_process(),
         "log_digest": None,
         "started": utc_now(),
         "finished": None,
     }
+
+
+def computed_by() -> dict[str, str]:
+    """Return what the processor is called, and for which one the machine code is."""
+    return {"processor": processor(), "target": target()}
 
 
 def package_versions() -> dict[str, str]:

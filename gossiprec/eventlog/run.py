@@ -19,6 +19,7 @@ from gossiprec.eventlog.array_files import read_arrays
 from gossiprec.eventlog.lock import is_written_now
 from gossiprec.eventlog.reader import Columns, EventLog, read_log
 from gossiprec.eventlog.tables import ATTACKS, FINDINGS, ITEMS, METRICS, POSITIONS, USERS, read_table
+from gossiprec.eventlog.writer_process import in_words, what_became
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -61,12 +62,18 @@ class Run:
     def status(self) -> str:
         """``running``, ``complete``, ``failed``, ``interrupted``; or ``killed``: it says running, but no process does.
 
-        Where a file system has no locks, a run of another machine counts as running until its marker is deleted.
+        Of a run that another machine has begun and whose lock nobody seems to hold it is ``unknown`` whether it is
+        still running. Where a file system has no locks, it counts as running until its marker is deleted.
         """
         status = str(self.manifest.get("status"))
         if status == "running" and not is_written_now(self.path / layout.EVENTS):
-            return "killed"
+            return what_became(self.manifest.get("writer"))
         return status
+
+    @property
+    def standing(self) -> str:
+        """The status in words, with the process that writes the run, or wrote it when it was killed."""
+        return in_words(self.status, self.manifest.get("writer"))
 
     @cached_property
     def scenario(self) -> dict[str, Any]:

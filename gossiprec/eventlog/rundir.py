@@ -23,7 +23,7 @@ from gossiprec.eventlog.atomic_write import TEMPORARY_SUFFIX, replace_file, writ
 from gossiprec.eventlog.checkpoint_folder import CheckpointFolder
 from gossiprec.eventlog.checkpoints import Stamp
 from gossiprec.eventlog.lock import RunLock, is_written_now
-from gossiprec.eventlog.manifest import new_manifest, utc_now
+from gossiprec.eventlog.manifest import computed_by, new_manifest, utc_now
 from gossiprec.eventlog.tables import (
     ATTACKS,
     FINDINGS,
@@ -36,6 +36,7 @@ from gossiprec.eventlog.tables import (
     write_table,
 )
 from gossiprec.eventlog.writer import EventWriter
+from gossiprec.eventlog.writer_process import this_process
 from gossiprec.plugins import Plugins, code_with
 
 TABLES = (METRICS, ATTACKS, FINDINGS)
@@ -151,8 +152,9 @@ class RunDirectory:
             for name in (layout.SUMMARY, layout.ADVERSARIES, layout.HITS, layout.POSITIONS, layout.VERSION):
                 (path / name).unlink(missing_ok=True)
         manifest = json.loads((path / layout.MANIFEST).read_bytes())
-        manifest.update(status="running", log_digest=None, finished=None)
-        manifest.setdefault("resumed", []).append({"at": utc_now(), "time": stamp.time, "code": code})
+        manifest.update(status="running", writer=this_process(), log_digest=None, finished=None)
+        resumed = {"at": utc_now(), "time": stamp.time, "code": code, **computed_by()}
+        manifest.setdefault("resumed", []).append(resumed)
         _write_json(path / layout.MANIFEST, manifest)
         tables = [TableWriter(path, table, content=c) for table, c in zip(TABLES, before, strict=True)]
         found = RunDirectory(path, tables, log, lock, manifest, code, [*manifest.get("notes", [])])
@@ -283,6 +285,8 @@ def _make_empty(path: Path, *, overwrite: bool) -> None:
     with writing(path):
         path.mkdir(parents=True, exist_ok=True)
         CheckpointFolder(path).clear()
+        for curves in path.glob(layout.TENSORBOARD):
+            curves.unlink()
         for name in layout.FILES:
             (path / f".{name}{TEMPORARY_SUFFIX}").unlink(missing_ok=True)
             (path / name).unlink(missing_ok=True)

@@ -144,13 +144,5 @@ def _explain(
     figure: Figure, looks: dict[str, style.LineStyle], *, ncols: int, left: float, is_joined: bool
 ) -> None:
     dots = {} if is_joined else {"linestyle": "none", "markersize": 6}
-    figure.legend(
-        handles=[Line2D([], [], label=name, **{**look.kwargs(), **dots}) for name, look in looks.items()],
-        loc="upper left",
-        bbox_to_anchor=(left, 1.0),
-        ncols=ncols,
-        borderaxespad=0.2,
-        borderpad=0.2,
-        handlelength=2.6,
-        columnspacing=1.4,
-    )
+    handles = [Line2D([], [], label=name, **{**look.kwargs(), **dots}) for name, look in looks.items()]
+    style.explain(figure, handles, left=left, ncols=ncols)

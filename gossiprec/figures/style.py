@@ -21,6 +21,7 @@ import matplotlib as mpl
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 from scipy.optimize import isotonic_regression
 
 COLUMN_IN, PAGE_IN = 3.5, 7.16
@@ -225,3 +226,68 @@ def label_ends(
         else:  # it ended before others: nothing is drawn where it has nothing to say
             axes.plot((1 + beyond) / 2, place, **{**end.style.kwargs(), **look})
         axes.text(beyond, place, end.name, transform=axes.transAxes, va="center", color="0.1")
+
+
+@dataclass(frozen=True)
+class Legend:
+    """One legend above all panels of a figure, in as many columns as there is room for.
+
+    Attributes
+    ----------
+    handles : sequence of Line2D
+    width_in : float
+    """
+
+    handles: Sequence[Line2D]
+    width_in: float
+
+    @property
+    def n_columns(self) -> int:
+        """How many entries stand side by side."""
+        longest = max(text_width_in(str(handle.get_label())) for handle in self.handles)
+        return max(1, min(len(self.handles), int(self.width_in / (0.55 + longest))))
+
+    @property
+    def height_in(self) -> float:
+        """What it takes above the panels."""
+        return 0.06 + 0.17 * -(-len(self.handles) // self.n_columns) if self.handles else 0.0
+
+    def put(self, figure: Figure, *, left: float) -> None:
+        """Draw it, from this share of the figure's width."""
+        if self.handles:
+            explain(figure, self.handles, left=left, ncols=self.n_columns)
+
+
+def broken(text: str, length_in: float) -> str:
+    """Return a label in lines that fit along an axis."""
+    return "\n".join(textwrap.wrap(text, max(8, int(length_in / text_width_in("m")))))
+
+
+def explain(figure: Figure, handles: Sequence[Line2D], *, left: float, ncols: int) -> None:
+    """Put one legend above all panels of a figure."""
+    figure.legend(
+        handles=list(handles),
+        loc="upper left",
+        bbox_to_anchor=(left, 1.0),
+        ncols=ncols,
+        borderaxespad=0.2,
+        borderpad=0.2,
+        handlelength=2.6,
+        columnspacing=1.4,
+    )
+
+
+def caption(figure: Figure, text: str) -> None:
+    """Write what holds for all panels below them, at the left of the figure."""
+    width, height = figure.get_size_inches()
+    figure.text(0.1 / width, 0.06 / height, "\n".join(_caption_lines(text, width)), va="bottom", color="0.25")
+
+
+def caption_room(text: str, width_in: float) -> float:
+    """Return the height of a caption in inches."""
+    return 0.08 + 1.25 * LABEL_PT * POINT_IN * len(_caption_lines(text, width_in))
+
+
+def _caption_lines(text: str, width_in: float) -> list[str]:
+    kept = text.replace(" = ", "\xa0=\xa0").replace(" %", "\xa0%")
+    return textwrap.wrap(kept, int((width_in - 0.2) / text_width_in("m")))

@@ -19,8 +19,9 @@ from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
+from scipy.spatial import KDTree
 
-from gossiprec.arrays import F64, Bools
+from gossiprec.arrays import F64, I64, Bools
 from gossiprec.figures import style
 from gossiprec.figures.output import Cell, write_figure
 from gossiprec.graphs.cover import colluder_cover, edge_cover_bound
@@ -34,6 +35,11 @@ DISTANT_UP_TO = 150
 """Nodes up to which places are fitted to all distances; above it, springs pull linked nodes together from a circle."""
 NODE_PT = (2.5, 13.0)
 """Least and largest width of a node in points; the largest holds an id of two digits."""
+LEAST_PT, APART = 0.8, 0.7
+"""Least width of a node among many, and its share of the way to its neighbour: links are to be seen between them."""
+DEPTH, MOST_DEPTH = 0.05, 0.3
+"""How far in a link on a circle runs for each node between its ends, as a share of the radius, and at most."""
+CURVE_POINTS = 17
 HEADER = ("graph", "node", "x", "y", "degree", "colluder")
 COLLUDER, OTHER = style.line_style(1).color, style.line_style(0).color
 
@@ -84,7 +90,7 @@ def placed(name: str, graph: nx.Graph, layout: Layout) -> Drawn:
     """Return a graph with its colluders and the places of its nodes."""
     colluders = np.zeros(len(graph), bool)
     colluders[colluder_cover(graph)] = True
-    if layout == "circular":
+    if layout == "circular" or is_ring(graph):
         angle = np.pi / 2 - 2 * np.pi * np.arange(len(graph)) / len(graph)  # clockwise from the top
         return Drawn(name, graph, np.stack([np.cos(angle), np.sin(angle)], axis=1), colluders)
     links = graph.to_undirected()
@@ -95,6 +101,38 @@ def placed(name: str, graph: nx.Graph, layout: Layout) -> Drawn:
     places = np.array([found[node] for node in range(len(graph))])
     places -= (places.max(axis=0) + places.min(axis=0)) / 2
     return Drawn(name, graph, places / max(np.abs(places).max(), 1e-12), colluders)
+
+
+def is_ring(graph: nx.Graph) -> bool:
+    """Say whether nodes are linked to those beside them in a circle alone: a spring would bend it, and say no more."""
+    n, links = len(graph), np.array(ordered_links(graph))
+    if not len(links) or n < 4:
+        return False
+    around = np.abs(links[:, 0] - links[:, 1])
+    hops = np.minimum(around, n - around)
+    return bool(hops.max() <= max(2 * len(links) / n, 2) / 2 < n / 4)
+
+
+def bowed(places: F64, links: I64) -> F64:
+    """Return the course of links of a graph whose nodes lie on a circle, shape (n_links, n_points, 2).
+
+    Straight ones would lie under the nodes between their ends: the further these are apart, the further in they run.
+    """
+    ends = places[links]
+    turn = np.abs(np.diff(np.arctan2(ends[..., 1], ends[..., 0]), axis=1)[:, 0])
+    turn = np.minimum(turn, 2 * np.pi - turn)
+    hops = turn * len(places) / (2 * np.pi)
+    middle = ends.mean(axis=1)
+    chord = np.cos(turn / 2)  # distance of a straight link's middle from the centre
+    wanted = np.minimum(chord, 1.0 - np.minimum(DEPTH * hops, MOST_DEPTH))
+    radius = np.linalg.norm(places, axis=1).mean()
+    outward = middle / np.maximum(np.linalg.norm(middle, axis=1, keepdims=True), 1e-12)
+    bend = middle + 2 * (outward * (wanted * radius)[:, None] - middle)  # of the curve that passes there
+    bend = np.where((wanted < chord)[:, None], bend, middle)
+    t = np.linspace(0.0, 1.0, CURVE_POINTS)[None, :, None]
+    first, last = ends[:, :1], ends[:, 1:]
+    course: F64 = (1 - t) ** 2 * first + 2 * t * (1 - t) * bend[:, None] + t**2 * last
+    return course
 
 
 def _rows(drawn: Drawn) -> list[Sequence[Cell]]:
@@ -147,21 +185,35 @@ def _panel(axes: Axes, one: Drawn, *, side_pt: float) -> None:
     )
     axes.set_title("\n".join(lines), linespacing=1.15)
     _draw_links(axes, one)
-    _draw_nodes(axes, one, width_pt=float(np.clip(0.5 * side_pt / math.sqrt(n), *NODE_PT)))
+    width_pt = float(np.clip(0.5 * side_pt / math.sqrt(n), *NODE_PT))
+    _draw_nodes(axes, one, width_pt=min(width_pt, max(LEAST_PT, APART * _between(one) * side_pt / 2.2)))
+
+
+def _between(one: Drawn) -> float:
+    """Return how far apart the nearest nodes mostly are."""
+    if len(one.places) < 2:
+        return 2.0
+    nearest, _ = KDTree(one.places).query(one.places, k=2)
+    return float(np.median(nearest[:, 1]))
+
+
+def _is_round(places: F64) -> bool:
+    """Say whether nodes lie on a circle."""
+    radius = np.linalg.norm(places, axis=1)
+    return len(places) > 3 and bool(radius.std() < 0.02 * radius.mean())
 
 
 def _draw_links(axes: Axes, one: Drawn) -> None:
     links = np.array(ordered_links(one.graph))
+    courses = bowed(one.places, links) if _is_round(one.places) else one.places[links]
     strength = min(0.7, max(0.08, 5 / math.sqrt(len(links))))
     axes.add_collection(
-        LineCollection(
-            one.places[links].tolist(), colors=style.GREY, alpha=strength, linewidths=0.6, zorder=1
-        )
+        LineCollection(courses.tolist(), colors=style.GREY, alpha=strength, linewidths=0.6, zorder=1)
     )
 
 
 def _draw_nodes(axes: Axes, one: Drawn, *, width_pt: float) -> None:
-    look: dict[str, Any] = {"edgecolors": "white", "linewidths": 0.4, "zorder": 2}
+    look: dict[str, Any] = {"edgecolors": "white", "linewidths": min(0.4, width_pt / 8), "zorder": 2}
     others, colluders = one.places[~one.colluders], one.places[one.colluders]
     square = math.pi / 4 * width_pt**2  # as large as a disc
     axes.scatter(others[:, 0], others[:, 1], s=width_pt**2, marker="o", c=OTHER, **look)

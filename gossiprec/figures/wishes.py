@@ -117,6 +117,8 @@ def _put_above(figure: Figure, title: str) -> None:
     for legend in figure.legends:
         x, y = figure.transFigure.inverted().transform(legend.get_bbox_to_anchor().get_points()[0])
         legend.set_bbox_to_anchor((x, y * kept), figure.transFigure)
+    for said in figure.texts:
+        said.set_y(said.get_position()[1] * kept)
     figure.text(
         0.1 / width,
         1 - 0.08 / (height + room),

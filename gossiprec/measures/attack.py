@@ -18,6 +18,9 @@ import numpy.typing as npt
 from gossiprec.arrays import F64, Bools
 from gossiprec.measures.top_k import in_top_k
 
+BLOCK_CELLS = 4_000_000
+"""Scores of victims that are ranked at once: some 60 MB with the temporaries, however many adversaries there are."""
+
 
 def hits_of_scores(scores: npt.NDArray[np.floating], community: npt.NDArray[np.integer]) -> Bools:
     """Return which members of each community are among the K victims that its adversary scores highest.
@@ -33,8 +36,13 @@ def hits_of_scores(scores: npt.NDArray[np.floating], community: npt.NDArray[np.i
     -------
     ndarray of bool, shape (n_adversaries, K)
     """
-    found = in_top_k(_ranked(scores), community.shape[1]) & ~np.isnan(scores)
-    return np.asarray(np.take_along_axis(found, community, axis=1))
+    hits = np.empty(community.shape, np.bool_)
+    height = max(1, BLOCK_CELLS // max(1, scores.shape[1]))
+    for low in range(0, len(scores), height):
+        some = slice(low, low + height)
+        found = in_top_k(_ranked(scores[some]), community.shape[1]) & ~np.isnan(scores[some])
+        hits[some] = np.take_along_axis(found, community[some], axis=1)
+    return hits
 
 
 def accuracy_of_hits(hits: Bools) -> F64:

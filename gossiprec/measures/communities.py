@@ -22,13 +22,15 @@ BLOCK_CELLS = 2_000_000
 """Similarities held at once: about 100 MB with the temporaries, however many users there are."""
 
 
-def jaccard_communities(sets: Ragged, *, n_items: int, k: int) -> I64:
+def jaccard_communities(sets: Ragged, users: I64 | None = None, *, n_items: int, k: int) -> I64:
     """Return the `k` other users with the largest Jaccard similarity to each user, most similar first.
 
     Parameters
     ----------
     sets : Ragged of int
         The item ids of each user; an item named twice by a user counts once.
+    users : ndarray of int64, shape (n,), optional
+        Whose communities are wanted; everybody's if it is left out. Each costs as much as all users have items.
     n_items : int
         Size of the id space.
     k : int
@@ -36,7 +38,7 @@ def jaccard_communities(sets: Ragged, *, n_items: int, k: int) -> I64:
 
     Returns
     -------
-    ndarray of int64, shape (n_users, k)
+    ndarray of int64, shape (n, k)
 
     Raises
     ------
@@ -54,8 +56,8 @@ def jaccard_communities(sets: Ragged, *, n_items: int, k: int) -> I64:
             f"community_size is {k}, but each of the {n_users} users has {max(n_users - 1, 0)} others; "
             f"set observers.community_size between 1 and {max(n_users - 1, 1)}"
         )
-    blocks = jaccard_blocks(sets, np.arange(n_users), n_items=n_items)
-    return np.concatenate([top_k(block, k) for block in blocks])
+    blocks = jaccard_blocks(sets, np.arange(n_users) if users is None else users, n_items=n_items)
+    return np.concatenate([np.zeros((0, k), np.int64), *(top_k(block, k) for block in blocks)])
 
 
 def jaccard_blocks(sets: Ragged, users: I64, *, n_items: int) -> Iterator[F64]:

@@ -8,23 +8,15 @@ from __future__ import annotations
 
 from typing import Any
 
-import llvmlite.binding
 from llvmlite import ir
 from numba.core import cgutils, types
 from numba.extending import intrinsic
 
 from gossiprec.numerics.jit import inline, outline
 from gossiprec.numerics.stretches import add_times, dot
+from gossiprec.portable import target_features
 
-
-def _has_wide_registers() -> bool:
-    try:
-        return bool(llvmlite.binding.get_host_cpu_features().get("avx512f", False))
-    except RuntimeError:  # where LLVM cannot tell
-        return False
-
-
-_WIDE = _has_wide_registers()
+_WIDE = "avx512f" in target_features()
 LANES = 32 if _WIDE else 16
 """Columns of a tile of :func:`add_product`; lengths are multiples of it."""
 _DOT_LANES = 16 if _WIDE else 8

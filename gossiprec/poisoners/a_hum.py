@@ -7,11 +7,15 @@ As :mod:`gossiprec.poisoners.a_ra`.
 
 from __future__ import annotations
 
-import torch
+from typing import TYPE_CHECKING
+
 from pydantic import Field
 
 from gossiprec.poisoners import POISONERS
 from gossiprec.poisoners.a_ra import ARa, ARaOptions
+
+if TYPE_CHECKING:  # a scenario can be read without torch
+    from torch import Tensor
 
 
 class AHumOptions(ARaOptions):
@@ -34,8 +38,10 @@ class AHum(ARa):
     Options = AHumOptions
     options: AHumOptions
 
-    def hardened(self, users: torch.Tensor, rows: torch.Tensor, shared: torch.Tensor) -> torch.Tensor:
+    def hardened(self, users: Tensor, rows: Tensor, shared: Tensor) -> Tensor:
         """Return the users after the steps."""
+        import torch
+
         dislike = torch.zeros(len(rows))
         for _ in range(self.options.steps):
             users = users.detach().requires_grad_()

@@ -8,7 +8,8 @@ D. Rong, Q. He, J. Chen, "Poisoning deep learning based recommender model in fed
 
 from __future__ import annotations
 
-import torch
+from typing import TYPE_CHECKING
+
 from pydantic import Field
 
 from gossiprec.aggregators.base import Change
@@ -17,6 +18,9 @@ from gossiprec.options import Options
 from gossiprec.poisoners import POISONERS
 from gossiprec.poisoners.base import Poisoner
 from gossiprec.poisoners.formula import gradient, leaves, users_like
+
+if TYPE_CHECKING:  # a scenario can be read without torch
+    from torch import Tensor
 
 
 class ARaOptions(Options):
@@ -41,6 +45,8 @@ class ARa(Poisoner):
 
     def gradient(self, sent: Payload, push: Push) -> Change:
         """Return the gradient over new users at each push."""
+        import torch
+
         world, options = self.world, self.options
         drawn = users_like(push.generator("poison"), options.users, world.formula.layout, options.std)
         rows, shared = leaves(sent, world.targets)
@@ -48,6 +54,6 @@ class ARa(Poisoner):
         loss = world.formula.loss(users, rows, shared, torch.ones(len(rows))).mean()
         return gradient(loss, world.targets, rows, shared)
 
-    def hardened(self, users: torch.Tensor, rows: torch.Tensor, shared: torch.Tensor) -> torch.Tensor:
+    def hardened(self, users: Tensor, rows: Tensor, shared: Tensor) -> Tensor:
         """Return the users as they are drawn."""
         return users

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import numpy as np
-import torch
-from torch import Tensor
-from torch.func import vmap
 
 from gossiprec.aggregators.base import Change
 from gossiprec.arrays import F32, I32
@@ -17,7 +15,8 @@ from gossiprec.errors import ScenarioError
 from gossiprec.feeds import PointwiseFeed
 from gossiprec.models import Layout, Model, Role
 
-ZERO = torch.zeros(1, dtype=torch.int64)
+if TYPE_CHECKING:  # a scenario can be read without torch
+    from torch import Tensor
 
 
 class Formula:
@@ -58,15 +57,24 @@ class Formula:
 
     def scores(self, users: Tensor, rows: Tensor, shared: Tensor) -> Tensor:
         """Return the logits of all `rows` for all `users`, shape (n_users, n_rows); also for their derivatives."""
-        query = {"user": ZERO, "items": torch.arange(len(rows))}
-        return vmap(lambda user: self.model.score(self._named(user, rows, shared), query))(users)
+        import torch
+
+        query = {"user": torch.zeros(1, dtype=torch.int64), "items": torch.arange(len(rows))}
+        found = torch.func.vmap(lambda user: self.model.score(self._named(user, rows, shared), query))
+        scores: Tensor = found(users)
+        return scores
 
     def loss(self, users: Tensor, rows: Tensor, shared: Tensor, labels: Tensor) -> Tensor:
         """Return the model's loss for each of `users` if the labels of `rows` are these, shape (n_users,)."""
+        import torch
+
         batch = {
-            "user": ZERO, "items": torch.arange(len(rows)), "labels": labels, "weights": torch.ones_like(labels)
+            "user": torch.zeros(1, dtype=torch.int64), "items": torch.arange(len(rows)), "labels": labels,
+            "weights": torch.ones_like(labels),
         }  # fmt: skip
-        return vmap(lambda user: self.model.loss(self._named(user, rows, shared), batch))(users)
+        found = torch.func.vmap(lambda user: self.model.loss(self._named(user, rows, shared), batch))
+        losses: Tensor = found(users)
+        return losses
 
     def _named(self, user: Tensor, rows: Tensor, shared: Tensor) -> Mapping[str, Tensor]:
         tables = {"users": user[None], "items": rows}
@@ -75,12 +83,16 @@ class Formula:
 
 def leaves(sent: Payload, items: I32) -> tuple[Tensor, Tensor]:
     """Return some items' rows and the shared weights, ready to be derived by."""
+    import torch
+
     rows, shared = torch.from_numpy(sent.items[items]), torch.from_numpy(sent.shared.copy())
     return rows.requires_grad_(), shared.requires_grad_()
 
 
 def gradient(loss: Tensor, items: I32, rows: Tensor, shared: Tensor) -> Change:
     """Return the derivative of a loss by some items' rows and by the shared weights."""
+    import torch
+
     parts = torch.autograd.grad(loss, (rows, shared), allow_unused=True, materialize_grads=True)
     of_rows, of_shared = (part.numpy() for part in parts)
     return Change(items, of_rows, of_shared)

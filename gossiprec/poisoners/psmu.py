@@ -14,19 +14,21 @@ improved by adding targets' alternative items"). All numbers are our choice. Nam
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
-import torch
 from pydantic import Field
-from torch.nn.functional import softplus
 
 from gossiprec.aggregators.base import Change
 from gossiprec.arrays import F32, I32
-from gossiprec.compute.executors.user_fits import fitted_users
 from gossiprec.compute.messages import Payload, Push
 from gossiprec.options import Options
 from gossiprec.poisoners import POISONERS
 from gossiprec.poisoners.base import Poisoner
 from gossiprec.poisoners.formula import gradient, leaves, users_like
+
+if TYPE_CHECKING:  # a scenario can be read without torch
+    from torch import Tensor
 
 
 class PSMUOptions(Options):
@@ -59,6 +61,9 @@ class PSMU(Poisoner):
 
     def gradient(self, sent: Payload, push: Push) -> Change:
         """Return the gradient over a new user at each push."""
+        import torch
+        from torch.nn.functional import softplus
+
         world, draw = self.world, push.generator("poison")
         n_items = len(sent.items)
         taken = np.sort(draw.choice(n_items, min(self.options.items, n_items - 1), replace=False)).astype(
@@ -76,6 +81,8 @@ class PSMU(Poisoner):
 
     def _fitted(self, sent: Payload, taken: I32, draw: np.random.Generator) -> F32:
         """Return the row of a user who has taken some items."""
+        from gossiprec.compute.executors.user_fits import fitted_users
+
         world, options = self.world, self.options
         layout, frozen = world.formula.layout, np.append(sent.items.ravel(), sent.shared)
         samples = world.nobody.of_items(taken).samples(
@@ -86,8 +93,10 @@ class PSMU(Poisoner):
             lambda some: np.tile(frozen, (len(some), 1)), steps=options.steps, rate=options.rate,
         )  # fmt: skip
 
-    def _rivals(self, sent: Payload, user: torch.Tensor, taken: I32) -> I32:
+    def _rivals(self, sent: Payload, user: Tensor, taken: I32) -> I32:
         """Return what the model puts on top of the user's list; of equals the lower ids."""
+        import torch
+
         with torch.no_grad():
             rows, shared = torch.from_numpy(sent.items), torch.from_numpy(sent.shared)
             scores = self.world.formula.scores(user, rows, shared)[0].numpy().copy()

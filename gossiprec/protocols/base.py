@@ -102,7 +102,7 @@ class Protocol(ABC):
 
     @property
     def most_messages(self) -> int | None:
-        """Messages that a wake leads to at most, where whom they go to is not known before the run."""
+        """Messages that a wake leads to at most, answers to them included; None: nobody knows."""
         return self.messages_per_wake
 
     @property

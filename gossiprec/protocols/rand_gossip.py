@@ -96,6 +96,17 @@ class RandGossip(Gossip):
         size = self.options.view.size
         return size if self.options.fanout == size else None
 
+    @property
+    def messages_per_wake(self) -> int | None:
+        """As many as are sent to, of views that are always full."""
+        full = isinstance(self.options.view, ViewOptions) and self.availability.always
+        return self.options.fanout if full else None
+
+    @property
+    def most_messages(self) -> int:
+        """One for each peer that is sent to; a node of a graph may have fewer neighbours."""
+        return self.options.fanout
+
     def merge_weights(self, n_positives: I64) -> F64:
         """Return what the rule says."""
         return make_rule(self.options.merge).weights(n_positives)

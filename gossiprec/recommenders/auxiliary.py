@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from gossiprec.arrays import F32, F64, I32
-from gossiprec.eventlog.checkpoints import Stateful
+from gossiprec.eventlog.live import Stateful
 from gossiprec.feeds import PointwiseFeed
 from gossiprec.models.base import Model
 from gossiprec.numerics.one_thread import one_torch_thread

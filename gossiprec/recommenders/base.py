@@ -12,7 +12,7 @@ import numpy as np
 from gossiprec.arrays import F32, F64, I32, I64
 from gossiprec.data.split import Split
 from gossiprec.errors import ScenarioError
-from gossiprec.eventlog.checkpoints import Stateful
+from gossiprec.eventlog.live import Stateful
 from gossiprec.feeds import PointwiseFeed
 from gossiprec.feeds.base import Columns
 from gossiprec.models.base import Layout, Model, Role

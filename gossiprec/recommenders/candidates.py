@@ -74,7 +74,7 @@ class CandidateLists:
 
 def scores_by_each(vectors: F32, items: F32) -> F32:
     """Return the scalar product of each item's row with each of several vectors, shape (n_items, at least n)."""
-    columns = np.zeros((vectors.shape[1], padded(len(vectors))), np.float32)
+    columns = np.zeros((vectors.shape[1], padded.py_func(len(vectors))), np.float32)
     columns[:, : len(vectors)] = vectors.T
     found = np.zeros((len(items), columns.shape[1]), np.float32)
     add_scores(found, np.require(items, requirements=["C"]), columns)

@@ -11,6 +11,7 @@ from typing import Any
 
 from gossiprec.errors import LogError
 from gossiprec.eventlog import Run, open_run
+from gossiprec.eventlog.writer_process import UNKNOWN
 from gossiprec.report import of_studies, sections
 from gossiprec.report.blocks import Section
 from gossiprec.report.runs import Runs
@@ -48,7 +49,11 @@ def is_going_on(paths: Sequence[Path]) -> bool:
     """Say whether any of the runs or studies may still grow."""
     from gossiprec.report.study import is_running
 
-    return any(is_running(path) if is_study(path) else open_run(path).status == "running" for path in paths)
+    return any(is_running(path) if is_study(path) else _may_grow(path) for path in paths)
+
+
+def _may_grow(run: Path) -> bool:
+    return open_run(run).status in ("running", UNKNOWN)
 
 
 def _opened(path: Path) -> Run:

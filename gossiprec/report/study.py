@@ -10,8 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from gossiprec.errors import LogError
+from gossiprec.eventlog import open_run
 from gossiprec.eventlog.lock import LOCK, is_written_now
-from gossiprec.figures.study.table import Point, Quantity, StudyTable, read_study, shown
+from gossiprec.eventlog.writer_process import UNKNOWN, what_became
+from gossiprec.figures.study.quantity import Quantity, shown
+from gossiprec.figures.study.table import Point, StudyTable, read_study
 from gossiprec.report.blocks import Column, Table
 
 MARK, RUNS = "study.json", "runs"
@@ -75,9 +78,32 @@ def read(path: Path, home: Path) -> Study:
     return Study(read_study(path, or_empty=True), _mark(path), home)
 
 
+def status_of(path: Path) -> str:
+    """Return how a study stands: as its ``study.json`` says, or ``killed`` or ``unknown`` where no process shows."""
+    mark = _mark(path)
+    status = str(mark.get("status"))
+    if status == "running" and not is_written_now(path / LOCK):
+        return what_became(mark.get("writer"))
+    return status
+
+
 def is_running(path: Path) -> bool:
-    """Say whether a study is being carried out."""
-    return _mark(path).get("status") == "running" and is_written_now(path / LOCK)
+    """Say whether a study may still be carried out."""
+    return status_of(path) in ("running", UNKNOWN)
+
+
+def unfinished(path: Path) -> dict[str, str]:
+    """Return the runs of a study that have begun and not ended, and how each stands, in words."""
+    found = {}
+    for folder in sorted((path / RUNS).glob("*/")):
+        try:
+            run = open_run(folder)
+        except LogError as error:  # it was killed before it had all its files
+            found[folder.name] = str(error)
+        else:
+            if run.status not in ("complete", "failed"):
+                found[folder.name] = run.standing
+    return found
 
 
 def _mark(path: Path) -> Mapping[str, Any]:

@@ -5,13 +5,15 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
-from typing import Any, Literal, get_args, get_origin
+from typing import Any, Literal, TypeVar, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
 
 from gossiprec.errors import suggestion
 from gossiprec.named import OneOf
-from gossiprec.scenario.problems import KeyPath, Problems, shown
+from gossiprec.scenario.problems import KeyPath, Origin, Problems, SourceMap, shown
+
+Model = TypeVar("Model", bound=BaseModel)
 
 _KIND = {
     "int": "a whole number",
@@ -74,6 +76,30 @@ def explain(
         if demands:
             near = _near_word(here)
             problems.add((*at, *path), f"found {shown(here[0]['input'])}, must be {_either(demands)}{near}")
+
+
+def checked(allowed: type[Model], given: Mapping[str, Any], what: str) -> Model:
+    """Return typed options, from the mapping that states them.
+
+    Parameters
+    ----------
+    allowed : type of BaseModel
+    given : mapping
+    what : str
+        How a message calls the thing (``"dataset file"``).
+
+    Raises
+    ------
+    ScenarioError
+        Naming each option that does not fit.
+    """
+    raw, problems = dict(given), Problems()
+    try:
+        return allowed.model_validate(raw)
+    except ValidationError as error:
+        explain(error, allowed, raw, (), problems)
+    problems.raise_any(SourceMap(Origin(what)))
+    raise AssertionError("what does not validate has problems")
 
 
 def unknown_key(key: str, allowed: Iterable[str]) -> str:

@@ -27,6 +27,7 @@ from gossiprec.scenario.model import (
     Scenario,
 )
 from gossiprec.scenario.overrides import Override, apply_overrides, parse_overrides
+from gossiprec.scenario.portability import check_portable
 from gossiprec.scenario.problems import KeyPath, Problems, SourceMap, shown
 from gossiprec.scenario.registries import Registries
 from gossiprec.scenario.source import Layer, read_file, read_mapping
@@ -116,6 +117,7 @@ def build_scenario(
         )
         check_sections(scenario, problems, peers_meet=peers_meet, holds_all_data=holds_all)
         check_held_data(scenario, problems, protocol=protocol, model=model)
+        check_portable(scenario, problems, holds_all_data=holds_all, attacks=things.attacks)
     return scenario, layer.source_map
 
 

@@ -166,6 +166,11 @@ class Scenario(Identity):
             del plain["attackers"]
         if self.evaluate.activity_groups is None:  # likewise
             del plain["evaluate"]["activity_groups"]
+        if not self.executor.portable:
+            del plain["executor"]["portable"]
+        if self.executor.name != "ray":  # likewise
+            for key in ("shards", "address", "inner"):
+                del plain["executor"][key]
         return plain
 
     def with_(self, **changes: Any) -> Scenario:

@@ -1,4 +1,4 @@
-"""The kinds of things a scenario can name."""
+"""The kinds of things a scenario, or ``--track``, can name."""
 
 from __future__ import annotations
 
@@ -25,6 +25,7 @@ KINDS = {
     "attacks": "gossiprec.attacks:ATTACKS",
     "poisoners": "gossiprec.poisoners:POISONERS",
     "measures": "gossiprec.measures:MEASURES",
+    "trackers": "gossiprec.trackers:TRACKERS",
 }
 """Where the registry of each kind is; a kind is called like its registry's group."""
 

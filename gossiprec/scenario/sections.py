@@ -184,11 +184,14 @@ class Evaluate(Options):
 class Executor(Options):
     """How the arithmetic is run; no choice here changes a result beyond rounding."""
 
-    name: Literal["auto", "reference", "batched", "fused"] = Field(
-        default="auto", description="auto: fused where the model has compiled kernels, else batched."
+    name: Literal["auto", "reference", "batched", "fused", "ray"] = Field(
+        default="auto",
+        description="auto: fused where the model has compiled kernels, else batched; ray: the nodes divided among "
+        "shards, processes on one machine or several (docs/shards.md).",
     )
     threads: Annotated[int, Field(ge=1, le=1024)] | Literal["auto"] = Field(
-        default="auto", description="auto: one for each core."
+        default="auto",
+        description="auto: one for each core; under ray, of each shard: the cores divided by the shards.",
     )
     wave_size: Annotated[int, Field(ge=1, le=LARGEST)] | Literal["unlimited"] = Field(
         default="unlimited", description="Most operations run together; lower it to save memory."
@@ -200,6 +203,35 @@ class Executor(Options):
         default="float32",
         description="What models are kept in; float16 halves the memory and rounds at random (docs/models.md).",
     )
+    portable: bool = Field(
+        default=False,
+        description="The same bytes on every processor of one architecture; compiled kernels only, and slower.",
+    )
+    shards: Annotated[int, Field(ge=1, le=64)] = Field(
+        default=1, description="ray: Processes that the nodes are divided among, this one included."
+    )
+    address: str = Field(
+        default="auto",
+        description="ray: The cluster: host:port; auto: the one that is there, or else Ray started on this machine; "
+        "local: Ray started on this machine.",
+    )
+    inner: Literal["auto", "reference", "batched", "fused"] = Field(
+        default="auto",
+        description="ray: What computes within a shard, as `name` says it of a run that is not divided.",
+    )
+
+    @model_validator(mode="after")
+    def _of_ray(self) -> Executor:
+        fields = type(self).model_fields
+        given = [key for key in ("shards", "address", "inner") if getattr(self, key) != fields[key].default]
+        if given and self.name != "ray":
+            raise ValueError(f"{given[0]} belongs to name: ray, found name: {self.name}")
+        return self
+
+    @property
+    def computes(self) -> str:
+        """What computes, wherever it does."""
+        return self.inner if self.name == "ray" else self.name
 
 
 class Checkpoint(Options):

@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from gossiprec.aggregators.base import Inbox
 from gossiprec.arrays import F32, I64
-from gossiprec.eventlog.checkpoints import Stateful
+from gossiprec.eventlog.live import Stateful
 from gossiprec.models.base import Layout
 from gossiprec.options import NoOptions, Options
 from gossiprec.rng import generator

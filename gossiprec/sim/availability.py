@@ -51,6 +51,11 @@ class Availability:
         self._per_time = SLICES / last if last > 0.0 else 0.0
         slices = np.minimum((self._all[:-1] * self._per_time).astype(np.int64), SLICES - 1)
         n_nodes = len(self._ends)
+        if (
+            self.always
+        ):  # zeros that take no memory: a million nodes that never leave are no reason for 512 MB
+            self._first_in: I64 = np.broadcast_to(np.int64(0), (n_nodes, SLICES))
+            return
         counts = np.bincount(self._nodes * SLICES + slices, minlength=n_nodes * SLICES)
         before = np.cumsum(counts) - counts
         self._first_in = before.reshape(n_nodes, SLICES)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 
 import numpy as np
@@ -41,9 +42,16 @@ class WakeClock:
         self._law = law
         self._redraw = redraw
         self._seed = seed
-        first = node_ids[0]
-        self._streams = NodeStreams(len(node_ids), self.intervals)
-        self._offset = first
+        self._offset = node_ids[0]
+
+    @functools.cached_property
+    def _streams(self) -> NodeStreams:  # a list a node, which those who only ask for sizes do without
+        return NodeStreams(len(self.node_ids), self.intervals)
+
+    def of_first(self, count: int) -> WakeClock:
+        """Return the clock of the first so many nodes alone."""
+        some = self.node_ids[:count]
+        return WakeClock(some, mean=self.mean, law=self._law, redraw=self._redraw, seed=self._seed)
 
     def intervals(self, first: int, count: int) -> F64:
         """Return the intervals before wakes number first .. first + count - 1, shape (n_wakers, count)."""

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import functools
-import importlib.util
 import os
 import shutil
-import subprocess
-import sys
 import tempfile
 import uuid
 from collections.abc import Callable, Generator
@@ -16,20 +13,19 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gossiprec.errors import ResourceError
+from gossiprec.emulation.shards.connecting import LOCAL, join, require_ray, start_here
 from gossiprec.eventlog.atomic_write import writing
 from gossiprec.study.task import Done, Task, perform, share_of_cores
 
 if TYPE_CHECKING:
     from gossiprec.study.data_cache import DataCache
 
-LOCAL = "local"
 RETRIES = 3
 """How often Ray runs a task again whose worker died."""
-REACH_S = 60.0
-"""How long to wait for an answer of a cluster."""
 STORE_BYTES = 256 * 2**20
 """Ray's object store on this machine: it holds no more than the files of some runs."""
+
+INSTEAD = "use --jobs"
 
 Say = Callable[[str, str], None]
 
@@ -123,79 +119,21 @@ class Cluster:
         return max(1, int(ray.cluster_resources().get("CPU", 1)) // threads)
 
 
-def require_ray() -> Any:
-    """Return Ray.
-
-    Raises
-    ------
-    ResourceError
-        If it is not installed.
-    """
-    if importlib.util.find_spec("ray") is None:
-        raise ResourceError(
-            "Ray is not installed; install it with: pip install 'gossiprec[ray]', or use --jobs"
-        )
-    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-    # or Ray would hide the GPUs from its workers
-    os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
-    import ray
-
-    return ray
-
-
 def _is_own(address: str) -> bool:
     """Say whether Ray is started here for the study alone."""
     return address == LOCAL and not os.environ.get("RAY_ADDRESS")
 
 
 def _connected(address: str, jobs: int | None) -> Any:
-    ray = require_ray()
-    quiet: dict[str, Any] = {"log_to_driver": False, "logging_level": "ERROR"}
+    ray = require_ray(INSTEAD)
     if _is_own(address):
         jobs = jobs or share_of_cores(1)
-        here = {
-            "num_cpus": jobs * share_of_cores(jobs),  # so that Ray runs `jobs` tasks at a time
-            "include_dashboard": False,
-            "object_store_memory": STORE_BYTES,
-        }
-        ray.init(address=LOCAL, **here, **quiet)
+        # so that Ray runs `jobs` tasks at a time
+        start_here(ray, cpus=jobs * share_of_cores(jobs), store_bytes=STORE_BYTES)
         return ray
     address = os.environ["RAY_ADDRESS"] if address == LOCAL else address
-    _reach(address)
-    ray.init(address=address, **quiet)
+    join(ray, address, instead="leave the address out to start Ray here for this study")
     return ray
-
-
-def _reach(address: str) -> None:
-    """Find out whether a cluster answers, in a process that can be given up: Ray itself may wait for ever.
-
-    Raises
-    ------
-    ResourceError
-        If it does not.
-    """
-    program = "import ray, sys; ray.init(address=sys.argv[1], log_to_driver=False)"
-    try:
-        tried = subprocess.run(
-            [sys.executable, "-c", program, address],
-            capture_output=True,
-            text=True,
-            timeout=REACH_S,
-            check=False,
-        )
-        reason = (
-            (tried.stderr.strip().splitlines() or [f"status {tried.returncode}"])[-1]
-            if tried.returncode
-            else ""
-        )
-    except subprocess.TimeoutExpired:
-        reason = f"no answer within {REACH_S:.0f} s"
-    if reason:
-        raise ResourceError(
-            f"cannot reach a Ray cluster at {address} ({reason}); start one with `ray start --head` (and `ray start "
-            "--address=HEAD:6379` on the other machines), or leave the address out to start Ray here for this study; "
-            "a cluster that asks for a token needs RAY_AUTH_MODE=token and that token here too"
-        )
 
 
 def _received(ray: Any, reference: Any, task: Task) -> Done:

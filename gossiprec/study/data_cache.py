@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from gossiprec.data.split import Split
-from gossiprec.emulation.assembly.prepare import load_data
+from gossiprec.emulation.assembly.data import load_data
 from gossiprec.scenario.model import Scenario
 from gossiprec.study.identity import canonical
 

@@ -14,7 +14,7 @@ from gossiprec.scenario.plugins import plugins_of
 
 NO_MATTER = ("name", "plots", "checkpoint")
 """Keys of a scenario that change no number."""
-NO_MATTER_IN = {"executor": ("threads", "wave_size")}
+NO_MATTER_IN = {"executor": ("threads", "wave_size", "shards", "address")}
 LENGTH = 16
 """Hexadecimal digits of a hash: among a million runs two are alike with probability 3e-8."""
 

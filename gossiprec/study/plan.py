@@ -185,8 +185,11 @@ def _baseline(study: Study, problems: Problems) -> dict[str, Label]:
 
 
 def _check_against_data(study: Study, variants: Sequence[Variant], problems: Problems) -> None:
-    """Check every distinct scenario against the size of its data; a data set is read once, whatever the seeds."""
-    from gossiprec.emulation.assembly.prepare import load_data
+    """Check every distinct scenario against the size of its data; a data set is read once, whatever the seeds.
+
+    Data that would take long to draw are not: their sizes are known.
+    """
+    from gossiprec.emulation.assembly.data import outline_data
 
     sizes: dict[str, tuple[int, int]] = {}
     checked: set[str] = set()
@@ -199,8 +202,8 @@ def _check_against_data(study: Study, variants: Sequence[Variant], problems: Pro
         checked.add(told)
         data = canonical(scenario.dataset.plain())
         if data not in sizes:
-            split = load_data(scenario)
-            sizes[data] = (split.n_users, split.n_items)
+            outline = outline_data(scenario)
+            sizes[data] = (outline.n_users, outline.split.n_items)
         found = Problems()
         note_oversized(scenario, *sizes[data], found)
         gathered.add(found, scenario.source_map, variant.labels)

@@ -24,6 +24,8 @@ ATTEMPTS = 4
 """A task whose worker dies is tried again three times."""
 TELL_EVERY_S = 0.5
 ORPHANED = 137
+AT_WORK = ("simulating", "going on")
+"""How the phases begin in which a run has its kernels."""
 
 Say = Callable[[str, str], None]
 """Is told a task's hash and what it is doing."""
@@ -113,7 +115,7 @@ class Pool:
             waiting.compiled(task)
             yield heard
         else:
-            if heard == "simulating":
+            if heard.startswith(AT_WORK):
                 waiting.compiled(task)
             self.say(task.hash, heard)
 

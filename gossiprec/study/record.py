@@ -9,6 +9,7 @@ from typing import Any
 from gossiprec.errors import LogError
 from gossiprec.eventlog import open_run
 from gossiprec.eventlog.manifest import utc_now
+from gossiprec.eventlog.writer_process import this_process
 from gossiprec.scenario.plugins import code_of
 from gossiprec.study.deduplication import Simulation, keys_of
 from gossiprec.study.folder import StudyFolder
@@ -149,9 +150,12 @@ class Record:
             "rows": n_rows,
             "axes": list(plan.study.file.axes),
             "baseline": plan.baseline,
+            "words": plan.study.file.words,
+            "picture": plan.study.file.first_picture,
             "failed": [self._failure(done) for done in outcome.failed.values()],
             "started": self._started,
             "written": utc_now(),
+            "writer": this_process(),
         }
 
     def _failure(self, done: Done) -> dict[str, Any]:

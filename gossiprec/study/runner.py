@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Generator, Mapping
 from typing import Any, Literal, Protocol
 
+from gossiprec import portable
 from gossiprec.errors import LogError
 from gossiprec.eventlog import Run
 from gossiprec.scenario.model import Scenario
@@ -62,6 +63,16 @@ class StudyRunner:
     def outcome(self) -> Outcome:
         """How the study went so far."""
         return self.record.outcome
+
+    def check_target(self) -> None:
+        """Refuse to begin where runs are to be portable, and processor or process is not: workers are as we are.
+
+        Raises
+        ------
+        ResourceError
+        """
+        if any(simulation.scenario.executor.portable for simulation in self.plan.simulations):
+            portable.require()
 
     def take_stock(self, *, other_code: OtherCode) -> list[Simulation]:
         """Find out what is finished; return what is to be run: first seeds first, so that all is known a little early.

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from gossiprec.data.fingerprint import fingerprint
-from gossiprec.emulation.assembly.prepare import load_data
+from gossiprec.emulation.assembly.data import load_data
 from gossiprec.errors import GossipRecError
 from gossiprec.eventlog import Run
 from gossiprec.scenario.model import DatasetChoice

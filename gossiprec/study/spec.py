@@ -7,9 +7,11 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field, TypeAdapter, ValidationError, field_validator, model_validator
 
+from gossiprec.figures.study.quantity import shown
 from gossiprec.options import Options
 from gossiprec.scenario.model import Slug
 from gossiprec.scenario.schema import DIALECT, json_schema
+from gossiprec.study.picture import Picture
 
 AXIS_NAME = r"^[A-Za-z][A-Za-z0-9_]*([-.][A-Za-z0-9_]+)*$"
 COLUMNS = (
@@ -51,6 +53,11 @@ class Axis(Options):
     low: float | None = Field(default=None, description="The lower end of a range, for random searches.")
     high: float | None = Field(default=None, description="The upper end of a range, for random searches.")
     scale: Literal["linear", "log"] = Field(default="linear", description="How a range is drawn from.")
+    words: str | None = Field(
+        default=None,
+        max_length=80,
+        description="What pictures call the axis, with its unit, such as view lifetime (wakes).  [default: its name]",
+    )
     integer: bool = Field(
         default=False, description="Whether a range holds whole numbers only, both ends included."
     )
@@ -170,11 +177,30 @@ class StudyFile(Options):
     baseline: dict[str, Any] | None = Field(
         default=None, description="The value of one or several axes that others are compared with."
     )
+    picture: Picture | None = Field(
+        default=None,
+        description="The picture that answers the study's question: what gossiprec plot study draws where nothing is "
+        "asked for.",
+    )
     share: bool = Field(
         default=True,
         description="Whether runs that differ only in observers share one simulation; false: each has its own, whose "
         "times and memory are its own.",
     )
+
+    @property
+    def words(self) -> dict[str, str]:
+        """What pictures call axes whose names say too little."""
+        return {name: axis.words for name, axis in self.axes.items() if axis.words is not None}
+
+    @property
+    def first_picture(self) -> dict[str, Any]:
+        """What is said of the first picture, with values of axes as text; empty if nothing is."""
+        told = self.picture.model_dump(exclude_none=True) if self.picture else {}
+        for key in ("to", "where"):
+            if key in told:
+                told[key] = {name: shown(value) for name, value in told[key].items()}
+        return told
 
     @field_validator("axes")
     @classmethod
@@ -183,6 +209,15 @@ class StudyFile(Options):
         if taken:
             raise ValueError(f"{taken[0]!r} is a column of the table already; call the axis something else")
         return axes
+
+    @model_validator(mode="after")
+    def _picture_shows_what_there_is(self) -> StudyFile:
+        if self.picture:
+            try:
+                self.picture.check({name: axis.labels for name, axis in self.axes.items()}, self.measures)
+            except ValueError as error:
+                raise ValueError(f"picture: {error}") from None
+        return self
 
     @model_validator(mode="after")
     def _has_a_base(self) -> StudyFile:

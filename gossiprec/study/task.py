@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from gossiprec.data.split import Split
     from gossiprec.emulation import Progress
+    from gossiprec.eventlog import Run
     from gossiprec.scenario import Scenario
 
     Load = Callable[[Scenario], Split]
@@ -59,12 +60,19 @@ class Task:
 
 @dataclass(frozen=True)
 class Done:
-    """How a simulation ended: with its wall time, or with a problem, and the traceback of one that is ours."""
+    """How a simulation ended: with its wall time, or with a problem, and the traceback of one that is ours.
+
+    Attributes
+    ----------
+    compiling : float
+        Seconds of that which went into compiling kernels, once on a machine.
+    """
 
     hash: str
     seconds: float
     problem: str = ""
     trace: str = ""
+    compiling: float = 0.0
 
 
 def perform(task: Task, *, threads: int, progress: Progress | None = None, load: Load | None = None) -> Done:
@@ -73,12 +81,12 @@ def perform(task: Task, *, threads: int, progress: Progress | None = None, load:
     Ctrl-C is for the study, which ends its workers: here it must be ignored.
     """
     begin = time.monotonic()
-    problem = trace = ""
+    problem, trace, compiling = "", "", 0.0
     with suppress(OSError):  # where the system can (Linux): the peak of memory that the run tells is its own
         Path("/proc/self/clear_refs").write_text("5")
     try:
         _check_code(task)
-        _simulate(task, threads, progress, load)
+        compiling = _simulate(task, threads, progress, load)
     except GossipRecError as error:
         problem = str(error)
     except OSError as error:
@@ -89,7 +97,7 @@ def perform(task: Task, *, threads: int, progress: Progress | None = None, load:
             problem = "the memory is exhausted; lower --jobs, or the size of the runs"
         else:
             problem, trace = f"{type(error).__name__}: {error}", traceback.format_exc()
-    return Done(task.hash, time.monotonic() - begin, problem, trace)
+    return Done(task.hash, time.monotonic() - begin, problem, trace, compiling)
 
 
 def _check_code(task: Task) -> None:
@@ -101,8 +109,8 @@ def _check_code(task: Task) -> None:
     check_installed(task.plugins, "the study uses", ResourceError)
 
 
-def _simulate(task: Task, threads: int, progress: Progress | None, load: Load | None) -> None:
-    from gossiprec.emulation import simulate
+def _simulate(task: Task, threads: int, progress: Progress | None, load: Load | None) -> float:
+    """Run it; return the seconds that compiling took."""
     from gossiprec.scenario import load_scenario
     from gossiprec.scenario.plugins import plugins_of
 
@@ -113,12 +121,42 @@ def _simulate(task: Task, threads: int, progress: Progress | None, load: Load | 
             f"this worker has the code version {code_with(here)}, the study {code_with(task.plugins)}; install the "
             "same plug-ins on all machines and restart their workers"
         )
-    path = Path(task.path)
-    if path.exists():
-        shutil.rmtree(path)  # an attempt that did not end: its worker was killed
-    run = simulate(scenario, out=path, progress=progress, load=load)
+    run = _resumed(task, threads, progress, load) or _anew(task, scenario, progress, load)
     if run.manifest["status"] != "complete":
         raise ResourceError(f"the run ended as {run.manifest['status']}")
+    return float((run.summary or {})["seconds"].get("compile", 0.0))
+
+
+def _resumed(task: Task, threads: int, progress: Progress | None, load: Load | None) -> Run | None:
+    """Return the run of an attempt that did not end, gone on with from its checkpoint; None: it has to begin anew."""
+    from gossiprec.emulation import resume
+    from gossiprec.emulation.run.resume import NoCheckpointError
+    from gossiprec.eventlog import open_run
+    from gossiprec.scenario import load_scenario
+
+    try:
+        attempt = open_run(task.path)
+        executor = {**attempt.scenario["executor"], "threads": threads}
+        scenarios = (task.with_threads(threads), {**attempt.scenario, "executor": executor})
+        wanted, begun = (load_scenario(scenario).resolved() for scenario in scenarios)
+    except GossipRecError:
+        return None
+    if attempt.manifest.get("status") == "complete" or wanted != begun:
+        return None  # complete, but of other code or data; or of another plan
+    try:
+        return resume(task.path, threads=threads, progress=progress, load=load)
+    except NoCheckpointError:
+        return None
+
+
+def _anew(task: Task, scenario: Scenario, progress: Progress | None, load: Load | None) -> Run:
+    """Carry out a simulation from its start, in place of what an earlier attempt has left."""
+    from gossiprec.emulation import simulate
+
+    path = Path(task.path)
+    if path.exists():
+        shutil.rmtree(path)
+    return simulate(scenario, out=path, progress=progress, load=load)
 
 
 def share_of_cores(jobs: int) -> int:

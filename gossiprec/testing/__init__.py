@@ -20,6 +20,7 @@ from gossiprec.testing.servers import check_server
 from gossiprec.testing.similarities import check_similarity
 from gossiprec.testing.splits import check_split
 from gossiprec.testing.topologies import check_topology
+from gossiprec.testing.trackers import check_tracker
 from gossiprec.testing.worlds import registered
 
 __all__ = [
@@ -37,5 +38,6 @@ __all__ = [
     "check_similarity",
     "check_split",
     "check_topology",
+    "check_tracker",
     "registered",
 ]

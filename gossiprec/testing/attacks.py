@@ -13,7 +13,7 @@ from typing import Any
 from gossiprec.compute.executors import EXECUTORS
 from gossiprec.data.split import Split
 from gossiprec.emulation import simulate
-from gossiprec.emulation.assembly.prepare import load_data
+from gossiprec.emulation.assembly.data import load_data
 from gossiprec.errors import ScenarioError
 from gossiprec.scenario import Scenario
 from gossiprec.testing.blinding import Watch, Watched

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from gossiprec.emulation.assembly.prepare import load_data
+from gossiprec.emulation.assembly.data import load_data
 from gossiprec.models import MODELS, Model
 from gossiprec.models.base.graph_model import GraphModel
 from gossiprec.models.base.sequence_model import SequenceModel

@@ -15,7 +15,7 @@ from gossiprec.compute.messages import Payload, Push
 from gossiprec.data.split import Split
 from gossiprec.emulation import prepare
 from gossiprec.emulation.assembly.attackers import surroundings
-from gossiprec.emulation.assembly.prepare import load_data
+from gossiprec.emulation.assembly.data import load_data
 from gossiprec.errors import ScenarioError
 from gossiprec.models import MODELS, Layout, Model
 from gossiprec.poisoners import POISONERS, Poisoner

@@ -12,7 +12,7 @@ import numpy as np
 from gossiprec.arrays import F32
 from gossiprec.compute.messages import BYTES, Outgoing, Payload, Push, Transform
 from gossiprec.data.split import Split
-from gossiprec.emulation.assembly.prepare import load_data
+from gossiprec.emulation.assembly.data import load_data
 from gossiprec.models import MODELS, Layout, Role
 from gossiprec.policies import Policy
 from gossiprec.scenario import load_scenario

@@ -14,7 +14,7 @@ from gossiprec.aggregators.base import Change
 from gossiprec.arrays import F32
 from gossiprec.compute.store.updates import UpdateStore
 from gossiprec.emulation import Prepared, prepare
-from gossiprec.emulation.assembly.prepare import load_data
+from gossiprec.emulation.assembly.data import load_data
 from gossiprec.models import MODELS
 from gossiprec.recommenders import RECOMMENDERS, Between, Known, Recommender
 from gossiprec.recommenders.base import AtHand

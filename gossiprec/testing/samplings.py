@@ -11,7 +11,7 @@ import numpy as np
 
 from gossiprec.data.loading import first_users
 from gossiprec.data.split import Split
-from gossiprec.emulation.assembly.prepare import load_data
+from gossiprec.emulation.assembly.data import load_data
 from gossiprec.overlay.base import Setting
 from gossiprec.overlay.exchange import Exchange, ExchangeOptions
 from gossiprec.overlay.profiles import Profiles

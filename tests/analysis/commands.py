@@ -1,20 +1,29 @@
-"""Studies of papers as a shell runs them."""
+"""Studies of papers as a shell runs them, without a new interpreter for each."""
 
 from __future__ import annotations
 
-import os
+import contextlib
+import io
+import runpy
 import subprocess
 import sys
 from pathlib import Path
+from unittest import mock
 
 ROOT = Path(__file__).resolve().parents[2]
 REPORTS = ("report.md", "report.html", "findings.md", "findings.html")
 
 
-def in_a_process(module: str, out: Path, *options: str) -> subprocess.CompletedProcess[str]:
-    """Run a study in a process of its own."""
-    return subprocess.run(
-        [sys.executable, "-m", module, "--out", str(out), *options],
-        cwd=ROOT, env={**os.environ, "PYTHONPATH": str(ROOT)},
-        capture_output=True, text=True, timeout=240, check=False,
-    )  # fmt: skip
+def ran(module: str, out: Path | str, *options: str) -> subprocess.CompletedProcess[str]:
+    """Run a module as ``python -m`` does; its workers are processes of their own, as always."""
+    arguments = [module, "--out", str(out), *options]
+    told, errors, code = io.StringIO(), io.StringIO(), 0
+    with (
+        contextlib.chdir(ROOT), mock.patch.object(sys, "argv", arguments),
+        contextlib.redirect_stdout(told), contextlib.redirect_stderr(errors),
+    ):  # fmt: skip
+        try:
+            runpy.run_module(module, run_name="__main__")
+        except SystemExit as left:
+            code = int(left.code or 0)
+    return subprocess.CompletedProcess(arguments, code, told.getvalue(), errors.getvalue())

@@ -9,7 +9,7 @@ import pytest
 
 from analysis.all_papers.numbers import guesses, judged
 from gossiprec import open_run
-from tests.analysis.commands import in_a_process
+from tests.analysis.commands import ran
 
 ROWS = ("row-rand-gossip", "row-fedncf", "row-fedgnn", "row-pdc-frs", "central-gru4rec")
 TINY = ("--scale", "tiny", "--only", ",".join(ROWS))
@@ -17,7 +17,7 @@ TINY = ("--scale", "tiny", "--only", ",".join(ROWS))
 
 def study(out, *options):
     """Run the study as a shell would."""
-    return in_a_process("analysis.all_papers", out, *options)
+    return ran("analysis.all_papers", out, *options)
 
 
 @pytest.fixture(scope="module")

@@ -17,20 +17,24 @@ import pytest
 from analysis.cda_paper.experiments import AUTHORS100
 from analysis.cda_paper.plan import count_runs
 from gossiprec import open_run
+from tests.analysis.commands import REPORTS, ROOT, ran
 
-ROOT = Path(__file__).resolve().parents[2]
 NAMES = ("table5-ml100k-authors100", "fig6-ml100k-fedavg-dp-eps-inf", "fig6-ml100k-rand-gossip-dp-eps-inf")
 TINY = ("--scale", "tiny", "--seeds", "1", "--only", ",".join(NAMES))
 DEADLINE_S = 240
-REPORTS = ("report.md", "report.html", "findings.md", "findings.html")
 
 
 def command(out, *options):
     return [sys.executable, "-m", "analysis.cda_paper", "--out", str(out), *options]
 
 
-def study(out, *options, root=ROOT):
-    """Run the study in a process of its own, as a shell would."""
+def study(out, *options):
+    """Run the study as a shell would."""
+    return ran("analysis.cda_paper", out, *options)
+
+
+def study_in(root, out, *options):
+    """Run the study of another tree, in a process of its own."""
     return subprocess.run(
         command(out, *options),
         cwd=root, env={**os.environ, "PYTHONPATH": str(root)},
@@ -136,15 +140,15 @@ def test_a_result_of_a_kernel_that_has_changed_since_does_not_count(whole, tmp_p
     kernel = root / "gossiprec" / "numerics" / "merge.py"
     kernel.write_text(kernel.read_text() + "\n# changed\n")
     assert f"0 of {count_runs(1, 'tiny')} runs are finished" in _report_of(out, root)
-    refused = study(out, *TINY, "--dry-run", root=root)
+    refused = study_in(root, out, *TINY, "--dry-run")
     assert refused.returncode == 2
     assert "holds 3 of 3 runs made by the code version" in refused.stderr
-    assert "to run: 3, finished before: 0" in study(out, *TINY, "--dry-run", "--again", root=root).stdout
+    assert "to run: 3, finished before: 0" in study_in(root, out, *TINY, "--dry-run", "--again").stdout
     assert f"3 of {count_runs(1, 'tiny')} runs are finished" in _report_of(out, root, "--keep")
 
 
 def _report_of(out, root, *options):
-    result = study(out, "--scale", "tiny", "--seeds", "1", "--report-only", *options, root=root)
+    result = study_in(root, out, "--scale", "tiny", "--seeds", "1", "--report-only", *options)
     assert result.returncode == 0, result.stderr
     return (out / "report.md").read_text()
 
@@ -190,8 +194,9 @@ def test_a_dry_run_writes_nothing_and_names_the_runs(tmp_path):
     assert not (tmp_path / "out").exists()
 
 
-@pytest.mark.parametrize("arguments", [("analysis.cda_paper", "--list"), ("gossiprec", "list")])
-@pytest.mark.parametrize("unbuffered", ["", "1"])
+@pytest.mark.parametrize(
+    ("arguments", "unbuffered"), [(("analysis.cda_paper", "--list"), ""), (("gossiprec", "list"), "1")]
+)
 def test_a_list_whose_reader_has_left_ends_quietly(arguments, unbuffered):
     reader, writer = os.pipe()
     os.close(reader)

@@ -9,7 +9,7 @@ import pytest
 
 from analysis.cl4fedrec.experiments import experiments
 from gossiprec import open_run
-from tests.analysis.commands import REPORTS, in_a_process
+from tests.analysis.commands import REPORTS, ran
 
 NAMES = ("file-sum1-rcl4fedrec", "file-adam5-original", "file-adam5-psmu-hics")
 TINY = ("--scale", "tiny", "--seeds", "1", "--only", ",".join(NAMES))
@@ -17,7 +17,7 @@ TINY = ("--scale", "tiny", "--seeds", "1", "--only", ",".join(NAMES))
 
 def study(out, *options):
     """Run the study as a shell would."""
-    return in_a_process("analysis.cl4fedrec", out, *options)
+    return ran("analysis.cl4fedrec", out, *options)
 
 
 @pytest.fixture(scope="module")

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from gossiprec import open_run
-from tests.analysis.commands import REPORTS, in_a_process
+from tests.analysis.commands import REPORTS, ran
 
 NAMES = ("beauty-gru4rec-fedcl", "beauty-gru4rec", "beauty-no-noise", "ml-1m-ncf-bil")
 TINY = ("--scale", "tiny", "--seeds", "1", "--only", ",".join(NAMES))
@@ -16,7 +16,7 @@ TINY = ("--scale", "tiny", "--seeds", "1", "--only", ",".join(NAMES))
 
 def study(out, *options):
     """Run the study as a shell would."""
-    return in_a_process("analysis.fedcl", out, *options)
+    return ran("analysis.fedcl", out, *options)
 
 
 @pytest.fixture(scope="module")

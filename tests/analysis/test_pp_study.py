@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from gossiprec import open_run
-from tests.analysis.commands import REPORTS, in_a_process
+from tests.analysis.commands import REPORTS, ran
 
 NAMES = ("paper-perfedrec-pp", "paper-global", "paper-mf", "authors_code-fedmf")
 TINY = ("--scale", "tiny", "--seeds", "1", "--only", ",".join(NAMES))
@@ -16,7 +16,7 @@ TINY = ("--scale", "tiny", "--seeds", "1", "--only", ",".join(NAMES))
 
 def study(out, *options):
     """Run the study as a shell would."""
-    return in_a_process("analysis.perfedrec_pp", out, *options)
+    return ran("analysis.perfedrec_pp", out, *options)
 
 
 @pytest.fixture(scope="module")

@@ -1,6 +1,7 @@
 """``gossiprec simulate`` from the scenario to the closing table."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -209,6 +210,25 @@ def test_a_dry_run_says_what_is_ahead_and_writes_nothing(capsys, tmp_path, monke
     ):
         assert words in out
     assert not list(tmp_path.iterdir())
+
+
+def test_a_dry_run_says_how_long_it_will_take_by_earlier_runs(capsys, tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    asked = ("simulate", SMOKE, *QUICK, "--executor", "reference", "--dry-run")
+    assert "time          not known: no run like it on this machine yet" in invoke(capsys, *asked)[1]
+    quick(capsys, tmp_path, "--executor", "reference")
+    assert re.search(
+        r"time {10}about [\d.]+ s \([\d.]+ s to [\d.]+ s\), by a run of its kind", invoke(capsys, *asked)[1]
+    )
+
+
+def test_a_dry_run_of_what_does_not_fit_says_why_and_is_refused(capsys):
+    sets = ("dataset.users=1000000", "dataset.interactions=100000000", "dataset.items=2000", "model.dim=512")
+    code, out, err = invoke(capsys, "simulate", SMOKE, "--dry-run", *(p for s in sets for p in ("--set", s)))
+    assert code == 1
+    assert "1,000,000 nodes, 2,000 items, about 100,000,000 interactions" in out
+    assert "10,000,000 wakes, 30,000,000 messages, virtual time about" in out
+    assert "error: the run needs" in err
 
 
 def test_a_dry_run_in_json_foresees_the_run(capsys, tmp_path):

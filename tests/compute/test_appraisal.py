@@ -3,16 +3,19 @@
 import dataclasses
 import itertools
 
+import numba
 import numpy as np
 import pytest
 
 from gossiprec.compute.executors import EXECUTORS
+from gossiprec.compute.executors.base import Executor
 from gossiprec.compute.train.performance_merge import draw_candidates, performance, weight_kept
 from gossiprec.data.split import Split
 from gossiprec.errors import DataError
 from gossiprec.measures import MEASURES
 from gossiprec.measures.base import RelevantRanks
 from gossiprec.measures.ranking import CUTOFF, ranks_against
+from gossiprec.models.prme_g.performance import total_of
 from gossiprec.ragged import Ragged
 from tests.compute.worlds import World, make_executor, run_waves
 
@@ -141,3 +144,39 @@ def test_a_split_in_which_nobody_can_judge_is_refused():
 def test_a_user_with_everything_is_refused():
     with pytest.raises(DataError, match="user 0 has all 4 items"):
         draw_candidates(split_of([[0, 1], [1]], [[2, 3], []], n_items=4), 2, seed=1)
+
+
+@pytest.mark.parametrize("storage", ["float32", "float16"])
+@pytest.mark.parametrize("user_table", [False, True])
+def test_compiled_appraisal_of_prme_g_gives_the_bits_of_the_plain_one(storage, user_table):
+    """Also of several merges in a row, where the second judges what the first has made."""
+    everything = np.arange(0)
+    for seed in range(6):
+        world = World(
+            n_nodes=6, n_items=N_ITEMS, model="prme-g", user_table=user_table, seed=seed, storage=storage
+        )
+        waves, executor = appraised(world.waves()), make_executor("fused", judged(world, 2 + 5 * seed, 31))
+        keep = waves.program.merge_keep
+        fast, plain = (dataclasses.replace(waves.program, merge_keep=keep.copy()) for _ in range(2))
+        tasks = np.arange(len(fast.node))
+        executor.appraise(fast, tasks)
+        Executor.appraise(executor, plain, tasks)
+        for name in ("merge_keep", "found", "refused"):
+            assert getattr(fast, name).tobytes() == getattr(plain, name).tobytes(), name
+        everything = np.append(everything, fast.merge_keep)
+
+    assert {0.0, 0.5, 1.0} < set(everything.tolist())
+    assert len(set(everything.tolist())) > 20
+
+
+@pytest.mark.parametrize("n", [2, 7, 8, 9, 16, 31, 127, 128, 129, 143, 144, 257, 300])
+def test_a_compiled_sum_is_numpys(n):
+    draw = np.random.default_rng(n)
+    for _ in range(20):
+        values = draw.random(n) * 10.0 ** draw.integers(-8, 8, n)
+        assert _compiled_total(values) == values.sum()
+
+
+@numba.njit
+def _compiled_total(values):
+    return total_of(values)

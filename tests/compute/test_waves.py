@@ -19,7 +19,9 @@ class FakeExecutor:
 
     def __init__(self):
         rows = np.zeros((1, 1), np.float32)
-        self.store = SimpleNamespace(rows=rows, shown=lambda *sightings: [(rows, *sightings)])
+        self.store = SimpleNamespace(
+            rows=rows, shown=lambda *sightings: [(rows, *sightings)], note=lambda program: None
+        )
         self.calls = []
 
     def run(self, program, tasks):

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import csv
 import io
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -239,3 +241,15 @@ def test_numbers_are_read_to_the_last_bit(tmp_path):
     )
     found = load(path, columns=("user", "item", "rating"))
     assert found.ratings.tobytes() == values.astype(np.float32).tobytes()
+
+
+def test_text_is_read_without_importing_pandas(tmp_path):
+    """Which pyarrow does where it is installed, in half a second, to turn columns into arrays by `to_numpy`."""
+    path = pack(tmp_path / "a.tsv", "u\ti\t4\t2010-10-19\nu\tj\t3.5\t-1\n")
+    script = (
+        "import sys; from pathlib import Path; from gossiprec.data.columns import read_table;"
+        "from gossiprec.data.sources import Source; from gossiprec.data.blocks import Layout;"
+        f"layout = Layout(('user', 'item', 'rating', 'time')); read_table(Source(Path({str(path)!r})), layout);"
+        "sys.exit('pandas' in sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-c", script], check=False).returncode == 0

@@ -100,7 +100,7 @@ def test_a_written_out_gradient_of_sequences_trains_like_one_client_at_a_time(
         runs = [carried_out(world(**told, executor={"name": name})) for name in ("reference", "fused")]
 
     assert [run.executor.name for run in runs] == ["reference", "fused"]
-    assert_alike(*runs, apart=3e-5 if merge == "sum" else 1e-5)
+    assert_alike(*runs, apart=1e-4 if merge == "sum" else 1e-5)
 
 
 def test_it_trains_as_stacks_of_tensors_do():

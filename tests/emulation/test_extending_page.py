@@ -20,21 +20,24 @@ from gossiprec.protocols import PROTOCOLS
 from gossiprec.protocols.rand_gossip import RandGossip
 from gossiprec.emulation import simulate
 from gossiprec.testing import check_protocol
+from pathlib import Path
 """
 RUN = """
 check_protocol(RingGossip, {"wakes": 5})
 RELEVANCE["margin"] = margin
 scores = margin(np.float32([[1, 2, 4]]), np.float32([[0.5, -1]]))
-run = simulate(json.loads(sys.argv[1]), out=sys.argv[2])
+run = simulate(json.loads(sys.argv[1]), out=sys.argv[2], track=["lines"])
 print(json.dumps({"margin": float(scores[0]), "attacks": run.summary["attacks"],
-    "findings": run.summary["findings"], "nodes": run.positions["measure"].tolist(),
+    "findings": run.summary["findings"],
+    "curves": (Path(sys.argv[2]) / "lines.jsonl").read_text(),
+    "nodes": run.positions["measure"].tolist(),
     "receivers": [run.events("message")[c].tolist() for c in ("sender", "receiver")]}))
 """
 
 
 def test_its_examples_run(tmp_path):
     blocks = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)
-    assert len(blocks) == 4
+    assert len(blocks) == 5
     code = "\n".join([IMPORTS, *blocks, RUN]).replace("from __future__ import annotations\n", "")
     scenario = tiny(
         protocol={"name": "ring-gossip", "fanout": 1, "view": {"size": 1}, "wakes": 3},
@@ -52,6 +55,10 @@ def test_its_examples_run(tmp_path):
     assert done.returncode == 0, done.stderr
     said = json.loads(done.stdout)
     assert said["margin"] == 0.5
+    assert (
+        json.loads(said["curves"].splitlines()[-1])["aac/last-heard recency 0 3"]
+        == said["attacks"][1]["last_aac"]
+    )
     assert [row["observer"] for row in said["attacks"]] == ["single", "last-heard"]
     (heard,) = said["findings"]
     assert (heard["attack"], heard["measure"], heard["labels"]) == (

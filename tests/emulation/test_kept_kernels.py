@@ -5,8 +5,8 @@ import os
 import pytest
 
 from gossiprec.compute.executors import EXECUTORS
-from gossiprec.emulation import prepare, resume, simulate
-from gossiprec.numerics import jit
+from gossiprec.emulation import foresee, prepare, resume, simulate
+from gossiprec.numerics import jit, kept
 from gossiprec.scenario import load_scenario
 from tests.emulation.ended_early import Patient, often, outcome
 from tests.emulation.tiny_runs import tiny
@@ -61,7 +61,7 @@ def test_only_for_the_length_of_the_block_are_kernels_not_compiled():
         return x + 1
 
     kernel = jit.kernel(one)
-    with jit.only_kept(), pytest.raises(jit.NotKeptError, match="one"):
+    with kept.if_missing(kept.Missing.REFUSE), pytest.raises(kept.NotKeptError, match="one"):
         kernel(os.getpid())
     assert kernel(1) == 2
 
@@ -72,6 +72,6 @@ def test_to_foresee_a_run_nothing_is_compiled(monkeypatch):
 
     monkeypatch.setattr(EXECUTORS["fused"], "warm_up", warm_up)
     scenario = load_scenario(tiny(executor={"name": "fused"}))
-    assert prepare(scenario, compiled=False).needed == prepare(load_scenario(tiny()), compiled=False).needed
+    assert foresee(scenario).needed == foresee(load_scenario(tiny())).needed
     with pytest.raises(AssertionError, match="compiled"):
         prepare(scenario)

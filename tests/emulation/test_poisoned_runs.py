@@ -11,7 +11,7 @@ import yaml
 from gossiprec.compute.messages import Payload, Push
 from gossiprec.emulation import prepare, resume, simulate
 from gossiprec.emulation.assembly.attackers import surroundings
-from gossiprec.emulation.assembly.prepare import load_data
+from gossiprec.emulation.assembly.data import load_data
 from gossiprec.emulation.run.replay import replay
 from gossiprec.errors import ScenarioError
 from gossiprec.options import NoOptions

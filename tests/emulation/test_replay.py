@@ -115,6 +115,31 @@ def test_what_differs_between_then_and_now_is_said(run):
     assert any(line.startswith("numpy was 0.1, is ") for line in found.elsewhere)
 
 
+def test_another_processor_and_target_are_named_where_bytes_differ(run):
+    rewritten(
+        run,
+        lambda kind, columns: {name: v[:0] for name, v in columns.items()} if kind == "update" else columns,
+    )
+    manifest = json.loads((run / "manifest.json").read_text())
+    there = {"processor": "Intel(R) Xeon(R)", "target": "skylake-avx512 avx512f avx2 fma"}
+    (run / "manifest.json").write_text(json.dumps({**manifest, **there}))
+    found = replay(run)
+
+    assert not found.confirmed
+    assert found.elsewhere == (
+        f"processor was Intel(R) Xeon(R), is {manifest['processor']}",
+        f"target was skylake-avx512 avx512f avx2 fma, is {manifest['target']}",
+    )
+
+
+def test_nothing_is_said_of_a_processor_that_an_older_run_did_not_note(run):
+    manifest = json.loads((run / "manifest.json").read_text())
+    older = {key: value for key, value in manifest.items() if key not in ("processor", "target")}
+    (run / "manifest.json").write_text(json.dumps(older))
+
+    assert replay(run).elsewhere == ()
+
+
 def test_a_run_without_a_report_has_nothing_to_confirm(tmp_path):
     from gossiprec.eventlog import RunDirectory
 

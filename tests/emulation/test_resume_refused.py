@@ -256,4 +256,4 @@ def test_resuming_leaves_a_trace_in_the_manifest(broken):
     done = resume(broken.path).manifest
 
     assert done["started"] == begun["started"]
-    assert [set(entry) for entry in done["resumed"]] == [{"at", "time", "code"}]
+    assert [set(entry) for entry in done["resumed"]] == [{"at", "time", "code", "processor", "target"}]

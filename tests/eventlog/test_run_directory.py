@@ -18,6 +18,8 @@ from gossiprec.eventlog.layout import FILES
 from gossiprec.eventlog.manifest import git_commit
 from gossiprec.eventlog.run import open_run
 from gossiprec.eventlog.rundir import RunDirectory
+from gossiprec.machine import processor
+from gossiprec.portable import target
 from gossiprec.version import __version__
 
 SCENARIO = {"name": "tiny", "seed": 7, "model": {"name": "gmf", "init_std": 1e-05}, "policies": [], "b": True}
@@ -100,6 +102,7 @@ def test_the_manifest_says_where_the_run_comes_from(tmp_path):
     assert manifest["gossiprec"] == __version__
     assert (manifest["seed"], manifest["status"], manifest["log_digest"]) == (7, "running", None)
     assert manifest["packages"]["numpy"] == np.__version__
+    assert (manifest["processor"], manifest["target"]) == (processor(), target())
     assert manifest["started"].endswith("+00:00")
     assert manifest["finished"] is None
 

@@ -8,52 +8,15 @@ import math
 
 import pytest
 from click.testing import CliRunner
+from drawn_studies import NONE, figure_of, write_study
 
 from gossiprec.cli.plot import plot
 from gossiprec.errors import LogError
 from gossiprec.figures.study import panels
-from gossiprec.figures.study.lines import lines as draw_lines
-from gossiprec.figures.study.panels import Choice
 from gossiprec.figures.study.table import read_study
-from gossiprec.figures.style import house_look
 from gossiprec.study.table import write_table
 
 KINDS = ("lines", "heat", "front", "paired")
-ATTACKS = ("single", "coalition-10%")
-NONE = dict.fromkeys(("observer", "relevance", "momentum", "community_size"))
-
-
-def write_study(folder, *, seeds=(1, 2, 3), baseline=None, graphs=("ring", "random"), fanouts=(1, 2, 5)):
-    """Write a study in which attack accuracy is 0.1 f + 0.01 s (twice that for coalitions), utility 0.2 f + 0.01 s."""
-    rows = []
-    for fanout in fanouts:
-        for graph in graphs:
-            for seed in seeds:
-                about = {
-                    "fanout": fanout,
-                    "graph": graph,
-                    "seed": seed,
-                    "run": "r",
-                    "status": "complete",
-                    "code": "c",
-                }
-                value = 0.01 * seed + (0.001 if graph == "random" else 0)
-                rows.append({**about, **NONE, "measure": "hr@20", "value": 0.2 * fanout - value})
-                for times, observer in enumerate(ATTACKS, 1):
-                    attack = {"observer": observer, "relevance": "ndcg", "momentum": 0.9, "community_size": 5}
-                    rows.append(
-                        {**about, **attack, "measure": "max_aac", "value": times * (0.1 * fanout + value)}
-                    )
-    folder.mkdir(exist_ok=True)
-    write_table(folder, rows, {"fanout": "int64", "graph": "string"})
-    told = {
-        "study": "s",
-        "gossiprec": "0",
-        "axes": ["fanout", "graph"],
-        "baseline": baseline or {"fanout": 2},
-    }
-    (folder / "study.json").write_text(json.dumps(told))
-    return folder
 
 
 def invoke(*arguments):
@@ -199,50 +162,28 @@ def test_where_names_of_axes_leave_no_room_values_stand_alone(tmp_path):
     long = "as-near-as-it-gets-to-a-ring"
     table = read_study(write_study(tmp_path / "study", graphs=("ring", long)))
     points = [(2, "ring"), (2, long)]
-    assert [table.name_of(point) for point in points] == ["fanout 2, graph ring", f"2, {long}"]
+    assert list(table.names_of(points).of.values()) == ["graph ring", f"graph {long}"]
+    points = [(1, "ring"), *points]
+    assert list(table.names_of(points).of.values()) == ["1, ring", "2, ring", f"2, {long}"]
+    assert list(table.names_of([(1, "ring"), (2, "tree")]).of.values()) == [
+        "fanout 1, graph ring",
+        "fanout 2, graph tree",
+    ]
 
 
-def figure_of(folder, **choice):
-    """Return the figure of the lines of a study."""
-    with house_look():
-        return draw_lines(read_study(folder), Choice(**choice))[2]()
-
-
-def test_categories_are_not_joined(tmp_path):
+def test_words_stand_in_rows_and_are_not_joined(tmp_path):
     write_study(tmp_path)
-    over_words = figure_of(tmp_path, x="graph", y="max_aac[single]").axes[0]
-    assert {line.get_linestyle() for line in over_words.lines if len(line.get_xdata()) == 2} == {"None"}
-    assert [label.get_text() for label in over_words.get_xticklabels()] == ["ring", "random"]
+    over_words = figure_of(tmp_path, x="graph", by="fanout", y="max_aac[single]").axes[0]
+    assert [label.get_text() for label in over_words.get_yticklabels()] == ["ring", "random"]
+    assert over_words.get_xlabel() == "highest attack accuracy (%)"
+    points = [line for line in over_words.lines if line.get_marker() in "osD"]
+    assert {len(line.get_xdata()) for line in points} == {1}
     over_numbers = figure_of(tmp_path, x="fanout", y="max_aac[single]").axes[0]
     assert "-" in {line.get_linestyle() for line in over_numbers.lines}
-
-
-def test_bounds_of_an_attack_are_drawn_where_the_study_has_them(tmp_path):
-    write_study(tmp_path)
-    assert "dots" not in figure_of(tmp_path, y="max_aac[single]").axes[0].get_title(loc="left")
-    table = tmp_path / "table.csv"
-    rows = [json.loads(json.dumps(row)) for row in csv.DictReader(table.open())]
-    bounds = [
-        {**row, "measure": name, "value": value}
-        for row in rows
-        if row["measure"] == "max_aac"
-        for name, value in (("random_bound", 0.05), ("upper_bound", 0.9))
-    ]
-    kinds = {"momentum": float, "community_size": int, "value": float, "seed": int, "fanout": int}
-    typed = [
-        {key: kinds.get(key, str)(value) if value else None for key, value in row.items()}
-        for row in rows + bounds
-    ]
-    write_table(tmp_path, typed, {"fanout": "int64", "graph": "string"})
-    axes = figure_of(tmp_path, y="max_aac[single]").axes[0]
-    assert "dots: random bound and upper bound" in axes.get_title(loc="left")
-    levels = {round(float(y), 6) for line in axes.lines for y in line.get_ydata()}
-    assert {5.0, 90.0} <= levels
-    assert axes.get_ylim()[0] == 0
-    assert not figure_of(tmp_path, y="hr@20").axes[0].get_title(loc="left").count("dots")
+    assert over_numbers.get_ylabel() == "highest attack accuracy (%)"
 
 
 def test_axes_are_labelled_in_words(tmp_path):
     write_study(tmp_path)
     labels = [figure_of(tmp_path, y=y).axes[0].get_ylabel() for y in ("max_aac[single]", "hr@20")]
-    assert labels == ["attack accuracy, highest (%)", "HR@20 (%)"]
+    assert labels == ["highest attack accuracy (%)", "HR@20 (%)"]

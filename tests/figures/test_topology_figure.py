@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 from gossiprec import graphs
-from gossiprec.figures.topology import MOST_LINKS, draw, placed
+from gossiprec.figures import style, topology
+from gossiprec.figures.topology import CURVE_POINTS, DEPTH, MOST_LINKS, bowed, draw, is_ring, placed
 
 
 def table(path):
@@ -52,3 +53,52 @@ def test_a_directed_graph_is_drawn_with_all_its_links(tmp_path):
 def test_more_links_than_can_be_told_apart_are_refused(tmp_path):
     with pytest.raises(ValueError, match=f"at most {MOST_LINKS:,}"):
         draw([("all", graphs.complete(250))], tmp_path / "all")
+
+
+@pytest.mark.parametrize(("n", "k"), [(30, 4), (300, 2), (943, 6)])
+def test_links_of_a_ring_run_between_its_nodes_and_not_beneath_them(n, k):
+    graph = graphs.ring(n, k)
+    places = placed("ring", graph, "spring").places
+    links = np.array(sorted(graph.edges))
+    courses = bowed(places, links)
+    middles = np.linalg.norm(courses[:, CURVE_POINTS // 2], axis=1)
+    hops = np.minimum(np.abs(links[:, 0] - links[:, 1]), n - np.abs(links[:, 0] - links[:, 1]))
+
+    assert np.allclose(np.linalg.norm(places, axis=1), 1)
+    assert np.allclose(courses[:, [0, -1]], places[links])
+    assert (middles <= 1 - DEPTH * hops + 1e-9).all()
+    for fewer in range(1, k // 2):
+        assert middles[hops == fewer].min() > middles[hops == fewer + 1].max() + DEPTH / 2
+
+
+def test_a_link_across_a_circle_is_straight():
+    places = placed("ring", graphs.ring(24, 2), "circular").places
+    course = bowed(places, np.array([[0, 10], [0, 12]]))
+    assert np.allclose(course, np.linspace(places[[0, 0]], places[[10, 12]], CURVE_POINTS, axis=1))
+
+
+@pytest.mark.parametrize(
+    ("graph", "is_one"),
+    [
+        (graphs.ring(40, 6), True),
+        (graphs.complete(12), False),
+        (graphs.torus(36), False),
+        (nx.DiGraph(), False),
+    ],
+)
+def test_a_ring_is_known_by_its_links(graph, is_one):
+    assert is_ring(graph) is is_one
+
+
+def test_nodes_of_a_large_ring_do_not_touch(tmp_path, monkeypatch):
+    widths = []
+    draw_nodes = topology._draw_nodes
+
+    def drawn(axes, one, *, width_pt):
+        widths.append((width_pt, topology._between(one)))
+        draw_nodes(axes, one, width_pt=width_pt)
+
+    monkeypatch.setattr(topology, "_draw_nodes", drawn)
+    draw([("ring", graphs.ring(100, 4))], tmp_path / "ring")
+    ((width, between),) = widths
+    assert width / 72 < between * style.COLUMN_IN / 2.2

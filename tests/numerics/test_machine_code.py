@@ -7,7 +7,12 @@ import os
 import subprocess
 import sys
 
+import numpy as np
 import pytest
+from filelock import FileLock
+
+from gossiprec.numerics import kept
+from gossiprec.numerics.jit import inline, kernel
 
 KERNELS = """
 from gossiprec.numerics.jit import inline, kernel, specialised
@@ -115,3 +120,32 @@ def test_machine_code_that_does_not_reach_the_edited_module_is_used_again(ran, t
     path.write_text(path.read_text().replace("2.0", "6.0"))
 
     assert ran()[1] == len(["by_module", "by_constant", "by_closure"])
+
+
+def test_what_only_kernels_call_refuses_python():
+    @inline
+    def double(x):
+        return 2.0 * x
+
+    @kernel
+    def twice(x):
+        return double(x)
+
+    for _ in ("before it is compiled", "afterwards"):
+        with pytest.raises(TypeError, match="double is called by kernels only"):
+            double(1.0)
+        assert twice(1.0) == 2.0
+
+
+def test_a_kernel_that_another_process_compiles_is_waited_for_or_left(tmp_path, monkeypatch):
+    def half(x):
+        return x / 2.0
+
+    monkeypatch.setattr(kept, "PATIENCE_S", 0.0)
+    one, other = kernel(half), kernel(half)
+    refused = pytest.raises(kept.NotKeptError, match="half")
+    with FileLock(one._cache.lock_path), kept.if_missing(kept.Missing.CLAIM), refused:
+        one(3.0)
+    assert one(3.0) == 1.5
+    with FileLock(other._cache.lock_path):
+        assert other(np.float32(3.0)) == 1.5  # patience is at an end

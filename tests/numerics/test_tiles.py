@@ -12,6 +12,8 @@ from gossiprec.numerics.jit import kernel
 from gossiprec.numerics.stretches import keep_where_positive, pull, rectify
 from gossiprec.numerics.tiles import LANES, add_inner_products, add_product
 
+product, inner_products = kernel(add_product.py_func), kernel(add_inner_products.py_func)
+
 SIZES = {
     "outer": st.integers(0, 9),
     "inner": st.integers(0, 9),
@@ -45,9 +47,7 @@ def test_a_product_is_added_where_it_belongs_and_nowhere_else(outer, inner, tile
         (placed(a.T, at, outer + 1), 1, outer + 1),
     ):
         found = placed(c, at, row)
-        add_product(
-            found, at, row, left, at, a_row, a_column, placed(b, at, row), at, row, outer, inner, columns
-        )
+        product(found, at, row, left, at, a_row, a_column, placed(b, at, row), at, row, outer, inner, columns)
         np.testing.assert_allclose(found, placed(c + a @ b, at, row), rtol=1e-5, atol=1e-5)
 
 
@@ -63,7 +63,7 @@ def test_inner_products_are_added_where_they_belong_and_nowhere_else(
     )
     row, c_row = length + beyond, inner + beyond
     found = placed(c, at, c_row)
-    add_inner_products(
+    inner_products(
         found, at, c_row, placed(a, at, row), at, row, placed(b, at, row), at, row, outer, inner, length
     )
     np.testing.assert_allclose(found, placed(c + a @ b.T, at, c_row), rtol=1e-4, atol=1e-4)

@@ -101,8 +101,8 @@ class Browser:
 class Page:
     """An open page."""
 
-    def __init__(self, browser: Browser, session: str) -> None:
-        self._browser, self._session = browser, session
+    def __init__(self, browser: Browser, session: str, site: str | None = None) -> None:
+        self._browser, self._session, self._site = browser, session, site
 
     def call(self, method: str, **options: Any) -> dict[str, Any]:
         """Call a method of the page."""
@@ -123,7 +123,8 @@ class Page:
     def loaded(self) -> None:
         """Wait until the page has been loaded, by itself or others, and is drawn."""
         self._browser.wait_for("Page.loadEventFired", self._session)
-        self.ask("await until(() => document.documentElement.dataset.ready && drawn())")
+        if self._site is None:
+            self.ask("await until(() => document.documentElement.dataset.ready && drawn())")
 
     def press(self, *keys: str) -> None:
         """Press keys, one after the other, as a reader would."""
@@ -153,11 +154,14 @@ class Page:
             if e["method"] in ("Runtime.exceptionThrown", "Log.entryAdded")
         ]
         said += [json.dumps(e["params"]) for e in own if e["method"] == "Runtime.consoleAPICalled"]
-        return [*said, *(url for url in asked if not url.startswith(("data:", "blob:")))]
+        own_places = ("data:", "blob:", *([self._site] if self._site else []))
+        return [*said, *(url for url in asked if not url.startswith(own_places))]
 
 
 @contextmanager
-def opened(browser: Browser, path: Path, *, width: int = 1280, dark: bool = False) -> Iterator[Page]:
+def opened(
+    browser: Browser, path: Path, *, width: int = 1280, dark: bool = False, site: str | None = None
+) -> Iterator[Page]:
     """Open a file, wait until it is drawn, and close it.
 
     Parameters
@@ -168,6 +172,8 @@ def opened(browser: Browser, path: Path, *, width: int = 1280, dark: bool = Fals
         Of the window, in pixels.
     dark : bool
         Whether the system prefers dark pages.
+    site : str, optional
+        Where a server shows the folder that `path` is in; requests to it are no others.
 
     Raises
     ------
@@ -175,7 +181,8 @@ def opened(browser: Browser, path: Path, *, width: int = 1280, dark: bool = Fals
         If by the end anything went wrong, or the page has asked for anything.
     """
     target = browser.call("Target.createTarget", url="about:blank")["targetId"]
-    page = Page(browser, browser.call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"])
+    session = browser.call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
+    page = Page(browser, session, site)
     for domain in ("Page", "Runtime", "Log", "Network"):
         page.call(f"{domain}.enable")
     page.call(
@@ -183,7 +190,7 @@ def opened(browser: Browser, path: Path, *, width: int = 1280, dark: bool = Fals
     )
     theme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
     page.call("Emulation.setEmulatedMedia", features=[theme])
-    page.load("Page.navigate", url=path.as_uri())
+    page.load("Page.navigate", url=f"{site}/{path.as_posix()}" if site else path.as_uri())
     yield page
     wrongs = page.wrongs()
     assert not wrongs, wrongs

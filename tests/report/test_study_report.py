@@ -6,6 +6,7 @@ import pytest
 
 from gossiprec.errors import LogError
 from gossiprec.eventlog.lock import LOCK, Lock
+from gossiprec.eventlog.rundir import RunDirectory
 from gossiprec.figures.study.numbers import estimate
 from gossiprec.figures.study.table import by_importance
 from gossiprec.report import build
@@ -139,6 +140,27 @@ def test_a_study_of_which_no_run_has_ended_says_so_alone(tmp_path):
     write_table(folder, [], {"fanout": "int64", "graph": "string"})
     (section,) = build.report_sections([folder], tmp_path)
     assert "Its status is killed" in section.blocks[0].paragraphs[0]
+
+
+def test_runs_that_were_killed_are_listed_as_such(tmp_path):
+    folder = marked(write_study(tmp_path / "s"), status="interrupted")
+    begun, other, half = (RunDirectory.create(folder / "runs" / name, scenario={}, seed=1) for name in "abc")
+    for run in (begun, half):
+        run.lock.close()
+    other.finish("complete")
+    (half.path / "scenario.yaml").unlink()
+    table = overview.section(read(folder, folder)).blocks[-1]
+    assert table.title == "Runs that have begun and not ended"
+    assert [row[0] for row in table.rows] == [["a", ""], ["c", ""]]
+    assert table.rows[0][1].startswith("killed (process ")
+    assert "has no scenario.yaml" in table.rows[1][1]
+
+
+def test_of_a_study_of_another_machine_it_is_not_known_whether_it_goes_on(tmp_path):
+    writer = {"host": "elsewhere", "boot": "x", "process": 7}
+    folder = marked(write_study(tmp_path / "s"), status="running", writer=writer)
+    assert is_running(folder)
+    assert "Its status is unknown" in overview.section(read(folder, folder)).blocks[0].paragraphs[0]
 
 
 def test_a_study_is_running_while_a_process_holds_its_lock(tmp_path):

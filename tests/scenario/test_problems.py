@@ -101,7 +101,7 @@ ONE_PROBLEM = {
     "but f1 ranks all items as it is; write f1@20",
     "evaluate: {metrics: [hr@20, hr@20]}": "x.yaml:7: evaluate.metrics: hr@20 written twice",
     "executor: {name: fussed}": "x.yaml:7: executor.name: found 'fussed', "
-    "must be 'auto', 'reference', 'batched' or 'fused'; did you mean 'fused'?",
+    "must be 'auto', 'reference', 'batched', 'fused' or 'ray'; did you mean 'fused'?",
     "executor: {threads: 0}": "x.yaml:7: executor.threads: found 0, must be greater than or equal to 1",
     "executor: {storage: float8}": "x.yaml:7: executor.storage: found 'float8', must be 'float32' or 'float16'; "
     "did you mean 'float32'?",

@@ -70,14 +70,18 @@ def test_a_scenario_travels_between_processes():
     assert pickle.loads(pickle.dumps(scenario)) == scenario
 
 
-def test_loading_a_scenario_imports_no_heavy_library():
+POISONED = (
+    "attackers=[{name: a-ra, fraction: 0.1}, {name: a-hum, fraction: 0.1}, {name: psmu, fraction: 0.1}]"
+)
+
+
+@pytest.mark.parametrize("source", [(SMOKE,), ("scenarios/fedncf.yaml", [POISONED])])
+def test_loading_a_scenario_imports_no_heavy_library(source):
     code = (
-        "import sys; from gossiprec.scenario import load_scenario; load_scenario(sys.argv[1]); "
+        f"import sys; from gossiprec.scenario import load_scenario; load_scenario(*{source!r}); "
         "print([m for m in ('torch', 'numba', 'simpy', 'matplotlib') if m in sys.modules])"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", code, SMOKE], cwd=ROOT, capture_output=True, text=True, check=True
-    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
 
 

@@ -8,7 +8,8 @@ from small_studies import COALITION, FANOUT, SINGLE, study_file
 from gossiprec.cli.main import exit_code
 from gossiprec.cli.study_table import MOST_ROWS, means_table, note
 from gossiprec.errors import ScenarioError
-from gossiprec.figures.study.table import Quantity, StudyTable, read_study
+from gossiprec.figures.study.quantity import Quantity
+from gossiprec.figures.study.table import StudyTable, read_study
 from gossiprec.study.load import changed, load_study
 from gossiprec.study.plan import make_plan
 

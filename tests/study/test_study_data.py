@@ -6,7 +6,7 @@ import pytest
 from small_studies import BASE, SINGLE, carried_out, planned, tables
 
 from gossiprec.attacks.cda import CDA
-from gossiprec.emulation.assembly.prepare import load_data
+from gossiprec.emulation.assembly.data import load_data
 from gossiprec.errors import LogError
 from gossiprec.scenario import load_scenario
 from gossiprec.study.data_cache import DataCache, array_bytes

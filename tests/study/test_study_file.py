@@ -249,9 +249,39 @@ def test_an_axis_over_observers_names_them(tmp_path):
 def test_the_schema_knows_every_key_and_refers_to_nothing_it_lacks():
     schema = study_schema()
     assert set(schema["properties"]) == {
-        "name", "base", "set", "seeds", "axes", "search", "measures", "baseline", "share",
+        "name", "base", "set", "seeds", "axes", "search", "measures", "baseline", "picture", "share",
     }  # fmt: skip
     references = set(re.findall(r'"#/\$defs/([^"]+)"', json.dumps(schema)))
     assert references <= set(schema["$defs"])
     assert len(references) > 20
     assert not schema["additionalProperties"]
+
+
+@pytest.mark.parametrize(
+    ("picture", "words"),
+    [
+        ({"kind": "pie"}, "picture.kind: found 'pie', must be 'lines', 'heat', 'front' or 'paired'"),
+        ({"x": "fanuot"}, "picture: found the axis 'fanuot'; the axes are: fanout; did you mean 'fanout'?"),
+        ({"by": "graph"}, "picture: found the axis 'graph'"),
+        ({"to": {"fanout": 7}}, "picture: found fanout: 7; the values of fanout are: 1, 2, 3"),
+        ({"where": {"graph": "ring"}}, "picture: found the axis 'graph'"),
+        ({"y": ["max_aac"]}, "picture: found the measure 'max_aac'; the study collects: hr@5"),
+        ({"against": "hr@10"}, "picture: found the measure 'hr@10'"),
+        ({"y": ["hr@5[a,b,c"]}, "picture.y: found 'hr@5[a,b,c', must read"),
+    ],
+)
+def test_a_picture_of_what_the_study_lacks_is_refused(tmp_path, picture, words):
+    [problem] = problems(tmp_path, measures=["hr@5"], picture=picture)
+    assert words in problem
+
+
+def test_a_picture_may_name_all_that_the_study_has(tmp_path):
+    picture = {"kind": "paired", "by": "measure", "y": ["hr@5", "max_aac[single]"], "to": {"fanout": 1}}
+    file = load_study(study_file(tmp_path, picture=picture)).file
+    assert file.first_picture == {**picture, "to": {"fanout": "1"}}
+
+
+def test_axes_can_have_words(tmp_path):
+    axes = {**FANOUT, "lr": {"key": "training.learning_rate", "values": [0.1], "words": "learning rate"}}
+    file = load_study(study_file(tmp_path, axes=axes)).file
+    assert (file.words, file.first_picture) == ({"lr": "learning rate"}, {})

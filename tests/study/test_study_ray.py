@@ -14,9 +14,11 @@ from pathlib import Path
 import pytest
 from small_studies import carried_out, planned, tables
 
+from gossiprec.emulation.shards import connecting
+from gossiprec.emulation.shards.connecting import LOCAL, require_ray
 from gossiprec.errors import ResourceError
 from gossiprec.study import cluster as cluster_module
-from gossiprec.study.cluster import LOCAL, Cluster, perform_away, require_ray
+from gossiprec.study.cluster import INSTEAD, Cluster, perform_away
 from gossiprec.study.task import Task
 from gossiprec.version import code_version
 
@@ -119,15 +121,15 @@ def test_a_worker_without_the_study_s_plug_in_says_so(tmp_path, name, message):
 
 
 def test_missing_ray_says_how_to_install_it(monkeypatch):
-    monkeypatch.setattr(cluster_module.importlib.util, "find_spec", lambda name: None)
+    monkeypatch.setattr(connecting.importlib.util, "find_spec", lambda name: None)
     with pytest.raises(ResourceError, match=r"pip install 'gossiprec\[ray\]'"):
-        require_ray()
+        require_ray(INSTEAD)
 
 
 @needs_ray
 @pytest.mark.parametrize("listening", [False, True])
 def test_a_cluster_that_does_not_answer_is_refused_in_time(tmp_path, monkeypatch, listening):
-    monkeypatch.setattr(cluster_module, "REACH_S", 8.0)
+    monkeypatch.setattr(connecting, "REACH_S", 8.0)
     with socket.socket() as other:  # a port at which nobody, or something that is no Ray, listens
         other.bind(("127.0.0.1", 0))
         if listening:

@@ -66,6 +66,13 @@ class FusedExecutor(Executor):
             some = tasks[trains & (self._kinds[program.node[tasks]] == kind)]
             self.kernels.train_apart(kind.way, program, some)
 
+    def appraise(self, program: Program, tasks: I64) -> None:
+        """Find the weights of merges by performance, compiled where the model has kernels for it."""
+        if self.kernels.appraises:
+            self.kernels.appraise(program, tasks)
+        else:
+            super().appraise(program, tasks)
+
     def _updates(self, program: Program) -> I32:
         """Return the program's updates without those of nodes that train apart; threads may compute them twice."""
         if not self._apart:

@@ -185,6 +185,26 @@ class Planner:
         """Whether the version in an arena row is still needed."""
         return bool(self._rows[row, tables.NEEDED] > 0)
 
+    def are_needed(self, rows: I64) -> Bools:
+        """Return whether the versions in some arena rows are still needed."""
+        return np.asarray(self._rows[rows, tables.NEEDED] > 0)
+
+    @property
+    def writers(self) -> tuple[I64, I64]:
+        """Return the arena rows that are needed, ascending, and the node that has written each last."""
+        nodes, messages = self._nodes, self._messages
+        n_nodes, everybody = len(nodes), np.arange(len(nodes))
+        writer = np.full(self.capacity, tables.NONE, np.int64)
+        firsts = slice(n_nodes, min(2 * n_nodes, self.capacity))
+        writer[firsts] = everybody[: firsts.stop - firsts.start]  # unless others are found below
+        sent = messages[: np.flatnonzero(messages[:, tables.PUSH]).max(initial=-1) + 1 or None]
+        writer[sent[:, tables.CARRIED]] = sent[:, tables.SENDER]  # of several the last: the present one
+        for column in (tables.HELD, tables.BASE, tables.CURRENT):
+            kept = nodes[:, column] != tables.NONE
+            writer[nodes[kept, column]] = everybody[kept]
+        needed = self.needed_rows
+        return needed, writer[needed]
+
     def current_of(self, node: int) -> int:
         """Return the arena row of one node's version."""
         return int(self._nodes[node, tables.CURRENT])

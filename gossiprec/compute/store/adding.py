@@ -1,24 +1,110 @@
 """What is done with numbers of updates: plain loops, compiled where they are called (:mod:`gossiprec.jit`).
 
-They begin at 0 of views, because the compiler then does several numbers at a time.
+They begin at 0 of views, because the compiler then does several numbers at a time; and go over many updates in a call,
+because a call costs as much as a small update.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from gossiprec.arrays import F32, F64, I32, Bools
+from gossiprec.arrays import F32, F64, I32, I64, Bools
 from gossiprec.jit import compiled
 from gossiprec.servers.base import Threads
 
 if TYPE_CHECKING:
     from gossiprec.compute.store.updates import Update
 
+AT_ONCE = 2**22
+"""Numbers of updates that are put side by side at once, about."""
 
-def weighted_sum(updates: Sequence[Update], shares: Sequence[float], threads: Threads) -> F32:
+
+class Several(NamedTuple):
+    """Updates of one version, side by side.
+
+    Attributes
+    ----------
+    base : ndarray of float32, shape (n_columns,)
+        The version.
+    places : ndarray of int64, shape (n_updates + 1,)
+        Where the items and rows of each begin.
+    items : ndarray of int32, shape (places[-1],); rows : ndarray of float32, shape (places[-1], item_width)
+    shared : ndarray of float32, shape (n_updates, n_shared)
+    """
+
+    base: F32
+    places: I64
+    items: I32
+    rows: F32
+    shared: F32
+
+
+def side_by_side(updates: Sequence[Update]) -> Iterator[tuple[slice, Several]]:
+    """Yield stretches of updates in their order, each of one version and not too large, with their numbers."""
+    sizes = np.array([update.rows.size + update.shared.size for update in updates])
+    begins, size = [0], 0
+    for number in range(1, len(updates)):
+        size += sizes[number - 1]
+        if updates[number].base is not updates[number - 1].base or size + sizes[number] > AT_ONCE:
+            begins.append(number)
+            size = 0
+    for begin, end in zip(begins, [*begins[1:], len(updates)], strict=True):
+        some = updates[begin:end]
+        places = np.zeros(len(some) + 1, np.int64)
+        np.cumsum([len(update.items) for update in some], out=places[1:])
+        yield (
+            slice(begin, end),
+            Several(
+                some[0].base,
+                places,
+                np.concatenate([update.items for update in some]),
+                np.concatenate([update.rows for update in some]),
+                np.stack([update.shared for update in some]),
+            ),
+        )
+
+
+def are_finite(updates: Sequence[Update]) -> Bools:
+    """Return which of some updates have changed their versions by numbers alone."""
+    found = np.ones(len(updates), np.bool_)
+    for some, several in side_by_side(updates) if updates else ():
+        compiled(look_for_others)(*several, found[some])
+    return found
+
+
+def sum_of_changes(updates: Sequence[Update], weights: F64, threads: Threads) -> tuple[F64, F64, F64]:
+    """Return the sum of changes, each rounded as :attr:`Update.change` and then times its weight.
+
+    Returns
+    -------
+    total : ndarray of float64, shape (n_items, item_width)
+    mass : ndarray of float64, shape (n_items,)
+        The weights of those that touched an item.
+    shared : ndarray of float64, shape (n_shared,)
+    """
+    n_shared, width, size = len(updates[0].shared), updates[0].rows.shape[1], threads.size
+    n_items = (len(updates[0].base) - n_shared) // max(width, 1)
+    total, mass, shared = np.zeros((n_items, width)), np.zeros(n_items), np.zeros(n_shared)
+    for some, several in side_by_side(updates):
+
+        def add_up(part: int, several: Several = several, shares: F64 = weights[some]) -> None:
+            items, numbers = _part(n_items, part, size), _part(n_shared, part, size)
+            compiled(add_differences)(
+                total[items], mass[items], shared[numbers], items.start, numbers.start, *several, shares
+            )
+
+        threads.run(add_up)
+    return total, mass, shared
+
+
+def _part(n: int, part: int, size: int) -> slice:
+    return slice(n * part // size, n * (part + 1) // size)
+
+
+def weighted_sum(updates: Sequence[Update], shares: F64, threads: Threads) -> F32:
     """Return the sum of what some updates make of their versions, each times its share, rounded from float64.
 
     Changes are added up in their order, then each version once. Every thread has some items and some shared weights.
@@ -27,45 +113,41 @@ def weighted_sum(updates: Sequence[Update], shares: Sequence[float], threads: Th
     found, of_versions, size = np.empty(n_columns, np.float32), dict[int, float](), threads.size
     n_items = (n_columns - n_shared) // max(width, 1)
     versions = {id(update.base): update.base for update in updates}
-    for update, share in zip(updates, shares, strict=True):
+    for update, share in zip(updates, shares.tolist(), strict=True):
         of_versions[id(update.base)] = of_versions.get(id(update.base), 0.0) + share
     *others, (last, of_last) = of_versions.items()
 
-    def add_up(part: int) -> None:
-        items, weights = ((n * part // size, n * (part + 1) // size) for n in (n_items, n_shared))
-        rows, there = np.empty((items[1] - items[0], width)), np.zeros(items[1] - items[0], np.bool_)
-        rest, add = np.zeros((1, weights[1] - weights[0])), compiled(add_change)
-        for update, share in zip(updates, shares, strict=True):
-            add(
-                rows,
-                there,
-                rest,
-                items[0],
-                weights[0],
-                update.base,
-                update.items,
-                update.rows,
-                update.shared,
-                share,
+    total, there, shared = np.empty((n_items, width)), np.zeros(n_items, np.bool_), np.zeros((1, n_shared))
+    for some, several in side_by_side(updates):
+
+        def add_up(part: int, several: Several = several, each: F64 = shares[some]) -> None:
+            items, numbers = _part(n_items, part, size), _part(n_shared, part, size)
+            compiled(add_changes)(
+                total[items], there[items], shared[:, numbers], items.start, numbers.start, *several, each
             )
+
+        threads.run(add_up)
+
+    def finish(part: int) -> None:
+        items, numbers = _part(n_items, part, size), _part(n_shared, part, size)
         first = n_columns - n_shared
-        for total, known, low, high in (
-            (rows, there, items[0] * width, items[1] * width),
-            (rest, np.ones(1, np.bool_), first + weights[0], first + weights[1]),
+        for sums, known, low, high in (
+            (total[items], there[items], items.start * width, items.stop * width),
+            (shared[:, numbers], np.ones(1, np.bool_), first + numbers.start, first + numbers.stop),
         ):
             for version, of_version in others:
-                compiled(add_version)(total, known, versions[version][low:high], of_version)
-            compiled(add_rounded)(total, known, versions[last][low:high], of_last, found[low:high])
+                compiled(add_version)(sums, known, versions[version][low:high], of_version)
+            compiled(add_rounded)(sums, known, versions[last][low:high], of_last, found[low:high])
 
-    threads.run(add_up)
+    threads.run(finish)
     return found
 
 
-def add_change(
-    total: F64, there: Bools, rest: F64, first_item: int, first: int, base: F32, items: I32, rows: F32,
-    shared: F32, share: float,
+def add_changes(
+    total: F64, there: Bools, rest: F64, first_item: int, first: int, base: F32, places: I64, items: I32,
+    rows: F32, shared: F32, shares: F64,
 ) -> None:  # fmt: skip
-    """Add a share of what an update has changed of some items, and of shared weights.
+    """Add shares of what updates have changed of some items, and of shared weights.
 
     Parameters
     ----------
@@ -76,18 +158,49 @@ def add_change(
         Of the weights from `first`.
     """
     width, last_item = rows.shape[1], first_item + len(total)
-    for touched in range(len(items)):
-        if first_item <= items[touched] < last_item:
-            row, before = items[touched] - first_item, items[touched] * width
-            for k in range(0 if there[row] else width):
-                total[row, k] = 0.0
-            there[row] = True
-            for k in range(width):
-                total[row, k] += share * (np.float64(rows[touched, k]) - np.float64(base[before + k]))
-    into = rest[0]
-    now, sent = shared[first : first + len(into)], base[len(base) - len(shared) + first :]
-    for k in range(len(into)):
-        into[k] += share * (np.float64(now[k]) - np.float64(sent[k]))
+    into, sent = rest[0], base[len(base) - shared.shape[1] + first :]
+    for number in range(len(shares)):
+        share = shares[number]
+        for touched in range(places[number], places[number + 1]):
+            if first_item <= items[touched] < last_item:
+                row, before = items[touched] - first_item, items[touched] * width
+                for k in range(0 if there[row] else width):
+                    total[row, k] = 0.0
+                there[row] = True
+                for k in range(width):
+                    total[row, k] += share * (np.float64(rows[touched, k]) - np.float64(base[before + k]))
+        now = shared[number, first : first + len(into)]
+        for k in range(len(into)):
+            into[k] += share * (np.float64(now[k]) - np.float64(sent[k]))
+
+
+def add_differences(
+    total: F64, mass: F64, rest: F64, first_item: int, first: int, base: F32, places: I64, items: I32,
+    rows: F32, shared: F32, weights: F64,
+) -> None:  # fmt: skip
+    """Add weighted differences, in single precision, of some items and of shared weights, and to `mass` the weights.
+
+    Parameters
+    ----------
+    total : ndarray of float64, shape (n_items, item_width); mass : ndarray of float64, shape (n_items,)
+        Of the items from `first_item`.
+    rest : ndarray of float64, shape (n_weights,)
+        Of the weights from `first`.
+    """
+    width, last_item = rows.shape[1], first_item + len(total)
+    sent = base[len(base) - shared.shape[1] + first :]
+    for number in range(len(weights)):
+        weight = weights[number]
+        for touched in range(places[number], places[number + 1]):
+            if first_item <= items[touched] < last_item:
+                item, at = items[touched] - first_item, items[touched] * width
+                mass[item] += weight
+                into, now, before = total[item], rows[touched], base[at : at + width]
+                for k in range(width):
+                    into[k] += weight * np.float64(now[k] - before[k])
+        now = shared[number, first : first + len(rest)]
+        for k in range(len(rest)):
+            rest[k] += weight * np.float64(now[k] - sent[k])
 
 
 def add_version(total: F64, there: Bools, version: F32, share: float) -> None:
@@ -116,14 +229,16 @@ def add_rounded(total: F64, there: Bools, version: F32, share: float, found: F32
                 into[k] = 0.0 + np.float64(of_version[k]) * share
 
 
-def is_finite(base: F32, items: I32, rows: F32, shared: F32) -> bool:
-    """Return whether all that an update has changed of its base is numbers."""
-    width, first, found = rows.shape[1], len(base) - len(shared), True
-    for touched in range(len(items)):
-        at = items[touched] * width
-        for k in range(width):
-            found &= np.isfinite(rows[touched, k] - base[at + k])
-    before = base[first:]
-    for k in range(len(shared)):
-        found &= np.isfinite(shared[k] - before[k])
-    return found
+def look_for_others(base: F32, places: I64, items: I32, rows: F32, shared: F32, finite: Bools) -> None:
+    """Set `finite` to False where an update has changed its base by something else than numbers."""
+    width, sent = rows.shape[1], base[len(base) - shared.shape[1] :]
+    for number in range(len(finite)):
+        others = 0
+        for touched in range(places[number], places[number + 1]):
+            now, before = rows[touched], base[items[touched] * width : (items[touched] + 1) * width]
+            for k in range(width):
+                others += 0 if np.isfinite(now[k] - before[k]) else 1
+        now = shared[number]
+        for k in range(len(now)):
+            others += 0 if np.isfinite(now[k] - sent[k]) else 1
+        finite[number] = others == 0

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import mmap
-import sys
 from collections.abc import Iterator, Mapping
 from typing import Any, Literal, TypeAlias
 
@@ -12,9 +10,11 @@ import numpy as np
 from gossiprec.aggregators.base import Inbox
 from gossiprec.arrays import F32, F64, I64, U32
 from gossiprec.compute.plan.planner import Sightings
+from gossiprec.compute.plan.program import Program
+from gossiprec.compute.store.addresses import Addresses
 from gossiprec.compute.store.base import Handles, Readable, Store
 from gossiprec.errors import ResourceError
-from gossiprec.eventlog.checkpoints import Live
+from gossiprec.eventlog.live import Live, Written, rows_as_extents
 from gossiprec.models.base.blocks import Layout
 from gossiprec.numerics.rounding import to_half
 
@@ -22,8 +22,6 @@ Storage: TypeAlias = Literal["float32", "float16"]
 
 RESERVE = 16
 """Room reserved per row of the first capacity: addresses, not memory."""
-# MAP_NORESERVE, which Python does not name
-_NO_RESERVE = {"linux": 0x4000, "darwin": 0x40}.get(sys.platform, 0)
 
 
 class Arena(Store):
@@ -44,6 +42,8 @@ class Arena(Store):
         The nodes, ascending, that have moments; all, if it is left out.
     anew : bool
         Items and shared weights are new to a node at each local update: their moments and steps begin at zero.
+    sparse : bool
+        Most rows are never written, and are never to take memory: no large pages.
 
     Attributes
     ----------
@@ -64,18 +64,27 @@ class Arena(Store):
         storage: Storage = "float32",
         owners: I64 | None = None,
         anew: bool = False,
+        sparse: bool = False,
     ) -> None:
         self.layout = layout
         self.anew = anew
         self.n_nodes = n_nodes
         self._kind = np.dtype(storage)
+        self._sparse = sparse
         self._reserved = self._reserve(capacity)
-        self.rows: F32 = self._reserved[:capacity]
+        self.rows: F32 = self._reserved.rows[:capacity]
         self._owners = owners
         n_owners = 0 if not moments else n_nodes if owners is None else len(owners)
-        self.first: F32 = np.zeros((n_owners, layout.row_size), np.float32)
-        self.second: F32 = np.zeros((n_owners, layout.row_size), np.float32)
+        self._moments = [self._addresses(n_owners, np.float32) for _ in range(2)] if sparse else []
+        self.first: F32
+        self.second: F32
+        self.first, self.second = (
+            [moments.rows for moments in self._moments]
+            if sparse
+            else [np.zeros((n_owners, layout.row_size), np.float32) for _ in range(2)]
+        )
         self.steps = np.zeros(n_nodes, np.int64)
+        self._rows_written, self._moments_written = Written(capacity), Written(n_owners)
 
     @property
     def is_half(self) -> bool:
@@ -92,6 +101,7 @@ class Arena(Store):
 
     def store(self, handles: Handles, values: F32, keys: U32 | None) -> None:
         """Write `values`, shape (n, row_size), to rows; float16 rounds by `keys`, one for each row."""
+        self._rows_written.note(handles)
         self.rows[handles] = values if keys is None else to_half(values, keys)
 
     def inbox(self, handles: Handles, weights: F64, own_weight: float) -> Inbox:
@@ -111,24 +121,56 @@ class Arena(Store):
         """Return the users' rows where they lie."""
         return Readable(self.layout, self.rows, current[users], self.layout.user_index(users))
 
+    def discard(self, rows: I64) -> None:
+        """Give back the memory of rows, as far as they fill pages."""
+        self._reserved.discard(rows)
+
+    def discard_moments(self, nodes: I64) -> None:
+        """Give back the memory of the optimizer state of nodes (ascending) that do not train here."""
+        for moments in self._moments:
+            moments.discard(self.owned(nodes))
+
     def grow(self, capacity: int) -> None:
         """Make room for `capacity` rows; rows are copied only once all that is reserved is used."""
-        if capacity > len(self._reserved):
+        if capacity > len(self._reserved.rows):
             larger = self._reserve(capacity)
-            larger[: len(self.rows)] = self.rows
+            larger.rows[: len(self.rows)] = self.rows
             self._reserved = larger
         if capacity > len(self.rows):
-            self.rows = self._reserved[:capacity]
+            self.rows = self._reserved.rows[:capacity]
+            self._rows_written.grow(capacity)
 
-    def state(self, needed: I64) -> dict[str, Any]:
+    def note(self, program: Program) -> None:
+        """Note which rows and whose moments a program changes, for checkpoints."""
+        self._rows_written.note(program.target)
+        if len(self.first):
+            nodes = program.node[program.update >= 0].astype(np.int64)
+            if self._owners is not None:
+                nodes = np.intersect1d(nodes, self._owners)
+            self._moments_written.note(self.owned(nodes))
+
+    def state(self, needed: I64, now: float) -> dict[str, Any]:
         """Return the rows `needed` (ascending) and the optimizer state, for a checkpoint: references, no copies."""
-        width = self.layout.row_size
-        rows = self.rows[: needed.max(initial=-1) + 1]
+        width, rows, moments = self.layout.row_size, self._rows_written, self._moments_written
+        for written in (rows, moments):
+            written.report(now)
+
+        def changed(time: float) -> I64:
+            return rows_as_extents(np.intersect1d(needed, rows.since(time), assume_unique=True), width)
+
+        def of_moments(array: F32) -> Live:
+            return Live(
+                array,
+                lambda: rows_as_extents(moments.ever(), width),
+                lambda time: rows_as_extents(moments.since(time), width),
+            )
+
+        present = self.rows[: needed.max(initial=-1) + 1]
         return {
             "needed": needed,
-            "rows": Live(rows, lambda: np.stack([needed * width, (needed + 1) * width], axis=1)),
-            "first": self.first,
-            "second": self.second,
+            "rows": Live(present, lambda: rows_as_extents(needed, width), changed),
+            "first": of_moments(self.first),
+            "second": of_moments(self.second),
             "steps": self.steps,
         }
 
@@ -136,24 +178,24 @@ class Arena(Store):
         """Take over what :meth:`state` gave; moments are written in place, for optimizers may hold views of them."""
         needed = state["needed"]
         self.rows[needed] = state["rows"][needed]
+        self._moments_written.note(np.arange(len(self.first)))
         for name in ("first", "second", "steps"):
             getattr(self, name)[...] = state[name]
 
-    def _reserve(self, capacity: int) -> F32:
+    def _addresses(self, n_rows: int, kind: np.typing.DTypeLike) -> Addresses:
+        return Addresses(n_rows, self.layout.row_size, kind, sparse=self._sparse)
+
+    def _reserve(self, capacity: int) -> Addresses:
         """Return zeroed rows, at least `capacity`, that take memory only when written.
 
         A system may refuse addresses for more than its memory; then only what is needed is asked for.
         """
-        row_bytes = self.layout.row_size * self._kind.itemsize
         for n_rows in (max(RESERVE * capacity, 1), max(capacity, 1)):
             try:
-                flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _NO_RESERVE
-                memory = mmap.mmap(-1, n_rows * row_bytes, flags=flags)
+                return self._addresses(n_rows, self._kind)
             except (OSError, OverflowError):
                 continue
-            if hasattr(mmap, "MADV_HUGEPAGE") and n_rows * row_bytes > 2**22:
-                memory.madvise(mmap.MADV_HUGEPAGE)  # as numpy does for its large arrays
-            return np.frombuffer(memory, self._kind).reshape(n_rows, self.layout.row_size)
+        row_bytes = self.layout.row_size * self._kind.itemsize
         raise ResourceError(
             f"the system refuses {capacity * row_bytes / 2**20:,.0f} MiB of addresses for {capacity} model versions; "
             "raise the limit (ulimit -v), or lower dataset.limit_users or model.dim"

@@ -13,6 +13,7 @@ import numpy.typing as npt
 from gossiprec.aggregators.base import Inbox
 from gossiprec.arrays import F32, F64, I64, U32
 from gossiprec.compute.plan.planner import Planner, Sightings
+from gossiprec.compute.plan.program import Program
 from gossiprec.models.base.blocks import Layout
 from gossiprec.servers.base import ALONE, Extras, Threads
 
@@ -125,12 +126,18 @@ class Store(ABC):
     def forget(self, planner: Planner) -> None:  # noqa: B027 (where handles are rows there is nothing to do)
         """Let go of what nobody needs once all is carried out that was planned."""
 
+    def discard(self, rows: I64) -> None:  # noqa: B027
+        """Give back the memory of handles (ascending) that are written before they are read again."""
+
     def grow(self, capacity: int) -> None:  # noqa: B027
         """Make room for `capacity` handles."""
 
+    def note(self, program: Program) -> None:  # noqa: B027 (of interest where rows are many)
+        """Note what a program is about to change, for checkpoints."""
+
     @abstractmethod
-    def state(self, needed: I64) -> dict[str, Any]:
-        """Return what is under the handles `needed` (ascending), and the optimizer state, for a checkpoint."""
+    def state(self, needed: I64, now: float) -> dict[str, Any]:
+        """Return what is under the handles `needed` (ascending), and the optimizer state, for a checkpoint at `now`."""
 
     @abstractmethod
     def restore(self, state: Mapping[str, Any]) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from gossiprec.arrays import F32, I64, U32
+from gossiprec.compute.plan.program import Program
 from gossiprec.compute.store.arena import Arena
 from gossiprec.compute.store.base import Handles, Readable
 from gossiprec.models.base.blocks import Layout
@@ -45,6 +46,11 @@ class OneModel(Arena):
     def grow(self, capacity: int) -> None:
         """There is room."""
 
-    def state(self, needed: I64) -> dict[str, Any]:
+    def note(self, program: Program) -> None:
+        """Note that the model changes."""
+        self._rows_written.note(np.zeros(1, np.int64))
+        self._moments_written.note(np.arange(len(self.first)))
+
+    def state(self, needed: I64, now: float) -> dict[str, Any]:
         """Return the model and its optimizer's state, for a checkpoint."""
-        return super().state(np.zeros(1, np.int64))
+        return super().state(np.zeros(1, np.int64), now)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
@@ -13,9 +12,8 @@ import numpy.typing as npt
 from gossiprec.aggregators.base import Change, Inbox
 from gossiprec.arrays import F32, F64, I32, I64, U32, Bools
 from gossiprec.compute.plan.planner import Planner, Sightings
-from gossiprec.compute.store.adding import is_finite, weighted_sum
+from gossiprec.compute.store.adding import are_finite, sum_of_changes, weighted_sum
 from gossiprec.compute.store.base import Handles, Readable, Store, UpdateRows
-from gossiprec.jit import compiled
 from gossiprec.models.base import Layout, Model, Role
 from gossiprec.ragged import Ragged
 from gossiprec.recommenders.base import Personal
@@ -48,11 +46,6 @@ class Update:
     rows: F32
     shared: F32
     user: F32 | None = None
-
-    @functools.cached_property
-    def is_finite(self) -> bool:
-        """Whether all that it has changed is numbers."""
-        return bool(compiled(is_finite)(self.base, self.items, self.rows, self.shared))
 
     @property
     def whole(self) -> F32:
@@ -113,27 +106,18 @@ class _Models:
 
     def are_finite(self, places: Handles) -> Bools:
         """Return which of some models, and what they have changed, are numbers alone."""
-        updates = [self._updates[place] for place in places.tolist()]
-        found, size = np.empty(len(updates), np.bool_), self._threads.size
-
-        def look(part: int) -> None:
-            found[part::size] = [update.is_finite for update in updates[part::size]]
-
-        self._threads.run(look)
-        return found
+        return are_finite([self._updates[place] for place in places.tolist()])
 
     def weighted_sum(self, places: Handles, shares: F64) -> F32:
         """Return the sum of some models, each times its share: each version once, and what was made of it."""
-        return weighted_sum(
-            [self._updates[place] for place in places.tolist()], shares.tolist(), self._threads
-        )
+        return weighted_sum([self._updates[place] for place in places.tolist()], shares, self._threads)
 
 
 class _Changes(Sequence[Change]):
     """The changes of received updates, each worked out when it is first asked for."""
 
-    def __init__(self, updates: list[Update]) -> None:
-        self._updates = updates
+    def __init__(self, updates: list[Update], threads: Threads) -> None:
+        self._updates, self._threads = updates, threads
         self._known: list[Change | None] = [None] * len(updates)
 
     def __len__(self) -> int:
@@ -144,6 +128,10 @@ class _Changes(Sequence[Change]):
         if known is None:
             known = self._known[at] = self._updates[at].change
         return known
+
+    def summed(self, weights: F64) -> tuple[F64, F64, F64]:
+        """Return the sum of all, each times its weight (:class:`gossiprec.aggregators.adding.Summed`)."""
+        return sum_of_changes(self._updates, weights, self._threads)
 
 
 class _ByHandle:
@@ -279,7 +267,7 @@ class UpdateStore(Store):
         updates = [each for each in held if isinstance(each, Update)]
         assert len(updates) == len(held), "clients answer with updates"
         models = _Models(updates, self._n_columns, self.threads)
-        return Inbox(models, np.arange(len(held)), weights, own_weight, _Changes(updates))
+        return Inbox(models, np.arange(len(held)), weights, own_weight, _Changes(updates, self.threads))
 
     def shown(self, sightings: Sightings, first: int, last: int) -> Iterator[tuple[F32, Sightings, int, int]]:
         """Yield a few whole models at a time."""
@@ -366,7 +354,7 @@ class UpdateStore(Store):
     def _n_columns(self) -> int:
         return self.layout.n_items * self.layout.item_width + self.layout.n_shared
 
-    def state(self, needed: I64) -> dict[str, Any]:
+    def state(self, needed: I64, now: float) -> dict[str, Any]:
         """Return payloads, each version once, and what clients hold, for a checkpoint."""
         held = [self.held(handle) for handle in needed.tolist()]
         numbers: dict[int, int] = {}

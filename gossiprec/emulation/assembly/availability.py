@@ -11,7 +11,6 @@ import numpy as np
 from gossiprec.arrays import F64, I64
 from gossiprec.emulation.assembly.laws import make_law
 from gossiprec.emulation.assembly.participants import chosen_nodes
-from gossiprec.emulation.assembly.tables import node_ids, read_records
 from gossiprec.errors import ScenarioError
 from gossiprec.protocols import Protocol
 from gossiprec.rng import purpose_id
@@ -121,6 +120,8 @@ def _traced(
     options: TraceSessions, key: str, n_users: int, horizon: float, note: Callable[[str], None]
 ) -> tuple[I64, Lives]:
     """Return the sessions that a file holds, over the whole run."""
+    from gossiprec.emulation.assembly.tables import node_ids, read_records  # pyarrow, which few runs need
+
     path, where = options.trace, f"{key}.trace"
     header, rows = read_records(path, where, HEADERS)
     numbers = rows[:, 1:]

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from gossiprec.compute.executors import EXECUTORS, Executor, Workload
 from gossiprec.compute.store.one_model import OneModel
 from gossiprec.compute.train.node_settings import NodeSettings
+from gossiprec.emulation.assembly.choosing import choose_central_executor
 from gossiprec.emulation.assembly.participants import Cast
 from gossiprec.errors import ScenarioError
-
-COPIES = 8
-"""Of the model that a step of training holds at a time: gradients, layers and views."""
 
 
 def make_central_executor(cast: Cast, settings: NodeSettings) -> Executor:
@@ -36,16 +32,4 @@ def make_central_executor(cast: Cast, settings: NodeSettings) -> Executor:
     arena = OneModel(layout, moments=training.optimizer == "adam")
     arena.rows[0] = model.initial_row(layout, scenario.seed)
     work = Workload(model, layout, training, cast.feed, arena, scenario.seed, settings)
-    name = "batched" if scenario.executor.name == "auto" else scenario.executor.name
-    return CentralExecutor(work, EXECUTORS[name](work, "cpu"))
-
-
-def needed_by_center(cast: Cast) -> dict[str, int]:
-    """Return the bytes of the model, of its optimizer's moments and of a step of training."""
-    row_bytes = 4 * cast.layout.row_size
-    samples = np.int64(cast.load.samples[-1]) // cast.training.local_epochs
-    return {
-        "parameters": 2 * row_bytes,
-        "moments": 2 * row_bytes if cast.training.optimizer == "adam" else 0,
-        "training": COPIES * row_bytes + 32 * int(samples),
-    }
+    return CentralExecutor(work, EXECUTORS[choose_central_executor(scenario)](work, "cpu"))

@@ -12,7 +12,6 @@ import numpy as np
 from gossiprec.arrays import F64, I64, Bools
 from gossiprec.compute.plan.tape import Behaviour, Op
 from gossiprec.emulation.assembly.laws import make_law
-from gossiprec.emulation.assembly.tables import node_ids, read_column, read_matrix, read_records
 from gossiprec.errors import ScenarioError
 from gossiprec.protocols import Protocol
 from gossiprec.rng import generator, purpose_id, uniforms
@@ -52,6 +51,8 @@ class Load:
 def _latency(options: Any, n_nodes: int, seed: int) -> Latency:
     key = "network.latency"
     if options.law == "pairs":
+        from gossiprec.emulation.assembly.tables import read_matrix  # pyarrow, which few runs need
+
         return MatrixLatency(read_matrix(options.path, f"{key}.path", n_nodes))
     if options.law == "geographic":
         places = _coordinates(options.coordinates, f"{key}.coordinates", n_nodes, seed)
@@ -66,6 +67,8 @@ def _coordinates(source: str, key: str, n_nodes: int, seed: int) -> F64:
         height, turn = (uniforms(seed, k, np.arange(n_nodes), PLACE) for k in (0, 1))
         globe = np.stack([np.arcsin(2.0 * height - 1.0), np.pi * (2.0 * turn - 1.0)], axis=1)
         return np.asarray(np.degrees(globe), np.float64)
+    from gossiprec.emulation.assembly.tables import node_ids, read_records
+
     _, rows = read_records(source, key, [("node", "latitude", "longitude")])
     nodes = node_ids(rows[:, 0], source, key, n_nodes)
     counts = np.bincount(nodes, minlength=n_nodes)
@@ -174,6 +177,8 @@ def _rates(
     elif isinstance(options, float):
         rates = np.full(n_users, options)
     elif options.law == "file":
+        from gossiprec.emulation.assembly.tables import read_column
+
         rates = read_column(options.path, f"{key}.path", positive=True)
         if rates.min() < SLOWEST:
             found = f"has a rate of {rates.min():g}, must be {SLOWEST:g} or more"

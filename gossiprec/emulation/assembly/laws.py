@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from gossiprec.emulation.assembly.tables import read_column
 from gossiprec.sim import laws
 
 
@@ -36,5 +35,7 @@ def make_law(options: Any, key: str, *, positive: bool = False) -> laws.Law:
             return laws.Lognormal(options.median, options.sigma)
         case "weibull":
             return laws.Weibull(options.scale, options.shape)
+    from gossiprec.emulation.assembly.tables import read_column  # pyarrow, which few runs need
+
     values = read_column(options.path, f"{key}.path", column=options.column, positive=positive)
     return laws.Empirical(values, order=options.order, end=options.end)

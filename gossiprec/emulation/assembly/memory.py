@@ -9,8 +9,8 @@ from gossiprec.errors import ResourceError
 from gossiprec.machine import available_bytes
 
 MIB = 2**20
-WAKE_BYTES = 50
-"""What a wake takes in the events known ahead, at the least; as much again for each message."""
+OF_A_WAKE, OF_A_MESSAGE = 40, 60
+"""Bytes of the events known ahead, with what the log, the planner and observers look up by message."""
 
 
 def peak_rss_mib() -> float:
@@ -32,9 +32,14 @@ def check_fits(needed: dict[str, int]) -> None:
         parts = ", ".join(f"{name} {size / MIB:,.0f} MiB" for name, size in needed.items())
         raise ResourceError(
             f"the run needs {total / MIB:,.0f} MiB ({parts}), but {available / MIB:,.0f} MiB are available; "
-            "lower dataset.limit_users or dataset.users, model.dim, the number of observers or their momenta, "
-            "or observers.reference_items, or set executor.storage to float16"
+            "lower dataset.limit_users or dataset.users, model.dim, protocol.wakes or protocol.rounds, the number of "
+            "observers or their momenta, or observers.reference_items, or set executor.storage to float16"
         )
+
+
+def events_bytes(n_wakes: int, n_messages: int) -> int:
+    """Return what events that are known ahead take."""
+    return OF_A_WAKE * n_wakes + OF_A_MESSAGE * n_messages
 
 
 def check_events_fit(n_wakes: int, messages: int) -> None:
@@ -51,7 +56,7 @@ def check_events_fit(n_wakes: int, messages: int) -> None:
     ------
     ResourceError
     """
-    needed, available = n_wakes * (1 + messages) * WAKE_BYTES, available_bytes()
+    needed, available = events_bytes(n_wakes, n_wakes * messages), available_bytes()
     if needed > available:
         raise ResourceError(
             f"the events of {n_wakes:,} wakes need {needed / MIB:,.0f} MiB, but {available / MIB:,.0f} MiB are "

@@ -6,8 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
-import numpy as np
-
+from gossiprec import portable
 from gossiprec.arrays import F32, I64
 from gossiprec.attacks import Attack
 from gossiprec.attacks.observations import Deliveries
@@ -17,35 +16,42 @@ from gossiprec.compute.plan.planner import Planner
 from gossiprec.compute.push_rounds import PushRounds
 from gossiprec.compute.reducing import Reducing
 from gossiprec.compute.serving import Serving
+from gossiprec.compute.shards.seat import Seat
 from gossiprec.compute.store.updates import UpdateStore
 from gossiprec.compute.thread_pool import ThreadPool
-from gossiprec.data import load_split
+from gossiprec.data.outline import Outline
 from gossiprec.data.split import Split
 from gossiprec.emulation.assembly import machinery
 from gossiprec.emulation.assembly.attackers import (
-    count_poisoners,
     make_forgeries,
     make_push_rounds,
-    with_poisoners,
 )
-from gossiprec.emulation.assembly.availability import make_availability
+from gossiprec.emulation.assembly.choosing import FEW_EPOCHS, thread_count
 from gossiprec.emulation.assembly.client_messages import refused
-from gossiprec.emulation.assembly.conditions import make_conditions
-from gossiprec.emulation.assembly.memory import check_events_fit, check_fits
-from gossiprec.emulation.assembly.participants import Cast, make_attacks, make_cast
+from gossiprec.emulation.assembly.compiling import Part, compile_all, warm_up
+from gossiprec.emulation.assembly.data import load_data
+from gossiprec.emulation.assembly.memory import check_fits
+from gossiprec.emulation.assembly.needs import Extent, needs_of
+from gossiprec.emulation.assembly.outlook import refuse_early, sizes_of
+from gossiprec.emulation.assembly.participants import Cast, make_attacks
+from gossiprec.emulation.assembly.partition import (
+    partition,
+    refuse_attacks,
+    refuse_undivided,
+    talk_as_neighbours,
+)
+from gossiprec.emulation.assembly.reckoning import Counts
+from gossiprec.emulation.assembly.rehearsal import epochs_of, rehearse, settings_of
 from gossiprec.emulation.run.metering import Metered
 from gossiprec.emulation.run.progress import Progress, Silent, Stopwatch
-from gossiprec.emulation.run.schedule import Foreseen, Schedule, Unforeseen
+from gossiprec.emulation.run.schedule import Schedule
 from gossiprec.emulation.run.tape_runner import TapeRunner
 from gossiprec.errors import ScenarioError
 from gossiprec.models import Role
-from gossiprec.numerics.jit import NotKeptError, only_kept
-from gossiprec.overlay.profiles import Profiles
-from gossiprec.protocols import PROTOCOLS, Protocol
-from gossiprec.scenario import Scenario, check_activity_groups, check_sizes, check_validation
+from gossiprec.numerics.kept import Missing, NotKeptError, if_missing
+from gossiprec.scenario import Scenario
 from gossiprec.scenario.churn import Churn
 from gossiprec.scenario.network import Network
-from gossiprec.sim.availability import Availability
 
 
 @dataclass(frozen=True)
@@ -74,6 +80,8 @@ class Prepared(Cast):
         Counts the rounds of poisoners' pushes, if there are any.
     serving : Serving or None
         What the coordinator computes, if it has a server.
+    seat : Seat or None
+        Which shard of a divided run this is.
     """
 
     executor: Executor
@@ -89,6 +97,7 @@ class Prepared(Cast):
     encoding: Encoding | None
     push_rounds: PushRounds | None
     serving: Serving | None
+    seat: Seat | None
 
     @property
     def attacks(self) -> list[Attack]:
@@ -113,26 +122,12 @@ class Prepared(Cast):
         return self.recommender.report(self.split, self.contribution, self.between, own)
 
     def sizes(self) -> dict[str, Any]:
-        """Return what the run is about, in numbers: for ``--dry-run`` and the summary."""
-        split = self.split
-        return {
-            "scenario": self.scenario.name,
-            "seed": self.scenario.seed,
-            "dataset": split.name,
-            "nodes": split.n_users,
-            **({"poisoners": self.n_poisoners} if self.attackers else {}),
-            **({"coordinator": self.protocol.n_users} if self.protocol.has_coordinator else {}),
-            "items": split.n_items,
-            "interactions": sum(
-                int(part.sizes.sum()) for part in (split.train, split.validation, split.test)
-            ),
-            "wakes": self.schedule.n_wakes,
-            "messages": self.schedule.n_messages,
-            "node_updates": self.epochs,
-            "virtual_time": self.schedule.virtual_time,
-            "executor": self.executor.name,
-            "threads": self.threads.size,
-        }
+        """Return what the run is about, in numbers: for the summary."""
+        counts = Counts(
+            self.schedule.n_wakes, self.schedule.n_messages, self.epochs, self.schedule.virtual_time
+        )
+        about = sizes_of(self.scenario, Outline.of(self.split), self.protocol, counts)
+        return {**about, "executor": self.executor.name, "threads": self.threads.size}
 
 
 def prepare(
@@ -141,7 +136,7 @@ def prepare(
     *,
     load: Callable[[Scenario], Split] | None = None,
     kept_kernels: bool = False,
-    compiled: bool = True,
+    seat: Seat | None = None,
 ) -> Prepared:
     """Load the data, set everything up and run the control plane ahead.
 
@@ -155,45 +150,33 @@ def prepare(
     kept_kernels : bool
         ``executor: auto`` also takes compiled kernels for a run so short that compiling would not pay, if earlier runs
         have compiled all that it needs; its scenario then names them.
-    compiled : bool
-        Whether kernels are compiled now; to foresee a run nothing is computed.
+    seat : Seat, optional
+        Which shard of the run this process is to be; None: the run is not divided.
 
     Raises
     ------
     ScenarioError, DataError
         If the scenario does not fit its data.
     ResourceError
-        If the run cannot fit into memory.
+        If the run cannot fit into memory, or is to be portable (``executor.portable``) and processor or process is not.
     """
+    if scenario.executor.portable:
+        portable.require()
     say, watch = progress or Silent(), Stopwatch()
+    if load is None:
+        refuse_early(scenario)
     say.phase("loading data")
     with watch("load"):
         split = (load or load_data)(scenario)
         if split.understood:
             say.phase(f"read {split.understood}")
-        check_sizes(scenario, split.n_users, split.n_items)
-        check_validation(scenario, len(split.validation.values))
-        check_activity_groups(scenario, int((split.test.sizes > 0).sum()))
-        protocol = make_protocol(scenario, split)
-    check_events_fit(len(protocol.clock.node_ids) * protocol.wakes, protocol.messages_per_wake or 1)
-    with watch("control"):
-        protocol = make_protocol(
-            scenario, split, make_availability(scenario, protocol, say.phase, split.n_users)
-        )
-    with watch("setup"):
-        cast = make_cast(scenario, split, protocol)
-    with watch("compile"):
-        conditions = make_conditions(scenario, protocol, cast.load)
-    say.phase("running events ahead")
-    with watch("control"):
-        kind = Unforeseen if protocol.chooses_by_value else Foreseen
-        schedule = kind(scenario, protocol, cast.load, conditions)
+    cast, schedule = rehearse(scenario, split, say, watch)
+    say.phase("setting up models")
     with watch("setup"):
         prepared = _with_kept_kernels(cast, schedule, watch) if kept_kernels else None
-        prepared = prepared or _assembled(cast, schedule, watch)
-    if compiled:
-        with watch("compile"):
-            _compile(prepared, say)
+        prepared = prepared or _assembled(cast, schedule, watch, seat)
+    with watch("compile"):
+        compile_all(_kernels_of(prepared), say)
     say.phase("setting up observers")
     with watch("setup"):
         for meter in prepared.meters:
@@ -203,27 +186,36 @@ def prepare(
     return replace(prepared, needed=prepared.needed | observers)
 
 
-def _assembled(cast: Cast, schedule: Schedule, watch: Stopwatch) -> Prepared:
+def _assembled(cast: Cast, schedule: Schedule, watch: Stopwatch, seat: Seat | None = None) -> Prepared:
     """Make what computes, if it fits."""
-    settings = machinery.settings_of(cast, schedule.updates)
-    updates = schedule.n_updates
-    if schedule.updates is not None:
-        updates = int(np.minimum(schedule.updates, settings.most_updates).sum())
-    epochs, needs = cast.training.local_epochs * updates, machinery.needs_of(cast)
+    if seat is not None:
+        refuse_undivided(cast)
+    settings = settings_of(cast, schedule.updates)
+    epochs = epochs_of(cast, schedule, settings)
+    needs = needs_of(Extent.of(cast, n_wakes=schedule.n_wakes, n_messages=schedule.n_messages))
     check_fits(needs.bytes)
-    executor = machinery.make_executor(cast, settings, epochs)
+    executor = machinery.make_executor(cast, settings, epochs, divided=seat is not None)
     store, seed, coordinator = executor.store, cast.scenario.seed, cast.protocol.n_users
-    threads = ThreadPool(machinery.thread_count(cast.scenario) if executor.parallel else 1)
+    threads = ThreadPool(thread_count(cast.scenario) if executor.parallel else 1)
     store.threads = threads
     deliveries = Deliveries(schedule.meetings.n_messages)
     deliveries.learn(schedule.meetings)
 
     def own_models(nodes: I64) -> F32:  # attacks ask during the run, when there is a planner
+        if seat is not None:
+            seat.bring(planner.current[nodes])
         return store.models(planner.current, nodes)
 
     attacks = make_attacks(cast, executor, threads, schedule.meetings, own_models)
     meters = _metered(cast, executor, attacks, deliveries)
     planner = machinery.make_planner(cast, executor, schedule, meters, needs.rows)
+    if seat is not None:
+        refuse_attacks(attacks)
+        pools = [pool for attack in attacks for pool in attack.pools]
+        known = schedule.meetings if talk_as_neighbours(cast.scenario) else None
+        of = partition(known, cast.protocol.n_nodes, seat.n, pools)
+        seat.take(of, keeps_first=cast.scenario.churn.model == "reset")
+    machinery.write_first_versions(cast, executor, None if seat is None else seat.parts.own)
     receivers, serving = cast.receivers, None
     if cast.server is not None:
         serving = Serving(cast.server, coordinator, store, seed)
@@ -236,40 +228,28 @@ def _assembled(cast: Cast, schedule: Schedule, watch: Stopwatch) -> Prepared:
         **vars(cast), executor=executor, threads=threads, planner=planner, meters=meters, schedule=schedule,
         epochs=epochs, needed=needs.bytes, seconds=watch.seconds, deliveries=deliveries,
         reducing=Reducing(receivers, store, seed, deliveries.time), encoding=encoding, push_rounds=push_rounds,
-        serving=serving,
+        serving=serving, seat=seat,
     )  # fmt: skip
 
 
-def _compile(prepared: Prepared, say: Progress) -> None:
-    """Compile what the run will call, and say so if that takes more than loading what an earlier one has left."""
-    try:
-        with only_kept():
-            _warm_up(prepared)
-    except NotKeptError:
-        say.phase("compiling kernels (once on a machine)")
-        _warm_up(prepared)
-
-
-def _warm_up(prepared: Prepared) -> None:
-    """Compile all that the run will call, or load what an earlier one has compiled."""
-    prepared.executor.warm_up()
-    prepared.planner.warm_up()
-    for meter in prepared.meters:
-        meter.attack.warm_up()
+def _kernels_of(prepared: Prepared) -> list[Part]:
+    """Return what compiles all that the run will call, or loads what an earlier one has compiled."""
+    attacks = (meter.attack.warm_up for meter in prepared.meters)
+    return [prepared.executor.warm_up, prepared.planner.warm_up, *attacks]
 
 
 def _with_kept_kernels(cast: Cast, schedule: Schedule, watch: Stopwatch) -> Prepared | None:
     """Return a run too short to compile for on compiled kernels; None if one of them would have to be compiled."""
-    long = schedule.n_updates * cast.training.local_epochs >= machinery.FEW_EPOCHS
+    long = schedule.n_updates * cast.training.local_epochs >= FEW_EPOCHS
     if long or cast.scenario.executor.name != "auto" or cast.protocol.holds_all_data:
         return None
     executor = cast.scenario.executor.model_copy(update={"name": "fused"})
     try:
-        with only_kept():
+        with if_missing(Missing.REFUSE):
             prepared = _assembled(
                 replace(cast, scenario=cast.scenario.with_(executor=executor)), schedule, watch
             )
-            _warm_up(prepared)
+            warm_up(_kernels_of(prepared))
     except (NotKeptError, ScenarioError):
         return None
     return prepared
@@ -291,35 +271,3 @@ def _metered(cast: Cast, executor: Executor, attacks: list[Attack], deliveries: 
         meters.append(Metered(attack, cast.layout, hides, deliveries, first_pool, weigh))
         first_pool += len(attack.pools)
     return meters
-
-
-def make_protocol(scenario: Scenario, split: Split, availability: Availability | None = None) -> Protocol:
-    """Return the scenario's protocol over users and poisoners; without an availability nodes are always online."""
-    choice, seed = scenario.protocol, scenario.seed
-    everyone = with_poisoners(split, count_poisoners(scenario, split.n_users))
-    return PROTOCOLS[choice.name](
-        choice.options,
-        n_users=everyone.n_users,
-        seed=seed,
-        availability=availability,
-        profiles=Profiles.of(everyone),
-    )
-
-
-def load_data(scenario: Scenario) -> Split:
-    """Return the scenario's data, divided.
-
-    Raises
-    ------
-    DataError
-        If they are missing or damaged.
-    """
-    choice = scenario.dataset
-    return load_split(
-        choice.name,
-        choice.options,
-        choice.split.name,
-        choice.split.options,
-        scenario.seed,
-        limit_users=choice.limit_users,
-    )

@@ -14,7 +14,8 @@ from gossiprec.emulation.run.ahead import Tick
 from gossiprec.emulation.run.progress import Progress
 from gossiprec.eventlog import RunDirectory
 from gossiprec.eventlog.atomic_write import sync_file
-from gossiprec.eventlog.checkpoints import Stamp, State
+from gossiprec.eventlog.checkpoints import Stamp
+from gossiprec.eventlog.live import State
 from gossiprec.scenario.sections import Checkpoint
 
 NICENESS = 5
@@ -28,7 +29,7 @@ class _Writer:
 
     process: int
     answer: int
-    time: float
+    stamp: Stamp
 
 
 class Checkpoints:
@@ -57,6 +58,7 @@ class Checkpoints:
         self._last_round = done
         self._last_time = time.monotonic()
         self._writer: _Writer | None = None
+        self._last_tick: int | None = None
         self._possible = True
         self._told = False
 
@@ -114,7 +116,7 @@ class Checkpoints:
                 child = os.fork()
             if child == 0:
                 self._write_and_leave(stamp, state, parent, question)
-            self._writer = _Writer(child, answer, stamp.time)
+            self._writer = _Writer(child, answer, stamp)
         except OSError as error:
             os.close(answer)
             self._failed(stamp.time, error.strerror or str(error))
@@ -131,7 +133,11 @@ class Checkpoints:
             for path in (self._directory.log.path, *(table.path for table in self._directory.tables)):
                 sync_file(path)
             self._directory.checkpoints.write(
-                stamp, state, keep=self._options.keep, wanted=lambda: os.getppid() == parent
+                stamp,
+                state,
+                keep=self._options.keep,
+                wanted=lambda: os.getppid() == parent,
+                after=self._last_tick,
             )
             status = 0
         except BaseException as error:
@@ -149,9 +155,13 @@ class Checkpoints:
             return
         reason = os.read(self._writer.answer, LONGEST_MESSAGE).decode(errors="replace")
         os.close(self._writer.answer)
-        at, self._writer = self._writer.time, None
-        if status != 0:
-            self._failed(at, reason or f"its process ended with status {os.waitstatus_to_exitcode(status)}")
+        stamp, self._writer = self._writer.stamp, None
+        if status == 0:
+            self._last_tick = stamp.tick
+            return
+        self._failed(
+            stamp.time, reason or f"its process ended with status {os.waitstatus_to_exitcode(status)}"
+        )
 
     def _failed(self, at: float, reason: str) -> None:
         self._tell(

@@ -7,7 +7,7 @@ import numpy as np
 from gossiprec.arrays import I32, I64
 from gossiprec.compute.messages import BYTES
 from gossiprec.compute.plan.tape import Event, Segment
-from gossiprec.eventlog.checkpoints import Stateful
+from gossiprec.eventlog.live import Stateful
 
 
 class MessageSizes(Stateful):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
 
@@ -24,6 +24,8 @@ class Status:
         Wall time since the first update.
     headline : dict of str to float
         The figures of most interest, by name.
+    figures : dict of str to float
+        All that the report found, by name, as trackers are told.
     """
 
     time: float
@@ -32,6 +34,7 @@ class Status:
     total_updates: int
     seconds: float
     headline: dict[str, float]
+    figures: dict[str, float] = field(default_factory=dict)
 
 
 class Progress(Protocol):

@@ -15,7 +15,7 @@ from gossiprec.compute.plan.tape import Event, Segment
 from gossiprec.emulation.assembly.conditions import training_events
 from gossiprec.emulation.run.message_sizes import MessageSizes
 from gossiprec.eventlog import EventWriter
-from gossiprec.eventlog.checkpoints import Stateful
+from gossiprec.eventlog.live import Stateful
 from gossiprec.eventlog.schema import DROP_CAUSES, MISS_CAUSES, NO_PEER
 from gossiprec.sim.availability import Availability
 

@@ -35,7 +35,8 @@ class Replay:
     difference : str or None
         The first thing that is not the same; None: the run is confirmed.
     elsewhere : tuple of str
-        In what code, data, packages and machine differ from those of the run: what may explain a difference.
+        In what code, data, packages, processor and the target of compiled kernels differ from those of the run: what
+        may explain a difference.
     upto : float
         Virtual time up to which the two were compared: all, for a complete run.
     """
@@ -189,6 +190,7 @@ def _elsewhere(run: Run, again: Run, plugins: Plugins) -> tuple[str, ...]:
     """Return what decides a run's numbers and is not as it was when the run began."""
     then, now = run.manifest, again.manifest
     pairs = [(name, then.get(name), now[name]) for name in ("code", "platform", "python")]
+    pairs += [(name, then[name], now[name]) for name in ("processor", "target") if name in then]
     if then.get("data"):
         pairs.append(("data", then["data"]["fingerprint"], now["data"]["fingerprint"]))
     theirs = versions(then.get("plugins", {})), versions(plugins)

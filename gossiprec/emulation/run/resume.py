@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import functools
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from gossiprec.compute.shards.seat import Seat
 from gossiprec.data.fingerprint import known_by
+from gossiprec.data.split import Split
 from gossiprec.emulation.assembly.prepare import Prepared, prepare
 from gossiprec.emulation.run.progress import Clocks, Progress, Silent, clocks
 from gossiprec.emulation.run.running import Running, carried_out
-from gossiprec.emulation.run.simulate import simulate
+from gossiprec.emulation.run.simulate import once_simulated
+from gossiprec.emulation.run.tracking import chosen
+from gossiprec.emulation.shards.gathering import Gather, gathered, recovering
 from gossiprec.errors import LogError
 from gossiprec.eventlog import Run, RunDirectory, layout, open_run
 from gossiprec.eventlog.checkpoint_folder import CheckpointFolder
@@ -32,7 +38,11 @@ def resume(
     force: bool = False,
     from_start: bool = False,
     progress: Progress | None = None,
+    track: Iterable[str] = (),
     gracefully: bool = False,
+    load: Callable[[Scenario], Split] | None = None,
+    shards: int | None = None,
+    gather: Gather | None = None,
 ) -> Run:
     """Go on with a run that was interrupted, failed or was killed, from its latest checkpoint.
 
@@ -48,7 +58,16 @@ def resume(
         Run the scenario again in this directory if there is no checkpoint that can be read.
     progress : Progress, optional
         Is told what happens.
+    track : iterable of str
+        As in :func:`gossiprec.simulate`.
     gracefully : bool
+        As in :func:`gossiprec.simulate`.
+    load : callable, optional
+        As in :func:`gossiprec.simulate`.
+    shards : int, optional
+        Divide the nodes among so many, on Ray, in place of what the scenario says; 1: among none. Results do not
+        depend on it.
+    gather : callable, optional
         As in :func:`gossiprec.simulate`.
 
     Returns
@@ -64,38 +83,85 @@ def resume(
     GossipRecError
         As in :func:`gossiprec.simulate`.
     """
-    say, begin = progress or Silent(), clocks()
+    say = progress or Silent()
+
+    def go_on(*, from_start: bool = from_start) -> Run:
+        return once_resumed(
+            path, threads=threads, shards=shards, force=force, from_start=from_start, say=say, track=track,
+            gracefully=gracefully, load=load, gather=gather,
+        )  # fmt: skip
+
+    return recovering(go_on, functools.partial(go_on, from_start=True), say, path)
+
+
+def once_resumed(
+    path: str | os.PathLike[str],
+    *,
+    say: Progress,
+    from_start: bool,
+    track: Iterable[str],
+    gracefully: bool,
+    load: Callable[[Scenario], Split] | None,
+    gather: Gather | None,
+    threads: int | None = None,
+    shards: int | None = None,
+    force: bool = False,
+) -> Run:
+    """Go on with a run as :func:`resume` does, until it ends or a shard dies."""
+    begin, trackers = clocks(), chosen(track)
     run = open_run(path)
     if run.manifest["status"] == "complete":
         return run
     check_installed(run.manifest.get("plugins", {}), f"the run {run.path} uses", LogError)
     folder = CheckpointFolder(run.path)
-    lock = RunLock(run.path / layout.EVENTS)
-    found: _Reopened | None = None
-    try:
-        scenario = load_scenario(run.path / layout.SCENARIO)
-        if threads is not None:
-            scenario = scenario.with_(executor=scenario.executor.model_copy(update={"threads": threads}))
-        found = _reopened(folder, scenario, say, force=force, lock=lock) if folder.newest_first() else None
-    except NoCheckpointError:
-        if not from_start:
-            raise
-    finally:
-        if found is None:
-            lock.close()
-    if found is not None:
-        return carried_out(
-            lambda: found.running(begin),
-            found.directory,
-            gracefully=say if gracefully else None,
-            after=found.stamp.tick,
-        )
+    with ExitStack() as stack:
+        lock = RunLock(run.path / layout.EVENTS)
+        stack.callback(lock.close)
+        scenario = _computed_otherwise(load_scenario(run.path / layout.SCENARIO), threads, shards)
+        others = stack.enter_context(gathered(scenario, say, gather))
+        try:
+            found = (
+                _reopened(folder, scenario, say, force=force, lock=lock, load=load, seat=others.seat)
+                if folder.newest_first()
+                else None
+            )
+        except NoCheckpointError:
+            if not from_start:
+                raise
+            found = None
+        if found is not None:
+            others.start(found.prepared)
+            return carried_out(
+                lambda telling: found.running(telling, begin),
+                found.directory,
+                say,
+                gracefully=gracefully,
+                trackers=trackers,
+                after=found.stamp.tick,
+            )
     if not from_start:
         raise NoCheckpointError(
             f"{run.path} has no checkpoint: it ended before the first was due (scenario key checkpoint); "
             + _again(run.path)
         )
-    return simulate(scenario, out=run.path, overwrite=True, progress=progress, gracefully=gracefully)
+    return once_simulated(
+        scenario, run.path, begin=begin, overwrite=True, say=say, track=track, gracefully=gracefully, load=load,
+        gather=gather,
+    )  # fmt: skip
+
+
+def _computed_otherwise(scenario: Scenario, threads: int | None, shards: int | None) -> Scenario:
+    """Return the scenario with other threads or shards, on which no result depends."""
+    executor = scenario.executor
+    if threads is not None:
+        executor = executor.model_copy(update={"threads": threads})
+    if shards == 1:
+        executor = executor.model_copy(
+            update={"name": executor.computes, "inner": "auto", "shards": 1, "address": "auto"}
+        )
+    elif shards is not None:
+        executor = executor.model_copy(update={"name": "ray", "inner": executor.computes, "shards": shards})
+    return scenario.with_(executor=executor)
 
 
 class NoCheckpointError(LogError):
@@ -112,9 +178,8 @@ class _Reopened:
     stamp: Stamp
     code: str
     state: dict[str, Any]
-    say: Progress
 
-    def running(self, begin: Clocks) -> Running:
+    def running(self, say: Progress, begin: Clocks) -> Running:
         """Return the run in the state of the checkpoint.
 
         Raises
@@ -122,7 +187,7 @@ class _Reopened:
         OtherRunError
             If it is of another version of the code, and does not fit this one.
         """
-        run = Running(self.prepared, self.directory, self.say, begin)
+        run = Running(self.prepared, self.directory, say, begin)
         try:
             run.restore(self.state)
         except (LookupError, TypeError, ValueError, AttributeError) as error:
@@ -137,7 +202,14 @@ class _Reopened:
 
 
 def _reopened(
-    folder: CheckpointFolder, scenario: Scenario, say: Progress, *, force: bool, lock: RunLock
+    folder: CheckpointFolder,
+    scenario: Scenario,
+    say: Progress,
+    *,
+    force: bool,
+    lock: RunLock,
+    load: Callable[[Scenario], Split] | None,
+    seat: Seat | None,
 ) -> _Reopened:
     """Go back to the latest checkpoint that is whole and whose log is, and say which were passed over.
 
@@ -151,7 +223,7 @@ def _reopened(
     for checkpoint in folder.newest_first():
         try:
             _check_stamp(read_stamp(checkpoint), run, code, force=force)
-            prepared = prepared or prepare(scenario, say)
+            prepared = prepared or prepare(scenario, say, load=load, seat=seat)
             _check_data(run, prepared)
             say.phase(f"reading checkpoint {checkpoint.name}")
             stamp, state = read_checkpoint(checkpoint, limit_bytes=available_bytes())
@@ -163,7 +235,7 @@ def _reopened(
             say.note(f"{error}; the checkpoint before is tried")
             continue
         directory.notes += damage
-        return _Reopened(prepared, directory, checkpoint, stamp, code, state, say)
+        return _Reopened(prepared, directory, checkpoint, stamp, code, state)
     raise NoCheckpointError(
         "no checkpoint of this run can be used:\n" + "".join(f"{line}\n" for line in damage) + _again(run)
     )

@@ -14,15 +14,16 @@ import numpy as np
 
 from gossiprec.attacks.base import Guesses
 from gossiprec.attacks.findings import Finding
-from gossiprec.emulation.assembly.attackers import attacked_items
-from gossiprec.emulation.assembly.machinery import thread_count
 from gossiprec.emulation.assembly.memory import peak_rss_mib
 from gossiprec.emulation.assembly.prepare import Prepared
 from gossiprec.emulation.run.checkpointing import Checkpoints
+from gossiprec.emulation.run.measuring import make_utility
 from gossiprec.emulation.run.metering import seconds_by_label
 from gossiprec.emulation.run.progress import Clocks, Progress, Status, Stopwatch, clocks
+from gossiprec.emulation.run.rates import Rate, kind_of, note_rate, work_of
 from gossiprec.emulation.run.recording import Recording
 from gossiprec.emulation.run.stopping import Stop, stopped_by_signals
+from gossiprec.emulation.run.tracking import Chosen, figures_of, tracked
 from gossiprec.emulation.scoring.accuracy import AttackRecord
 from gossiprec.emulation.scoring.by_activity import ByActivity
 from gossiprec.emulation.scoring.findings import FindingRecord
@@ -30,8 +31,8 @@ from gossiprec.emulation.scoring.last_version import last_version
 from gossiprec.emulation.scoring.membership import metric_rows
 from gossiprec.emulation.scoring.positions import by_attack, write_positions
 from gossiprec.emulation.scoring.privacy import Ledger, ToldRows
-from gossiprec.emulation.scoring.utility import Utility, target_items
 from gossiprec.emulation.scoring.validated import Validated
+from gossiprec.emulation.shards.lead import Alone, Lead
 from gossiprec.errors import ScenarioError
 from gossiprec.eventlog import Run, RunDirectory, open_run
 from gossiprec.eventlog.tables import as_json
@@ -73,17 +74,26 @@ def _check_entries(where: str, found: Mapping[str, Any], due: Mapping[str, Any])
 
 
 def carried_out(
-    make: Callable[[], Running], directory: RunDirectory, *, gracefully: Progress | None, after: int = 0
+    make: Callable[[Progress], Running],
+    directory: RunDirectory,
+    say: Progress,
+    *,
+    gracefully: bool,
+    trackers: Chosen,
+    after: int = 0,
 ) -> Run:
     """Carry out a run, or the rest of it after so many reports, and end it in its directory, however it ends.
 
     Parameters
     ----------
     make : callable
-        Returns the run.
+        Returns the run, given what it tells its progress.
     directory : RunDirectory
-    gracefully : Progress or None
-        Is told that a signal has come, after which the run ends at its next report; None: signals do as ever.
+    say : Progress
+    gracefully : bool
+        Whether the run ends at its next report after a signal; else signals do as ever.
+    trackers : Chosen
+        Are told what the run finds, too.
     after : int
 
     Returns
@@ -92,14 +102,18 @@ def carried_out(
         Complete, or interrupted by Ctrl-C.
     """
     try:
-        with stopped_by_signals(gracefully) if gracefully else nullcontext(Stop()) as stop:
-            run = make()
+        with (
+            tracked(trackers, say, directory.path, resumed=after > 0) as telling,
+            stopped_by_signals(telling) if gracefully else nullcontext(Stop()) as stop,
+        ):
+            run = make(telling)
             try:
                 run.execute(stop, after)
                 status = "complete"
             except KeyboardInterrupt:
                 status = "interrupted"
             run.close(status)
+            telling.status = status
     except BaseException:
         directory.finish("failed")
         raise
@@ -154,20 +168,21 @@ class Running:
         self._done = 0
         self._reached, self._rounds = 0.0, 0
         scenario, split = prepared.scenario, prepared.split
-        sizes = [size for attack in prepared.attacks for r in attack.rankings() for size in r.community_sizes]
+        asked = [ranking for attack in prepared.attacks for ranking in attack.rankings()]
         defended = np.zeros(split.n_users, np.bool_)
         for policy in prepared.policies:
             defended[policy.nodes] = True
+        sizes = [size for ranking in asked for size in ranking.community_sizes]
         self._record = AttackRecord(split, max(sizes, default=0), defended)
+        if asked:
+            say.phase("finding the communities that attacks look for")
+            with self._timed("communities"):
+                self._record.find(np.concatenate([ranking.adversaries for ranking in asked]))
         self._findings = FindingRecord(split, self._record)
         evaluate = scenario.evaluate
-        attacked = attacked_items(prepared.attackers)
-        targets = attacked if evaluate.targets == "attacked" else target_items(evaluate.targets, split)
-        self._utility = Utility(
-            split, evaluate.metrics, prepared.executor, scenario.seed, targets, evaluate.beside,
-            evaluate.mask, thread_count(scenario), attacked=attacked,
-            keep_users=evaluate.activity_groups is not None,
-        )  # fmt: skip
+        say.phase("setting up measures")
+        with self._timed("setup"):
+            self._utility = make_utility(prepared)
         self._utility_now: dict[str, float] = {}
         self._validated = Validated(evaluate.validated_by) if evaluate.validated_by else None
         self._activity = ByActivity(split, evaluate.activity_groups) if evaluate.activity_groups else None
@@ -177,6 +192,7 @@ class Running:
         )  # fmt: skip
         self._recording = Recording(directory.log, prepared)
         self._tape_runner = prepared.tape_runner(self._timed)
+        self._others = Alone() if prepared.seat is None else Lead(prepared, self._tape_runner)
 
     def state(self, now: float) -> dict[str, Any]:
         """Return all that the rest of the run depends on at a report at virtual time `now`, for a checkpoint.
@@ -189,7 +205,7 @@ class Running:
         prepared = self._prepared
         return {
             **{name: part.state() for name, part in self._parts().items()},
-            "arena": prepared.executor.store.state(prepared.planner.needed_rows),
+            "arena": prepared.executor.store.state(prepared.planner.needed_rows, now),
             "attacks": [attack.state(now) for attack in prepared.attacks],
             "done": self._done,
             "reached": self._reached,
@@ -249,6 +265,7 @@ class Running:
         self._say.phase("simulating" if after == 0 else f"going on from time {self._reached:g}")
         self._simulating, complete = time.perf_counter(), False
         try:
+            self._others.begin(after)
             for number, tick in enumerate(
                 prepared.schedule.play(tape_runner.carry_out, after=after, recall=tape_runner.recall),
                 after + 1,
@@ -261,14 +278,20 @@ class Running:
                 self._report(tick.time, tick.round, self._times().simulating)
                 ends_here = stop.wanted and not tick.last
                 with self._timed("checkpoints"):
-                    state = functools.partial(self.state, tick.time)
+                    state = functools.partial(self._whole_state, tick.time)
                     checkpoints.at_report(tick, number, state, at_once=ends_here)
+                    self._others.let_go()
+                self._others.go_on(end=ends_here)
                 if ends_here:
                     raise KeyboardInterrupt
             complete = True
         finally:
             self._timed.seconds["bookkeeping"] = tape_runner.bookkeeping_seconds
             checkpoints.finish(wanted=not complete)
+
+    def _whole_state(self, now: float) -> dict[str, Any]:
+        self._others.gather_all()
+        return self.state(now)
 
     def _times(self) -> _Earlier:
         """Return what this process and those before it have taken."""
@@ -288,11 +311,13 @@ class Running:
         """Score the models and the attacks, and write what was found."""
         prepared = self._prepared
         with self._timed("utility"):
-            self._utility_now = self._utility.measure(prepared.planner.current)
+            looks = self._others.looks(self._utility)
+            self._utility_now = self._utility.measure(prepared.planner.current, looks)
             chosen = bool(self._validated and self._validated.note(self._utility_now, time=at, round=round_))
             if self._activity:
                 self._activity.note(self._utility.by_user, chosen=chosen)
         with self._timed("attacks"):
+            self._others.gather_learnt()
             rankings = [r for meter in prepared.meters for r in meter.call(meter.attack.rankings)]
             rows = self._record.score(rankings, time=at, round=round_)
             findings = self._findings.note(self._reported(at), time=at, round=round_)
@@ -302,9 +327,9 @@ class Running:
             self._recording.spend(*spent, time=at)
             self._recording.mark("round", time=at, round=round_)
             self._recording.mark("evaluate", time=at, round=round_)
+            metrics = [*self._metrics(round_, findings)]
             self._directory.metrics.append(
-                {"time": at, "round": round_, "metric": name, "value": value}
-                for name, value in self._metrics(round_, findings)
+                {"time": at, "round": round_, "metric": name, "value": value} for name, value in metrics
             )
             self._directory.attacks.append(rows)
             self._directory.findings.append({**row, "labels": as_json(row["labels"])} for row in findings)
@@ -318,6 +343,7 @@ class Running:
                 total_updates=prepared.epochs,
                 seconds=seconds,
                 headline=headline,
+                figures=figures_of(metrics, rows),
             )
         )
 
@@ -352,6 +378,7 @@ class Running:
     def close(self, status: str) -> None:
         """Write what is known at the end and end the run."""
         prepared = self._prepared
+        self._say.phase("measuring positions")
         with self._timed("positions"):
             of_attacks = [*by_attack(self._record), *self._findings.per_node()]
             write_positions(self._directory, prepared.attacks, of_attacks, prepared.protocol.n_nodes)
@@ -383,8 +410,22 @@ class Running:
                 **self._prepared.reducing.report(),
                 **self._prepared.recommender_report(),
                 "bytes": self._recording.traffic.bytes,
+                **self._others.summary(),
                 **self._traffic(),
                 **({"notes": self._directory.notes} if self._directory.notes else {}),
             }
         )
         self._directory.finish(status)
+        if status == "complete":
+            self._note_rate(times)
+
+    def _note_rate(self, times: _Earlier) -> None:
+        """Keep how fast the run was, for those who ask how long another will take."""
+        prepared = self._prepared
+        samples = float(prepared.feed.n_samples(prepared.training.negatives).mean())
+        samples *= prepared.protocol.n_users if prepared.protocol.holds_all_data else 1
+        work = work_of(prepared.model, prepared.layout, epochs=self._done, samples=samples)
+        seconds = times.wall - sum(times.seconds.get(part, 0.0) for part in ("load", "compile", "setup"))
+        if work > 0 and seconds > 0:
+            kind = kind_of(prepared.scenario, prepared.executor.name)
+            note_rate(kind, Rate(work, seconds, prepared.threads.size))

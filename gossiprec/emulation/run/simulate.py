@@ -13,8 +13,10 @@ import yaml
 from gossiprec.data.fingerprint import known_by
 from gossiprec.data.split import Split
 from gossiprec.emulation.assembly.prepare import prepare
-from gossiprec.emulation.run.progress import Progress, Silent, clocks
+from gossiprec.emulation.run.progress import Clocks, Progress, Silent, clocks
 from gossiprec.emulation.run.running import Running, carried_out
+from gossiprec.emulation.run.tracking import chosen
+from gossiprec.emulation.shards.gathering import Gather, gathered, recovering
 from gossiprec.eventlog import Run, RunDirectory, layout, open_run
 from gossiprec.eventlog.rundir import check_free
 from gossiprec.plugins import code_with
@@ -32,9 +34,11 @@ def simulate(
     overwrite: bool = False,
     on_exists: OnExists | None = None,
     progress: Progress | None = None,
+    track: Iterable[str] = (),
     load: Callable[[Scenario], Split] | None = None,
     gracefully: bool = False,
     kept_kernels: bool = False,
+    gather: Gather | None = None,
 ) -> Run:
     """Run a scenario and return the run it wrote.
 
@@ -54,12 +58,16 @@ def simulate(
         else replaces it; the data are not read for that.
     progress : Progress, optional
         Is told what happens.
+    track : iterable of str
+        Trackers that show curves while the run goes on, such as ``tensorboard``; results do not depend on them.
     load : callable, optional
         Gives the data in place of :func:`gossiprec.emulation.assembly.prepare.load_data`.
     gracefully : bool
         Ctrl-C and SIGTERM end the run at its next report, with a checkpoint to go on from; a second one at once.
     kept_kernels : bool
         As in :func:`gossiprec.emulation.prepare`.
+    gather : callable, optional
+        Gets the shards of a divided run together; on Ray if it is left out.
 
     Returns
     -------
@@ -73,6 +81,7 @@ def simulate(
     """
     say = progress or Silent()
     begin = clocks()
+    chosen(track)
     if not isinstance(scenario, Scenario):
         scenario = load_scenario(scenario, list(overrides))
     path = Path(out) if out is not None else Path("runs") / f"{scenario.name}-s{scenario.seed}"
@@ -82,21 +91,59 @@ def simulate(
         return earlier
     overwrite = overwrite if on_exists is None else on_exists in ("overwrite", "reuse")
     check_free(path, overwrite=overwrite)
-    prepared = prepare(scenario, say, load=load, kept_kernels=kept_kernels)
-    view_size = prepared.protocol.view_size
-    directory = RunDirectory.create(
-        path,
-        scenario=prepared.scenario.resolved(),
-        seed=scenario.seed,
-        sizes={} if view_size is None else {"view_size": view_size},
-        plugins=plugins_of(scenario),
-        data=known_by(prepared.split),
-        overwrite=overwrite,
-    )
-    directory.write_names(prepared.split.user_names, prepared.split.item_names)
-    return carried_out(
-        lambda: Running(prepared, directory, say, begin), directory, gracefully=say if gracefully else None
-    )
+    how: dict[str, Any] = {
+        "say": say, "track": track, "gracefully": gracefully, "load": load, "gather": gather,
+    }  # fmt: skip
+
+    def go_on() -> Run:
+        from gossiprec.emulation.run.resume import once_resumed  # which runs scenarios anew, too
+
+        return once_resumed(path, from_start=True, **how)
+
+    def run() -> Run:
+        return once_simulated(
+            scenario, path, begin=begin, overwrite=overwrite, kept_kernels=kept_kernels, **how
+        )
+
+    return recovering(run, go_on, say, path)
+
+
+def once_simulated(
+    scenario: Scenario,
+    path: Path,
+    *,
+    begin: Clocks,
+    overwrite: bool,
+    say: Progress,
+    track: Iterable[str],
+    gracefully: bool,
+    load: Callable[[Scenario], Split] | None,
+    gather: Gather | None,
+    kept_kernels: bool = False,
+) -> Run:
+    """Run a scenario as :func:`simulate` does, until it ends or a shard dies."""
+    trackers = chosen(track)
+    with gathered(scenario, say, gather) as shards:
+        prepared = prepare(scenario, say, load=load, kept_kernels=kept_kernels, seat=shards.seat)
+        shards.start(prepared)
+        view_size = prepared.protocol.view_size
+        directory = RunDirectory.create(
+            path,
+            scenario=prepared.scenario.resolved(),
+            seed=scenario.seed,
+            sizes={} if view_size is None else {"view_size": view_size},
+            plugins=plugins_of(scenario),
+            data=known_by(prepared.split),
+            overwrite=overwrite,
+        )
+        directory.write_names(prepared.split.user_names, prepared.split.item_names)
+        return carried_out(
+            lambda telling: Running(prepared, directory, telling, begin),
+            directory,
+            say,
+            gracefully=gracefully,
+            trackers=trackers,
+        )
 
 
 def _beside(path: Path) -> Path:

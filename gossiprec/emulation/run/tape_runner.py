@@ -12,6 +12,7 @@ from gossiprec.attacks.observations import Meetings
 from gossiprec.compute.plan.planner import Plan
 from gossiprec.compute.plan.tape import Event, Segment, at_wakes, joined
 from gossiprec.compute.serving import Serving
+from gossiprec.compute.shards.runner import ShardRunner
 from gossiprec.compute.waves import WaveRunner
 from gossiprec.emulation.run.barriers import BarrierRecord, Told
 from gossiprec.emulation.run.progress import Stopwatch
@@ -33,6 +34,8 @@ class TapeRunner:
     ----------
     n_refused : int
         Messages so far after which a node did not train, because nothing was worth merging.
+    shard : ShardRunner or None
+        What carries out plans where the run is divided.
     """
 
     def __init__(self, prepared: Prepared, watch: Stopwatch) -> None:
@@ -44,13 +47,24 @@ class TapeRunner:
         self._watch = watch
         wave_size = prepared.scenario.executor.wave_size
         steps = (prepared.reducing if prepared.reducing.any else None, prepared.encoding)
-        self._runner = WaveRunner(
-            self._executor,
-            self._meters,
-            threads=prepared.threads,
-            wave_size=None if wave_size == "unlimited" else wave_size,
-            steps=[step for step in steps if step],
-        )
+        how: dict[str, Any] = {
+            "threads": prepared.threads,
+            "wave_size": None if wave_size == "unlimited" else wave_size,
+            "steps": [step for step in steps if step],
+        }
+        self.shard: ShardRunner | None = None
+        if prepared.seat is not None:
+            self.shard = ShardRunner(
+                self._executor,
+                self._meters,
+                parts=prepared.seat.parts,
+                routes=prepared.seat.routes,
+                exchange=prepared.seat.exchange,
+                needed=self._planner.are_needed,
+                tells_found=self._protocol.chooses_by_value,
+                **how,
+            )
+        self._runner = self.shard or WaveRunner(self._executor, self._meters, **how)
         complete = self._schedule.meetings.complete
         self._sender = np.zeros(0 if complete else self._schedule.n_messages, np.int32)
         self._stretches: list[Segment] = []

@@ -44,7 +44,8 @@ class AttackRecord:
     Parameters
     ----------
     split : Split
-        The truth: u's community is the K other users nearest to it by Jaccard similarity of training items.
+        The truth: u's community is the K other users nearest to it by Jaccard similarity of training items. It is
+        found when u is first asked about (:meth:`find`), for all pairs of users are too many in a large world.
     largest : int
         Largest community size asked for; 0: no attacks.
     defended : ndarray of bool, shape (n_users,), optional
@@ -52,11 +53,24 @@ class AttackRecord:
     """
 
     def __init__(self, split: Split, largest: int, defended: Bools | None = None) -> None:
-        self._n_users = split.n_users
+        self._split, self._largest = split, largest
         self._defended = np.zeros(split.n_users, np.bool_) if defended is None else defended
         self._best: dict[str, _Best] = {}
-        if largest:
-            self._communities = jaccard_communities(split.train, n_items=split.n_items, k=largest)
+        self._place = np.full(split.n_users, -1, np.int64)  # of each user among the communities found so far
+        self._communities = np.zeros((0, largest), np.int64)
+
+    def find(self, users: I64) -> None:
+        """Find the communities of some users that are not known yet.
+
+        Raises
+        ------
+        ScenarioError
+            If there are fewer users than a community has members.
+        """
+        unknown = np.unique(users[self._place[users] < 0])
+        found = jaccard_communities(self._split.train, unknown, n_items=self._split.n_items, k=self._largest)
+        self._place[unknown] = len(self._communities) + np.arange(len(unknown))
+        self._communities = np.concatenate([self._communities, found])
 
     def score(self, rankings: Sequence[Ranking], *, time: float, round: int) -> list[dict[str, Any]]:
         """Return one row of ``attacks.csv`` per ranking and community size.
@@ -91,7 +105,7 @@ class AttackRecord:
         self._best = {key: _Best(**best) for key, best in state["best"].items()}
 
     def _score(self, ranking: Ranking, size: int, *, time: float, round: int) -> dict[str, Any]:
-        community = self._communities[ranking.adversaries, :size]
+        community = self._community(ranking.adversaries)[:, :size]
         hits = hits_of_scores(ranking.scores, community)
         accuracies = accuracy_of_hits(hits)
         low, mean = best_decile(accuracies)
@@ -106,16 +120,22 @@ class AttackRecord:
             "best10_min": low,
             "best10_mean": mean,
             "upper_bound": upper_bound(~np.isnan(ranking.scores), community),
-            "random_bound": random_bound(size, self._n_users),
+            "random_bound": random_bound(size, self._split.n_users),
         }
         key = _key(row)
         if key not in self._best or row["aac"] > self._best[key].row["aac"]:
-            found = found_by(hits, community, self._n_users)
+            found = found_by(hits, community, self._split.n_users)
             place, member = np.nonzero(hits)
             pairs = np.stack([ranking.adversaries[place], community[place, member]], axis=1)
             self._best[key] = _Best(row, ranking.adversaries, accuracies, found, pairs.astype(np.int32))
         self._best[key].last = row
         return row
+
+    def _community(self, adversaries: I64) -> I64:
+        """Return the largest community of each adversary, shape (n, largest)."""
+        if (self._place[adversaries] < 0).any():
+            self.find(adversaries)
+        return np.asarray(self._communities[self._place[adversaries]])
 
     def adversaries(self) -> dict[str, tuple[I64, F64]]:
         """Return each attack's adversaries and their accuracies at its best round."""

@@ -9,7 +9,7 @@ import numpy as np
 
 from gossiprec.arrays import F64, I64
 from gossiprec.data.split import Split
-from gossiprec.eventlog.checkpoints import Stateful
+from gossiprec.eventlog.live import Stateful
 from gossiprec.measures.ranking import mean_of_known
 
 

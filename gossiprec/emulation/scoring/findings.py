@@ -15,7 +15,7 @@ from gossiprec.emulation.scoring.accuracy import AttackRecord
 from gossiprec.emulation.scoring.membership import MembershipRecord
 from gossiprec.errors import ScenarioError
 from gossiprec.eventlog.adversaries import attack_key
-from gossiprec.eventlog.checkpoints import Stateful
+from gossiprec.eventlog.live import Stateful
 
 Row = dict[str, Any]
 

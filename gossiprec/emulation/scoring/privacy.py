@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from gossiprec.arrays import F64, I64
-from gossiprec.eventlog.checkpoints import Stateful
+from gossiprec.eventlog.live import Stateful
 from gossiprec.policies import Policy, Privacy
 
 

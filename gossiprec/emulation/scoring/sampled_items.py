@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from gossiprec.arrays import I32, I64
+from gossiprec.compute.thread_pool import ThreadPool
 from gossiprec.data.split import Split, name_of
 from gossiprec.errors import DataError
 from gossiprec.measures.metric import SAMPLED
@@ -14,7 +15,7 @@ MANY = 10_000
 """Items above which candidates are drawn one by one: with 38,333, a test item takes 9 us instead of 1.8 ms."""
 
 
-def drawn_candidates(split: Split, users: I64, seed: int) -> I32:
+def drawn_candidates(split: Split, users: I64, seed: int, threads: ThreadPool) -> I32:
     """Return fixed candidates for every test item, the test item first.
 
     Parameters
@@ -23,6 +24,8 @@ def drawn_candidates(split: Split, users: I64, seed: int) -> I32:
     users : ndarray of int64, shape (n,)
         Users with test items, at least one.
     seed : int
+    threads : ThreadPool
+        That draw: each user's draws are a function of (seed, user) alone.
 
     Returns
     -------
@@ -34,22 +37,30 @@ def drawn_candidates(split: Split, users: I64, seed: int) -> I32:
     DataError
         If a user leaves none.
     """
-    seen = [np.concatenate([split.train[u], split.validation[u], split.test[u]]) for u in users.tolist()]
-    most = max(range(len(seen)), key=lambda place: len(seen[place]))
-    n_negatives = min(SAMPLED, split.n_items - len(seen[most]))
+    sizes = (split.train.sizes + split.validation.sizes + split.test.sizes)[users]
+    most = int(np.argmax(sizes))
+    n_negatives = min(SAMPLED, split.n_items - int(sizes[most]))
     if n_negatives < 1:
         user = name_of(split.user_names, int(users[most]))
         raise DataError(
             f"{split.name}: user {user} has all {split.n_items} items, so no item is left to "
             "rank its test items against; leave such users out, or evaluate recall@K and full_ndcg@K"
         )
-    parts = []
-    for user, items in zip(users.tolist(), seen, strict=True):
-        others = np.delete(np.arange(split.n_items, dtype=np.int32), items)
-        tests = split.test[user]
-        drawn = _distinct(generator(seed, "candidates", user), len(others), len(tests), n_negatives)
-        parts.append(np.concatenate([tests[:, None], others[drawn]], axis=1))
-    return np.concatenate(parts).astype(np.int32)
+    first = np.concatenate([[0], np.cumsum(split.test.sizes[users])])
+    candidates = np.empty((int(first[-1]), 1 + n_negatives), np.int32)
+    every = np.arange(split.n_items, dtype=np.int32)
+
+    def draw(part: int) -> None:
+        for place in threads.share(len(users), part):
+            user = int(users[place])
+            tests = split.test[user]
+            others = np.delete(every, np.concatenate([split.train[user], split.validation[user], tests]))
+            drawn = _distinct(generator(seed, "candidates", user), len(others), len(tests), n_negatives)
+            rows = candidates[first[place] : first[place + 1]]
+            rows[:, 0], rows[:, 1:] = tests, others[drawn]
+
+    threads.run(draw)
+    return candidates
 
 
 def _distinct(rng: np.random.Generator, bound: int, n_rows: int, count: int) -> I64:

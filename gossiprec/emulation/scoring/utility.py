@@ -18,6 +18,7 @@ from gossiprec.arrays import F32, F64, I32, I64
 from gossiprec.compute.executors.base import Executor
 from gossiprec.compute.thread_pool import ThreadPool
 from gossiprec.data.split import Split
+from gossiprec.emulation.scoring.looks import Lists, Look, joined_lists, lists_of
 from gossiprec.emulation.scoring.orders import ORDERS
 from gossiprec.emulation.scoring.sampled_items import drawn_candidates
 from gossiprec.emulation.scoring.whole_lists import WholeLists
@@ -26,9 +27,11 @@ from gossiprec.measures.metric import Metric, read_metric
 from gossiprec.measures.names import beside_name
 from gossiprec.measures.ranking import mean_of_known, ranks_against, user_means
 from gossiprec.models.base.kernels import Query
-from gossiprec.ragged import Ragged
+from gossiprec.ragged import Ragged, entries_of
 from gossiprec.scenario.sections import LeastPopular, Targets
 
+CANDIDATES = 2**23
+"""Test items and those that each is ranked among whose scores are held at a time."""
 BLOCK = 512
 """Users whose scores of all items are held at a time; fewer where there are more than 8,000 items."""
 
@@ -114,26 +117,59 @@ class Utility:
         self._sampled = len(full) < len(self._metrics)
         if self._sampled:
             self._tests_of = np.concatenate([[0], np.cumsum(split.test.sizes[self._users])])
-            self._candidates = drawn_candidates(split, self._users, seed)
+            self._candidates = drawn_candidates(split, self._users, seed, self._threads)
         self._beside: dict[str, float] = {}
         for name in beside:
             order = ORDERS[name](split, seed)
             found = self._means(self._values(order.before, order.of_candidates))
             self._beside |= {beside_name(metric, name): value for metric, value in found.items()}
 
-    def measure(self, current: I64) -> dict[str, float]:
+    def measure(self, current: I64, looks: Sequence[Look] = ()) -> dict[str, float]:
         """Return each metric for the models at arena rows `current`, shape (n_nodes,), then those of other orders.
 
-        Metrics of test items are left out where nobody has any.
+        Metrics of test items are left out where nobody has any. Where others have looked at all users' models, each at
+        those of some, what they have seen is taken instead.
         """
-        own = self._values(
-            lambda users, part: self._scores_of_all(current, users, part),
-            lambda users, candidates: self._scores_of_candidates(current, users, candidates),
-        )
+        own = self._judged(*self._joined(looks)) if looks else self._values(*self._scoring(current))
         if self._keep_users:
             tested = ((metric.name, own[metric.name]) for metric in self._metrics if metric.of_test_items)
             self.by_user = {name: values for name, values in tested if len(values) == len(self._users)}
         return self._means(own) | self._beside
+
+    def look(self, current: I64, users: I64) -> Look:
+        """Return what metrics look at of the models of some users, ascending."""
+        of_all, of_candidates = self._scoring(current)
+        parts: list[Lists] = []
+        for part, lists in self._whole:
+            for some in self._blocks(np.intersect1d(lists.users, users)):
+                parts += lists_of(lists, some, lists.seen([(some, of_all(some, part))]))
+        if not self._sampled:
+            return Look(joined_lists(parts), np.zeros(0, np.int64), np.zeros(0, np.int32))
+        at = np.flatnonzero(np.isin(self._users, users))
+        ranks = self._sampled_ranks(of_candidates, at)
+        return Look(joined_lists(parts), entries_of(self._tests_of, at)[0], ranks)
+
+    def _joined(self, looks: Sequence[Look]) -> tuple[dict[type[Any], list[Any]], list[RelevantRanks]]:
+        """Return what was seen of all users as if one had looked."""
+        whole: dict[type[Any], list[Any]] = {}
+        found = joined_lists([lists for look in looks for lists in look.lists])
+        for _, lists in self._whole:
+            blocks = [*self._blocks(lists.users)]
+            own = (each for each in found if each.kind in lists.kinds)
+            whole |= {each.kind: each.as_seen(blocks, self._split.n_items) for each in own}
+        if not self._sampled:
+            return whole, []
+        ranks = np.empty(len(self._candidates), np.int32)
+        for look in looks:
+            ranks[look.tests] = look.ranks
+        return whole, [RelevantRanks(ranks[:, None])]
+
+    def _scoring(self, current: I64) -> tuple[Callable[[I64, str], F32], Callable[[I64, Ragged], F32]]:
+        """Return what scores items by the present models."""
+        return (
+            lambda users, part: self._scores_of_all(current, users, part),
+            lambda users, candidates: self._scores_of_candidates(current, users, candidates),
+        )
 
     def _values(
         self, of_all: Callable[[I64, str], F32], of_candidates: Callable[[I64, Ragged], F32]
@@ -150,7 +186,16 @@ class Utility:
         for part, lists in self._whole:
             seen = lists.seen((some, of_all(some, part)) for some in self._blocks(lists.users))
             whole |= {kind: ranks for kind, ranks in seen.items() if ranks}
-        sampled = [RelevantRanks(self._sampled_ranks(of_candidates)[:, None])] if self._sampled else []
+        everybody = np.arange(len(self._users))
+        sampled = (
+            [RelevantRanks(self._sampled_ranks(of_candidates, everybody)[:, None])] if self._sampled else []
+        )
+        return self._judged(whole, sampled)
+
+    def _judged(
+        self, whole: Mapping[type[Any], list[Any]], sampled: Sequence[RelevantRanks]
+    ) -> dict[str, F64]:
+        """Return the values of each metric, by what was seen of whole lists, and of test items among others."""
         found: dict[str, F64] = {}
         for metric in self._metrics:
             ranks = whole[metric.looks_at] if metric.full else sampled
@@ -175,17 +220,35 @@ class Utility:
         size = min(BLOCK, max(1, 2**22 // self._split.n_items))
         return (users[low : low + size] for low in range(0, len(users), size))
 
-    def _sampled_ranks(self, scores_of: Callable[[I64, Ragged], F32]) -> I32:
-        """Return the rank of every test item among its candidates, shape (n_test,)."""
-        width = self._candidates.shape[1]
-        candidates = Ragged(self._tests_of * width, self._candidates.ravel())
-        scores = scores_of(self._users, candidates).reshape(-1, width)
-        return ranks_against(scores[:, 0], scores[:, 1:]).astype(np.int32)
+    def _sampled_ranks(self, scores_of: Callable[[I64, Ragged], F32], at: I64) -> I32:
+        """Return the ranks of test items among their candidates: of the users at some places among those with any."""
+        width, ranks = self._candidates.shape[1], [np.zeros(0, np.int32)]
+        for some in self._sampled_blocks(at):
+            tests, _ = entries_of(self._tests_of, some)
+            offsets = np.concatenate([[0], np.cumsum(np.diff(self._tests_of)[some])]) * width
+            candidates = Ragged(offsets, self._candidates[tests].ravel())
+            scores = scores_of(self._users[some], candidates).reshape(-1, width)
+            ranks.append(ranks_against(scores[:, 0], scores[:, 1:]).astype(np.int32))
+        return np.concatenate(ranks)
+
+    def _sampled_blocks(self, at: I64) -> Iterator[I64]:
+        """Yield the places in blocks whose candidates together are :data:`CANDIDATES` at most; one user at least."""
+        ends = np.concatenate([[0], np.cumsum(np.diff(self._tests_of)[at])])
+        most, low = CANDIDATES // self._candidates.shape[1], 0
+        while low < len(at):
+            full = int(np.searchsorted(ends, ends[low] + most, side="right")) - 1
+            high = min(max(full, low + 1), len(at))
+            yield at[low:high]
+            low = high
 
     def _scores_of_candidates(self, current: I64, users: I64, candidates: Ragged) -> F32:
-        """Return the scores of test items and of those that each is ranked among, by the users' own models."""
+        """Return the scores of test items and of those that each is ranked among, by the users' own models.
+
+        Of some of those who have any.
+        """
         width = self._candidates.shape[1]
-        contexts = {name: column.repeat(width) for name, column in self._before_tests.items()}
+        tests, _ = entries_of(self._split.test.offsets, users)
+        contexts = {name: column[tests].repeat(width) for name, column in self._before_tests.items()}
         histories = {name: column[users] for name, column in self._histories["test"].items()}
         models, known = self._executor.store.readable(current, users), self._executor.work.model.constants
         about = (models.layout, models.rows, models.row, models.user, candidates.offsets, candidates.values)

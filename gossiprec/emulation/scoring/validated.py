@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from gossiprec.eventlog.checkpoints import Stateful
+from gossiprec.eventlog.live import Stateful
 from gossiprec.measures.metric import ON_VALIDATION
 from gossiprec.measures.names import VALIDATED, beside_name, split_beside
 

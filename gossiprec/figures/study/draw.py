@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+from gossiprec.errors import LogError
 from gossiprec.figures.output import write_figure
 from gossiprec.figures.study.front import front
 from gossiprec.figures.study.heat import heat
@@ -22,18 +23,27 @@ KINDS: dict[str, Callable[[StudyTable, Choice], Drawing]] = {
     "front": front,
     "paired": differences,
 }
+FIRST = "lines"
+"""The kind of picture where none is asked for."""
 
 
 def draw(
-    folder: Path, out_stem: Path, *, kind: str, choice: Choice, where: Mapping[str, str] | None = None
+    folder: Path,
+    out_stem: Path | None = None,
+    *,
+    kind: str | None = None,
+    choice: Choice | None = None,
+    where: Mapping[str, str] | None = None,
 ) -> list[Path]:
     """Draw a figure of one of :data:`KINDS` from the folder of a study; return the files written.
 
     Parameters
     ----------
-    folder, out_stem : Path
-    kind : str
-    choice : Choice
+    folder : Path
+    out_stem : Path, optional
+        Named after the kind, inside the folder, if not given.
+    kind : str, optional
+    choice : Choice, optional
     where : mapping of str to str, optional
         Only the runs in which these axes have these values.
 
@@ -41,5 +51,20 @@ def draw(
     ------
     LogError
         If the study does not hold what is asked for.
+
+    Notes
+    -----
+    Where nothing is asked for, it is the picture that the study file says answers the study's question.
     """
-    return write_figure(out_stem, *KINDS[kind](read_study(folder).where(where or {}), choice))
+    table = read_study(folder)
+    asked = choice or Choice()
+    if kind is None and asked == Choice() and not where:
+        told = dict(table.picture)
+        kind, where = told.pop("kind", None), told.pop("where", None)
+        asked = Choice(**told)
+    kind = kind or FIRST
+    if asked.to and kind != "paired":
+        raise LogError(
+            f"--to says what differences are taken to, which --kind {kind} shows none of; add --kind paired"
+        )
+    return write_figure(out_stem or folder / kind, *KINDS[kind](table.where(where or {}), asked))

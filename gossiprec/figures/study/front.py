@@ -5,19 +5,25 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from gossiprec.errors import LogError
 from gossiprec.figures import style
 from gossiprec.figures.output import Cell
+from gossiprec.figures.study.beside import levels_of
 from gossiprec.figures.study.numbers import Estimate, estimate, intervals_in_words, unbeaten
-from gossiprec.figures.study.panels import Choice, Drawing
-from gossiprec.figures.study.table import Label, Point, Quantity, StudyTable, label_cells
+from gossiprec.figures.study.panels import Choice, Drawing, asked
+from gossiprec.figures.study.quantity import Quantity
+from gossiprec.figures.study.table import Names, Point, StudyTable, label_cells
 from gossiprec.measures.names import FILTERS
 
 MOST_PANELS = 4
 MOST_COLOURS = 7
+SHARE_MARGIN = 2.0
+"""Beyond 0 and 100 %, for marks that stand there."""
+SAME = 1e-9
 MOST_NAMED = 14
 """Points of the front that are named in the picture; the csv names all."""
 
@@ -39,7 +45,7 @@ class Spot:
 def front(table: StudyTable, choice: Choice) -> Drawing:
     """Return the table of the figure, and what draws it."""
     utility = utility_of(table, choice.against)
-    attacks = table.quantities(choice.y or "max_aac")
+    attacks = asked(table, choice)
     if len(attacks) > MOST_PANELS:
         raise LogError(
             f"that makes {len(attacks)} panels, at most {MOST_PANELS} fit; choose an attack with --y, such as --y "
@@ -97,22 +103,56 @@ def spots_of(table: StudyTable, utility: Quantity, attack: Quantity) -> list[Spo
 def _figure(
     table: StudyTable, utility: Quantity, found: dict[Quantity, list[Spot]], by: str | None
 ) -> Figure:
-    names = [table.name_of(spot.point) for spots in found.values() for spot in spots if spot.is_unbeaten]
-    margins = style.Margins(top=0.42, right=0.35 + max(map(style.text_width_in, names)), between_rows=0.9)
+    names = table.names_of(spot.point for spots in found.values() for spot in spots)
+    longest = max(
+        style.text_width_in(names.of[s.point]) for spots in found.values() for s in spots if s.is_unbeaten
+    )
+    margins = style.Margins(top=0.42, right=0.35 + longest, between_rows=0.9)
     figure, grid = style.panels(len(found), 1, width=style.PAGE_IN, panel_height=2.3, margins=margins)
     for (attack, spots), (axes,) in zip(found.items(), grid, strict=True):
-        _panel(figure, axes, table, [spot.scaled(utility.factor, attack.factor) for spot in spots], by)
-        axes.set_xlabel(f"{utility.unit}: better to the right")
-        axes.set_ylabel(f"{attack.unit}: better below")
+        _points(axes, table, [spot.scaled(utility.factor, attack.factor) for spot in spots], by)
+    _share_scales(grid, utility, list(found))
+    for (attack, spots), (axes,) in zip(found.items(), grid, strict=True):
+        scaled = [spot.scaled(utility.factor, attack.factor) for spot in spots]
+        _name_best(figure, axes, table, scaled, by, names)
+        axes.set_xlabel(f"{utility.unit}, better to the right")
+        axes.set_ylabel(f"{attack.unit}, better below")
         bars = intervals_in_words((spot.attack.n for spot in spots), "bars:")
-        axes.set_title(f"{attack.words()}\nfilled: not beaten in both; {bars}")
+        named = f"; named: {names.axes}" if names.axes else ""
+        levels = "; ".join(_levels(axes, table, attack, scaled))
+        axes.set_title(
+            f"{table.title(attack)}{levels and '; '}{levels}\nfilled: not beaten in both; {bars}{named}"
+        )
     return figure
 
 
-def _panel(figure: Figure, axes: Axes, table: StudyTable, spots: Sequence[Spot], by: str | None) -> None:
-    order: list[Label] = table.labels(by) if by else [None]
+def _share_scales(grid: Sequence[Sequence[Axes]], utility: Quantity, attacks: Sequence[Quantity]) -> None:
+    """Give all panels one scale of utility, and those of one measure one scale of it."""
+    panels = [axes for (axes,) in grid]
+    for axes in panels:
+        axes.margins(0.08)
+    across = _hull([axes.get_xlim() for axes in panels], utility)
+    for attack, axes in zip(attacks, panels, strict=True):
+        like = [
+            one.get_ylim() for other, one in zip(attacks, panels, strict=True) if other.name == attack.name
+        ]
+        axes.set_xlim(*across)
+        axes.set_ylim(*_hull(like, attack))
+
+
+def _hull(limits: Sequence[tuple[float, float]], quantity: Quantity) -> tuple[float, float]:
+    """Return the ends of all; an interval of shares may reach beyond what there is, a scale not."""
+    low, high = min(low for low, _ in limits), max(high for _, high in limits)
+    return (max(low, -SHARE_MARGIN), min(high, 100.0 + SHARE_MARGIN)) if quantity.is_share else (low, high)
+
+
+def _look(table: StudyTable, spot: Spot, by: str | None) -> style.LineStyle:
+    return style.line_style(table.labels(by).index(spot.point[table.axis(by)]) if by else 0)
+
+
+def _points(axes: Axes, table: StudyTable, spots: Sequence[Spot], by: str | None) -> None:
     for spot in spots:
-        look = style.line_style(order.index(spot.point[table.axis(by)]) if by else 0)
+        look = _look(table, spot, by)
         u, a = spot.utility, spot.attack
         axes.plot([u.low, u.high], [a.mean, a.mean], color=look.color, linewidth=0.7, alpha=0.6)
         axes.plot([u.mean, u.mean], [a.low, a.high], color=look.color, linewidth=0.7, alpha=0.6)
@@ -123,11 +163,35 @@ def _panel(figure: Figure, axes: Axes, table: StudyTable, spots: Sequence[Spot],
         [s.utility.mean for s in best], [s.attack.mean for s in best],
         where="post", color=style.GREY, linewidth=0.8, zorder=0,
     )  # fmt: skip
-    axes.margins(0.08)
-    axes.set_xlim(*axes.get_xlim())
-    axes.set_ylim(*axes.get_ylim())
-    ends = []
-    for spot in best[-MOST_NAMED:]:
-        look = style.line_style(order.index(spot.point[table.axis(by)]) if by else 0)
-        ends.append(style.LineEnd(spot.utility.mean, spot.attack.mean, table.name_of(spot.point), look))
+
+
+def _levels(axes: Axes, table: StudyTable, attack: Quantity, spots: Sequence[Spot]) -> list[str]:
+    """Draw the levels that an attack is read beside, as far as they are on the scale; return what they are."""
+    said, (_, top) = [], axes.get_ylim()
+    for level, values in levels_of(table, attack).items():
+        at = [
+            (spot.utility.mean, attack.factor * float(np.mean([*values[spot.point].values()])))
+            for spot in spots
+            if spot.point in values
+        ]
+        seen, heights = [(x, y) for x, y in at if y <= top], [y for _, y in at]
+        if not seen:
+            continue
+        if max(heights) - min(heights) < SAME:
+            axes.axhline(heights[0], color=style.GREY, linewidth=1.0, linestyle=":", zorder=0)
+            said.append(f"dotted: {level.short}")
+        else:
+            axes.plot(*zip(*seen, strict=True), "_", color=style.GREY, markersize=11, markeredgewidth=1.3)
+            said.append(f"dashes: {level.short}")
+    return said
+
+
+def _name_best(
+    figure: Figure, axes: Axes, table: StudyTable, spots: Sequence[Spot], by: str | None, names: Names
+) -> None:
+    best = [spot for spot in spots if spot.is_unbeaten][-MOST_NAMED:]
+    ends = [
+        style.LineEnd(spot.utility.mean, spot.attack.mean, names.of[spot.point], _look(table, spot, by))
+        for spot in best
+    ]
     style.label_ends(figure, axes, ends)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -11,7 +12,8 @@ from matplotlib.figure import Figure
 from gossiprec.figures import style
 from gossiprec.figures.study.numbers import seeds_in_words
 from gossiprec.figures.study.panels import Choice, Drawing, Panel, asked, drawn_axes, estimate_rows, panels_of
-from gossiprec.figures.study.table import StudyTable, shown
+from gossiprec.figures.study.quantity import shown
+from gossiprec.figures.study.table import StudyTable
 
 CELL_IN = 0.34
 DARK = 0.55
@@ -32,21 +34,40 @@ def _figure(table: StudyTable, panels: Sequence[Panel], x: str, by: str) -> Figu
     )
     height = max(2, len(words)) * CELL_IN
     titles = max(style.text_width_in(_title(panel)) for panel in panels)
-    width = margins.left + margins.right + max(2.6, 0.62 * len(table.labels(x)), titles)
+    columns = [style.short_name(shown(label)) for label in table.labels(x)]
+    cell = max(0.62, 0.12 + max(map(style.text_width_in, columns)))
+    width = margins.left + margins.right + max(2.6, cell * len(columns), titles)
+    is_crowded = width > style.PAGE_IN and cell > 0.62
+    if is_crowded:  # tilted, they take room below
+        below = 0.5 * max(map(style.text_width_in, columns))
+        margins = replace(margins, bottom=margins.bottom + below, between_rows=margins.between_rows + below)
     figure, grid = style.panels(
         len(panels), 1, width=min(width, style.PAGE_IN), panel_height=height, margins=margins
     )
+    scales = _scales(panels)
     for panel, (axes,) in zip(panels, grid, strict=True):
-        _panel(axes, table, panel, x, by)
+        _panel(axes, table, panel, x, by, scales[panel.quantity.name])
+        if is_crowded:
+            axes.tick_params("x", rotation=30)
+            for text in axes.get_xticklabels():
+                text.set(ha="right", rotation_mode="anchor")
     return figure
 
 
-def _panel(axes: Axes, table: StudyTable, panel: Panel, x: str, by: str) -> None:
+def _scales(panels: Sequence[Panel]) -> dict[str, tuple[float, float]]:
+    """Return the ends of the colours of each measure: the same number has the same colour in all its panels."""
+    means: dict[str, list[float]] = {}
+    for panel in panels:
+        means.setdefault(panel.quantity.name, []).extend(found.mean for found in panel.drawn().values())
+    return {name: (min(found), max(found)) for name, found in means.items()}
+
+
+def _panel(axes: Axes, table: StudyTable, panel: Panel, x: str, by: str, scale: tuple[float, float]) -> None:
     columns, lines, estimates = table.labels(x), table.labels(by), panel.drawn()
     means = np.full((len(lines), len(columns)), np.nan)
     for point, found in estimates.items():
         means[lines.index(point[table.axis(by)]), columns.index(point[table.axis(x)])] = found.mean
-    low, high = float(np.nanmin(means)), float(np.nanmax(means))
+    low, high = scale
     axes.imshow(
         np.ma.masked_invalid(means), cmap="cividis", vmin=low, vmax=high, aspect="auto", origin="lower"
     )
@@ -58,8 +79,8 @@ def _panel(axes: Axes, table: StudyTable, panel: Panel, x: str, by: str) -> None
     axes.grid(False)
     axes.set_xticks(range(len(columns)), [style.short_name(shown(label)) for label in columns])
     axes.set_yticks(range(len(lines)), [style.short_name(shown(label)) for label in lines])
-    axes.set_xlabel(x)
-    axes.set_ylabel(by)
+    axes.set_xlabel(table.called(x))
+    axes.set_ylabel(table.called(by))
     counts = seeds_in_words(e.n for e in estimates.values())
     axes.set_title(f"{_title(panel)}\nmean over seeds, {counts}")
 

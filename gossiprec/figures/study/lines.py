@@ -1,130 +1,136 @@
-"""A measure over one axis of a study: a line for each value of a second axis, with its band over seeds."""
+"""A measure over one axis of a study: lines with bands over numbers, points with their intervals in rows of words."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from gossiprec.figures import style
 from gossiprec.figures.study.numbers import Estimate, intervals_in_words
 from gossiprec.figures.study.panels import (
+    MEASURE,
+    MOST_TICKS,
     Choice,
     Drawing,
-    Panel,
     asked,
     drawn_axes,
     estimate_rows,
-    limits,
     panels_of,
     places,
     scale_x,
 )
-from gossiprec.figures.study.table import Point, StudyTable, is_numeric, shown
-from gossiprec.measures.names import OF_ATTACKS
+from gossiprec.figures.study.parts import (
+    Part,
+    beyond,
+    curves_of,
+    drawn_as,
+    handles_of,
+    looks_of,
+    parts_of,
+    scales_of,
+)
+from gossiprec.figures.study.quantity import Label, shown
+from gossiprec.figures.study.rows import Rows, draw_rows
+from gossiprec.figures.study.table import StudyTable, is_numeric
 
-WHOLE = 102.0
-"""Top of a scale that shows all of 100 %."""
-ASIDE = 0.09
-"""Between points of one category."""
-BOUNDS: dict[str, dict[str, Any]] = {
-    "random_bound": {"linestyle": ":", "linewidth": 1.1},
-    "upper_bound": {"linestyle": style.THIN_DOTS, "linewidth": 0.9, "marker": "_"},
-}
-"""How far an attack could have come by guessing, and at most, where the study has collected it."""
+PANEL_IN = 1.75
 
 
 def lines(table: StudyTable, choice: Choice) -> Drawing:
     """Return the table of the figure, and what draws it."""
-    x, *others = drawn_axes(table, choice, needs=1)
-    panels = panels_of(table, asked(table, choice), [x, *others])
-    return *estimate_rows(table, panels), lambda: _figure(table, panels, x, others[0] if others else None)
+    x, *others = drawn_axes(table, choice, needs=1, by_measure=True)
+    if choice.x is None and choice.by is None and others and _runs_along(table, others[0], rather_than=x):
+        x, others = others[0], [x]
+    quantities = asked(table, choice)
+    found = [point for quantity in quantities for point in table.values[quantity]]
+    by = [name for name in others if len({point[table.axis(name)] for point in found}) > 1]
+    if choice.by == MEASURE:
+        by = []
+    panels = panels_of(table, quantities, [x, *by])
+    told = choice.by if choice.by == MEASURE else by[0] if by else None
+    return *estimate_rows(table, panels), lambda: _figure(table, parts_of(table, panels, x, told), x)
 
 
-def _figure(table: StudyTable, panels: Sequence[Panel], x: str, by: str | None) -> Figure:
-    extra = 2 * style.TITLE_LINE_IN  # a wrapped title, and what dots are
-    names = [f"{by} {shown(label)}" for label in table.labels(by)] if by else [""]
+def _runs_along(table: StudyTable, name: str, *, rather_than: str) -> bool:
+    """Say whether lines are to run along one axis, which has numbers, and not another, which has none."""
+    return is_numeric(table.labels(name)) and not is_numeric(table.labels(rather_than))
+
+
+def _figure(table: StudyTable, parts: Sequence[Part], x: str) -> Figure:
+    labels = [label for label in table.labels(x) if any(label in s.points for p in parts for s in p.series)]
+    counts = [estimate.n for part in parts for estimate in part.estimates]
+    if not is_numeric(labels):
+        rows = Rows({label: shown(label) for label in labels}, table.called(x))
+        said = intervals_in_words(counts, "Points: means; bars:")
+        return draw_rows(parts, rows, scales_of(parts), said)
+    said = intervals_in_words(counts, "Lines: means; bands:")
+    return _over_numbers(parts, labels, table.called(x), said)
+
+
+def _over_numbers(parts: Sequence[Part], labels: Sequence[Label], x: str, said: str) -> Figure:
+    looks, scales = looks_of(parts), scales_of(parts)
+    base = style.Margins(between_columns=0.62)
+    n_columns = _columns(len(parts), labels, base)
+    width = style.PAGE_IN if n_columns > 1 else style.COLUMN_IN
+    handles = handles_of(parts, looks, in_rows=False)
+    legend = style.Legend(handles, width - base.left)
+    inches = base.panel_width(width, n_columns)
+    titles = ["\n".join(style.wrapped(title, inches)) for title in (titled(p, scales[p.unit]) for p in parts)]
+    extra = style.TITLE_LINE_IN * max(title.count("\n") for title in titles)
+    x = style.broken(x, inches + 0.2)
+    below = style.TITLE_LINE_IN * x.count("\n")
     margins = style.Margins(
-        top=0.4 + extra, right=0.3 + max(map(style.text_width_in, names)), between_rows=0.85 + extra
+        top=(0.24 if any(titles) else 0.1) + extra + legend.height_in,
+        bottom=0.45 + below + style.caption_room(said, width),
+        between_columns=base.between_columns,
+        between_rows=0.78 + extra + below,
     )
-    longest_title = max(style.text_width_in(panel.quantity.words()) for panel in panels)
-    wide = margins.right > 1.2 or len(panels) > 1 or longest_title > style.COLUMN_IN - 1.0
-    width = style.PAGE_IN if wide else style.COLUMN_IN
-    figure, grid = style.panels(len(panels), 1, width=width, panel_height=1.7, margins=margins)
-    for panel, (axes,) in zip(panels, grid, strict=True):
-        _panel(figure, axes, table, panel, x, by)
+    n_rows = -(-len(parts) // n_columns)
+    figure, grid = style.panels(n_rows, n_columns, width=width, panel_height=PANEL_IN, margins=margins)
+    cells = [axes for row in grid for axes in row]
+    for axes in cells[len(parts) :]:
+        axes.remove()
+    for axes, part, title in zip(cells, parts, titles, strict=False):
+        scale_x(axes, labels, x)
+        _panel(axes, part, looks)
+        axes.set_ylim(*scales[part.unit])
+        axes.set_ylabel(style.broken(part.unit, PANEL_IN))
+        axes.set_title(title, pad=5)
+    legend.put(figure, left=margins.left / width)
+    style.caption(figure, said)
     return figure
 
 
-def _panel(figure: Figure, axes: Axes, table: StudyTable, panel: Panel, x: str, by: str | None) -> None:
-    labels, estimates = table.labels(x), panel.drawn()
-    at, place = places(labels), table.axis(x)
-    scale_x(axes, labels, x)
-    bounds = bounds_of(table, panel)
-    ends, is_joined = list[style.LineEnd](), is_numeric(labels)
-    rows = table.labels(by) if by else [None]
-    for number, label in enumerate(rows):
-        mine = ((p, e) for p, e in estimates.items() if by is None or p[table.axis(by)] == label)
-        aside = 0.0 if is_joined else ASIDE * (number - (len(rows) - 1) / 2)
-        own = {at[point[place]] + aside: (point, estimate) for point, estimate in mine}
-        points = [(x, own[x][1]) for x in sorted(own)]
-        if points:
-            look = style.line_style(number)
-            _line(axes, points, look, is_joined=is_joined)
-            for name, bound in bounds.items():
-                levels = [bound[own[x][0]] for x in sorted(own)]
-                dots = BOUNDS[name] if is_joined else BOUNDS[name] | {"linestyle": "none", "marker": "_"}
-                axes.plot(sorted(own), levels, color=look.color, **dots)
-            ends.append(style.LineEnd(points[-1][0], points[-1][1].mean, f"{by} {shown(label)}", look))
-    if not is_joined:
-        axes.set_xlim(-0.5, len(labels) - 0.5)
-    low, high = _limits(axes, estimates.values())
-    axes.set_ylim(low, min(high, WHOLE) if panel.quantity.is_share else high)
-    axes.set_ylabel(panel.quantity.unit)
-    inches = axes.get_position().width * figure.get_size_inches()[0]
-    about = intervals_in_words((e.n for e in estimates.values()), "mean and")
-    legend = f"{'dots' if is_joined else 'dashes'}: {' and '.join(name.replace('_', ' ') for name in bounds)}"
-    axes.set_title("\n".join([*style.wrapped(panel.title(), inches), about, *([legend] if bounds else [])]))
-    if by:
-        style.label_ends(figure, axes, ends, is_led=is_joined)
+def _columns(n_panels: int, labels: Sequence[Label], margins: style.Margins) -> int:
+    """Return how many panels stand side by side: as many as fill their rows, if there is room for their ticks."""
+    ticks = sum(0.06 + style.text_width_in(shown(label)) for label in labels[:MOST_TICKS])
+    fits = ticks <= margins.panel_width(style.PAGE_IN, 3)
+    return min(n_panels, 3 if fits and n_panels not in (2, 4) else 2)
 
 
-def bounds_of(table: StudyTable, panel: Panel) -> dict[str, dict[Point, float]]:
-    """Return the mean bounds of an attack at each point, in the unit of pictures, one value a place along the axis."""
-    quantity = panel.quantity
-    if quantity.name not in OF_ATTACKS or not quantity.is_share:
-        return {}
-    known = {name: table.values.get(replace(quantity, name=name), {}) for name in BOUNDS}
-    return {
-        name: {point: quantity.factor * float(np.mean([*values[point].values()])) for point in panel.points}
-        for name, values in known.items()
-        if values and all(point in values for point in panel.points)
-    }
+def titled(part: Part, scale: tuple[float, float]) -> str:
+    """Return the title of a panel, with the levels that its scale leaves out."""
+    return ", ".join(text for text in (part.title, beyond(part, scale)) if text)
 
 
-def _limits(axes: Axes, estimates: Collection[Estimate]) -> tuple[float, float]:
-    """Return limits that hold what was found, from zero, and the bounds where they are near."""
-    low, high = limits(estimates)
-    levels = [y for line in axes.lines for y in np.asarray(line.get_ydata(), float) if y <= 3 * high]
-    negative = (
-        min(e.mean for e in estimates) < 0
-    )  # an interval alone that reaches below zero says nothing of it
-    return min([low, *levels]) if negative else 0.0, max([high, *(1.06 * y for y in levels)])
+def _panel(axes: Axes, part: Part, looks: Mapping[str, style.LineStyle]) -> None:
+    for series in part.series:
+        at = places(list(series.points))
+        _line(axes, sorted((at[label], e) for label, e in series.points.items()), looks[series.name])
+    for curve in curves_of(part):
+        at = places(list(curve.places))
+        points = sorted((at[label], level) for label, level in curve.places.items())
+        color = style.GREY if curve.series is None else looks[curve.series].color
+        look: dict[str, Any] = drawn_as(curve.level, is_line=True)
+        axes.plot(*zip(*points, strict=True), color=color, **look)
 
 
-def _line(
-    axes: Axes, points: Sequence[tuple[float, Estimate]], look: style.LineStyle, *, is_joined: bool
-) -> None:
-    """Draw a line in its band; between categories there is nothing: their points stand alone with their intervals."""
+def _line(axes: Axes, points: Sequence[tuple[float, Estimate]], look: style.LineStyle) -> None:
+    """Draw a line in its band."""
     xs, estimates = [at for at, _ in points], [e for _, e in points]
     means, low, high = ([getattr(e, name) for e in estimates] for name in ("mean", "low", "high"))
-    if is_joined:
-        axes.fill_between(xs, low, high, color=look.color, alpha=0.18, lw=0)
-        axes.plot(xs, means, **look.kwargs())
-    else:
-        axes.vlines(xs, low, high, color=look.color, linewidth=1.3)
-        axes.plot(xs, means, **{**look.kwargs(), "linestyle": "none", "markersize": 5})
+    axes.fill_between(xs, low, high, color=look.color, alpha=0.18, lw=0)
+    axes.plot(xs, means, **look.kwargs())

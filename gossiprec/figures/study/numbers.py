@@ -9,6 +9,8 @@ import numpy as np
 from scipy.stats import t as student
 
 LEVEL = 0.95
+LOG_FROM = 20.0
+"""Ratio of the largest to the smallest value from which an axis of numbers is drawn on a log scale."""
 
 
 @dataclass(frozen=True)

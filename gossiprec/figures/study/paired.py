@@ -2,37 +2,49 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from gossiprec.errors import LogError
 from gossiprec.figures import style
 from gossiprec.figures.output import Cell
+from gossiprec.figures.study.beside import Level, levels_of
 from gossiprec.figures.study.numbers import Estimate, paired, seeds_in_words
-from gossiprec.figures.study.panels import MOST_PANELS, Choice, Drawing, asked, limits
-from gossiprec.figures.study.table import Point, Quantity, StudyTable, label_cells, shown
+from gossiprec.figures.study.panels import MOST_PANELS, Choice, Drawing, asked
+from gossiprec.figures.study.parts import Part, Places, Series, scales_of
+from gossiprec.figures.study.quantity import Label, Quantity, shown
+from gossiprec.figures.study.rows import Rows, draw_rows
+from gossiprec.figures.study.table import Point, StudyTable, label_cells
 from gossiprec.measures.names import FILTERS
-
-LINE_IN = 0.17
 
 
 @dataclass(frozen=True)
 class Difference:
-    """What one combination differs by from the baseline that shares its other values."""
+    """What one combination differs by from the baseline that shares its other values.
+
+    Attributes
+    ----------
+    point : Point
+    estimate : Estimate
+    levels : dict of Level to float
+        What a level at this combination, guessing or the most that could be found, differs by from the same baseline.
+    """
 
     point: Point
     estimate: Estimate
+    levels: dict[Level, float]
 
 
 def differences(table: StudyTable, choice: Choice) -> Drawing:
     """Return the table of the figure, and what draws it."""
+    if choice.to:
+        table = replace(table, baseline=_baseline(table, choice.to))
     if not table.baseline:
         raise LogError(
             f"the study in {table.path} names no baseline; write `baseline: {{AXIS: VALUE}}` into the study file and "
-            "run the same command again: finished runs are kept"
+            "run the same command again (finished runs are kept), or give one with --to AXIS=VALUE"
         )
     found = {q: differences_to_baseline(table, q) for q in asked(table, choice)}
     found = {quantity: rows for quantity, rows in found.items() if rows}
@@ -53,41 +65,89 @@ def differences(table: StudyTable, choice: Choice) -> Drawing:
     return header, rows, lambda: _figure(table, found)
 
 
+def _baseline(table: StudyTable, to: Mapping[str, str]) -> dict[str, Label]:
+    """Return the values of axes that are given as text."""
+    return {name: table.label(name, text) for name, text in to.items()}
+
+
 def differences_to_baseline(table: StudyTable, quantity: Quantity) -> list[Difference]:
     """Return what each combination differs by, of those that share seeds with the baseline."""
-    points = table.values[quantity]
+    points, levels = table.values[quantity], levels_of(table, quantity)
     lines = []
     for point, seeds in points.items():
         base = tuple(table.baseline.get(name, label) for name, label in zip(table.axes, point, strict=True))
         if base != point and base in points and set(seeds) & set(points[base]):
-            lines.append(Difference(point, paired(seeds, points[base])))
+            beside = {
+                level: paired(at[point], points[base]).mean for level, at in levels.items() if point in at
+            }
+            lines.append(Difference(point, paired(seeds, points[base]), beside))
     return lines
 
 
 def _figure(table: StudyTable, found: dict[Quantity, list[Difference]]) -> Figure:
-    names = {d.point: table.name_of(d.point) for lines in found.values() for d in lines}
-    left = 0.15 + max(map(style.text_width_in, names.values()))
-    margins = style.Margins(left=left, right=0.2, top=0.55, between_rows=0.85)
-    width = left + max(3.4, *(style.text_width_in(quantity.words()) for quantity in found))
-    height = max(0.5, LINE_IN * (1 + max(len(lines) for lines in found.values())))
-    figure, grid = style.panels(len(found), 1, width=width, panel_height=height, margins=margins)
-    against = ", ".join(f"{name} {shown(value)}" for name, value in table.baseline.items())
-    for (quantity, lines), (axes,) in zip(found.items(), grid, strict=True):
-        _panel(axes, [d.estimate.scaled(quantity.factor) for d in lines], [names[d.point] for d in lines])
-        axes.set_xlabel("difference (percentage points)" if quantity.is_share else "difference")
-        counts = seeds_in_words(d.estimate.n for d in lines)
-        axes.set_title(f"{quantity.words()}\nminus {against}, same seed\n95 % t-interval, {counts}", x=0)
-    return figure
+    drawn = list(dict.fromkeys(d.point for lines in found.values() for d in lines))
+    parts = [_part(table, quantity, lines) for quantity, lines in found.items()]
+    return draw_rows(
+        parts,
+        _rows(table, drawn),
+        scales_of(parts, with_zero=True),
+        _caption(table, found, drawn),
+        tint=_tint,
+    )
 
 
-def _panel(axes: Axes, lines: Sequence[Estimate], names: Sequence[str]) -> None:
-    for place, e in enumerate(lines):
-        apart = e.n > 1 and (e.low > 0 or e.high < 0)
-        color = style.line_style(1 if apart else 0).color
-        axes.plot([e.low, e.high], [place, place], color=color, linewidth=1.3)
-        face = color if apart else "white"
-        axes.plot(e.mean, place, "o", color=color, markerfacecolor=face, markersize=4.5)
-    axes.axvline(0, color=style.GREY, linewidth=0.8, zorder=0)
-    axes.set_xlim(*limits(lines, with_zero=True))
-    axes.set_ylim(len(lines) - 0.4, -0.6)
-    axes.set_yticks(range(len(lines)), names)
+def _rows(table: StudyTable, drawn: Sequence[Point]) -> Rows:
+    """Return what lines are called: by values alone where they are of one axis, which is named beside them."""
+    axes = [name for name in table.varying if len({point[table.axis(name)] for point in drawn}) > 1]
+    if len(axes) == 1:
+        return Rows({point: shown(point[table.axis(axes[0])]) for point in drawn}, table.called(axes[0]))
+    names = table.names_of(drawn)
+    return Rows({point: names.of[point] for point in drawn}, names.axes)
+
+
+def _part(table: StudyTable, quantity: Quantity, lines: Sequence[Difference]) -> Part:
+    factor = quantity.factor
+    levels: dict[Level, Places] = {}
+    for each in lines:
+        for level, value in each.levels.items():
+            levels.setdefault(level, {})[each.point] = factor * value
+    points = {each.point: each.estimate.scaled(factor) for each in lines}
+    unit = "difference (percentage points)" if quantity.is_share else f"difference in {quantity.unit}"
+    return Part(table.title(quantity), unit, False, [Series("", dict(points), levels)])
+
+
+def _caption(
+    table: StudyTable, found: Mapping[Quantity, Sequence[Difference]], drawn: Sequence[Point]
+) -> str:
+    """Return what is taken from what, and what the bars and levels are."""
+    against, what = _in_words(table.baseline), _in_words(_common(table, drawn))
+    lines = [difference for each in found.values() for difference in each]
+    counts = [difference.estimate.n for difference in lines]
+    bars = (
+        f"bars: 95 % t-interval, {seeds_in_words(counts)}; orange: 0 is outside"
+        if max(counts) > 1
+        else "one seed: no interval"
+    )
+    said = f"{what or 'Each'} minus {against}, same seed and other values; {bars}."
+    levels = list(dict.fromkeys(level.short for each in lines for level in each.levels))
+    if levels:
+        said += f" Drawn as differences, too: {', '.join(levels)}."
+    return said[0].upper() + said[1:]
+
+
+def _in_words(values: Mapping[str, Label]) -> str:
+    return ", ".join(f"{name} {shown(value)}" for name, value in values.items())
+
+
+def _common(table: StudyTable, points: Sequence[Point]) -> dict[str, Label]:
+    """Return the value of each axis of the baseline that all lines share, and their names need not tell."""
+    found = {
+        name: list(dict.fromkeys(point[table.axis(name)] for point in points)) for name in table.baseline
+    }
+    return {name: values[0] for name, values in found.items() if len(values) == 1}
+
+
+def _tint(found: Estimate) -> tuple[str, bool]:
+    """Return the colour of a difference: another one, and filled, where its interval leaves out zero."""
+    apart = found.n > 1 and (found.low > 0 or found.high < 0)
+    return style.line_style(1 if apart else 0).color, apart

@@ -3,33 +3,25 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from gossiprec.errors import LogError
-from gossiprec.figures import style
 from gossiprec.figures.output import Cell
-from gossiprec.figures.study.numbers import Estimate, estimate
-from gossiprec.figures.study.table import (
-    Label,
-    PerSeed,
-    Point,
-    Quantity,
-    StudyTable,
-    is_numeric,
-    label_cells,
-    shown,
-)
+from gossiprec.figures.study.numbers import LOG_FROM, Estimate, estimate
+from gossiprec.figures.study.quantity import Label, Quantity, shown
+from gossiprec.figures.study.table import PerSeed, Point, StudyTable, label_cells
+from gossiprec.figures.study.words import in_words
 from gossiprec.measures.names import FILTERS
 
 MOST_PANELS = 12
-LOG_FROM = 20.0
-"""Ratio of the largest to the smallest value from which an axis of numbers is drawn on a log scale."""
-
+MOST_TICKS = 8
+MEASURE = "measure"
+"""What `by` names where lines are told apart by what they measure; no axis has this name."""
 
 Drawing = tuple[list[str], list[list[Cell]], Callable[[], Figure]]
 """Header and rows of a figure's table, and what draws it."""
@@ -42,17 +34,25 @@ class Choice:
     Attributes
     ----------
     x, by : str, optional
-        Axes: across, and told apart by lines or rows.
-    y : str, optional
-        A measure such as ``max_aac[single]``.
+        Axes: across, and told apart by lines or rows; `by` may be ``measure``.
+    y : str or sequence of str, optional
+        Measures such as ``max_aac[single]``.
     against : str, optional
         A second measure: the utility of a front.
+    to : dict of str to str
+        What differences are taken to, in place of the study's baseline; values of axes as text.
     """
 
     x: str | None = None
     by: str | None = None
-    y: str | None = None
+    y: str | Sequence[str] = ()
     against: str | None = None
+    to: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def measures(self) -> list[str]:
+        """The measures that are asked for."""
+        return [self.y] if isinstance(self.y, str) else list(self.y)
 
 
 @dataclass(frozen=True)
@@ -65,17 +65,19 @@ class Panel:
     fixed : dict of str to Label
         The axes beyond those drawn, at one value each.
     points : dict of Point to PerSeed
+    about : str
+        The labels of the quantity, and the value of each axis that tells panels apart.
     """
 
     quantity: Quantity
     fixed: dict[str, Label]
     points: dict[Point, PerSeed]
+    about: str
 
     def title(self) -> str:
-        """Return the quantity, and the value of each axis that is fixed."""
-        return ", ".join(
-            [self.quantity.words(), *(f"{name} {shown(value)}" for name, value in self.fixed.items())]
-        )
+        """Return what stands above it where its axes do not say what is measured."""
+        name = in_words(self.quantity.name)
+        return f"{name}, {self.about}" if self.about else name
 
     def estimates(self) -> dict[Point, Estimate]:
         """Return the means over seeds."""
@@ -97,21 +99,31 @@ def estimate_rows(table: StudyTable, panels: Sequence[Panel]) -> tuple[list[str]
     return header, rows
 
 
-def drawn_axes(table: StudyTable, choice: Choice, *, needs: int) -> list[str]:
+def drawn_axes(table: StudyTable, choice: Choice, *, needs: int, by_measure: bool = False) -> list[str]:
     """Return the one or two axes that a figure draws: those asked for, then those of the study in order.
+
+    Parameters
+    ----------
+    table : StudyTable
+    choice : Choice
+    needs : int
+        How many axes the figure cannot do without.
+    by_measure : bool
+        Whether the figure can tell lines apart by what they measure.
 
     Raises
     ------
     LogError
         If the study has fewer than the figure needs.
     """
-    named = [name for name in (choice.x, choice.by) if name is not None]
+    by = None if by_measure and choice.by == MEASURE else choice.by
+    named = [name for name in (choice.x, by) if name is not None]
     for name in named:
         table.axis(name)
     if len(set(named)) < len(named):
         raise LogError(f"--x and --by are both {named[0]}; give two axes, of {', '.join(table.axes)}")
     chosen = [*named, *(name for name in table.varying if name not in named)][:2]
-    if choice.x is None and choice.by is not None:
+    if choice.x is None and by is not None:
         chosen.reverse()
     if len(chosen) < needs:
         raise LogError(
@@ -129,6 +141,8 @@ def panels_of(table: StudyTable, quantities: Sequence[Quantity], drawn: Sequence
         If they are too many for a page.
     """
     others = [name for name in table.axes if name not in drawn]
+    shown_points = [point for quantity in quantities for point in table.values[quantity]]
+    telling = [name for name in others if len({point[table.axis(name)] for point in shown_points}) > 1]
     panels = []
     for quantity, values in itertools.product(
         quantities, itertools.product(*(table.labels(n) for n in others))
@@ -140,9 +154,8 @@ def panels_of(table: StudyTable, quantities: Sequence[Quantity], drawn: Sequence
             if all(point[table.axis(name)] == value for name, value in fixed.items())
         }
         if points:
-            panels.append(
-                Panel(quantity, {name: fixed[name] for name in others if name in table.varying}, points)
-            )
+            told = [table.about(quantity), *(f"{name} {shown(fixed[name])}" for name in telling)]
+            panels.append(Panel(quantity, fixed, points, ", ".join(text for text in told if text)))
     if len(panels) > MOST_PANELS:
         raise LogError(
             f"that makes {len(panels)} panels, at most {MOST_PANELS} fit; choose an attack with --y, such as --y "
@@ -154,31 +167,29 @@ def panels_of(table: StudyTable, quantities: Sequence[Quantity], drawn: Sequence
 def asked(table: StudyTable, choice: Choice) -> list[Quantity]:
     """Return the quantities to draw: where none is asked for, attack accuracy if there is any."""
     names = [quantity.name for quantity in table.values]
-    return table.quantities(choice.y or ("max_aac" if "max_aac" in names else names[0]))
+    texts = choice.measures or ["max_aac" if "max_aac" in names else names[0]]
+    return list(dict.fromkeys(quantity for text in texts for quantity in table.quantities(text)))
 
 
 def places(labels: Sequence[Label]) -> dict[Label, float]:
-    """Return where each label stands on a horizontal axis: numbers at their value, others one after the other."""
-    if is_numeric(labels):
-        return {label: float(label) for label in labels}
-    return {label: float(place) for place, label in enumerate(labels)}
+    """Return where labels that are numbers stand on a horizontal axis."""
+    return {label: float(label) for label in labels}
 
 
 def scale_x(axes: Axes, labels: Sequence[Label], name: str) -> None:
-    """Give an axes its horizontal scale: linear or log for numbers, words below for labels."""
+    """Give an axes its horizontal scale of numbers, linear or log, with a tick at each value if they are few."""
     at = places(labels)
     low, high = min(at.values()), max(at.values())
     axes.set_xlabel(name)
-    if is_numeric(labels) and low > 0 and high / low >= LOG_FROM:
+    if low > 0 and high / low >= LOG_FROM:
         axes.set_xscale("log")
         axes.set_xlim(low / 1.15, high * 1.15)
-        return
-    margin = 0.06 * (high - low) or 0.5
-    axes.set_xlim(low - margin, high + margin)
-    if not is_numeric(labels):
-        axes.set_xticks(list(at.values()), [style.short_name(shown(label)) for label in labels])
-    elif len(labels) <= 8:
+    else:
+        margin = 0.06 * (high - low) or 0.5
+        axes.set_xlim(low - margin, high + margin)
+    if len(labels) <= MOST_TICKS:
         axes.set_xticks(list(at.values()), [shown(label) for label in labels])
+        axes.minorticks_off()
 
 
 def limits(estimates: Iterable[Estimate], *, with_zero: bool = False) -> tuple[float, float]:

@@ -3,100 +3,35 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from gossiprec.errors import LogError, suggestion
+from gossiprec.figures.study.explained import explained
+from gossiprec.figures.study.quantity import Label, Quantity, shown
+from gossiprec.figures.study.words import in_words
 from gossiprec.figures.style import MAX_NAME, short_name
-from gossiprec.measures.names import FILTERS, OF_ATTACKS, read_measure
+from gossiprec.measures.names import FILTERS, read_measure
 
-Label = Any
-"""What the table says of an axis: text, a number, true or false, or None."""
 Point = tuple[Label, ...]
 """A combination: one label for each axis, in their order."""
 PerSeed = dict[int, float]
+Values = dict[Quantity, dict[Point, PerSeed]]
 
 
-WORDS = {
-    "max_aac": "attack accuracy, highest",
-    "last_aac": "attack accuracy, last",
-    "best10_min": "accuracy of the best tenth, least",
-    "best10_mean": "accuracy of the best tenth, mean",
-    "upper_bound": "attack accuracy, at most",
-    "random_bound": "attack accuracy by guessing",
-    "exposure_defended": "found of those who defend",
-    "exposure_undefended": "found of those who do not",
-    "node_updates": "local epochs",
-    "bytes.sent": "bytes sent",
-    "bytes.up": "bytes to the coordinator",
-    "virtual_time": "virtual time (mean wake periods)",
-    "privacy.epsilon_max": "epsilon, highest",
-}
-"""Of measures whose names say too little along an axis."""
 LEAST = ("upper_bound", "random_bound", "last_aac")
 """Measures that stand last: they say how others are to be read."""
 
 
-@dataclass(frozen=True)
-class Quantity:
-    """A measure, of one attack where it is one of attacks."""
+class Names(NamedTuple):
+    """What combinations are called in a picture, and the axes whose values that are, where the names leave them out."""
 
-    name: str
-    observer: str | None = None
-    relevance: str | None = None
-    momentum: float | None = None
-    community_size: int | None = None
-    others: tuple[tuple[str, Any], ...] = ()
-
-    @property
-    def labels(self) -> dict[str, Any]:
-        """All labels that it has."""
-        told = {name: getattr(self, name) for name in FILTERS if getattr(self, name) is not None}
-        return told | dict(self.others)
-
-    def words(self) -> str:
-        """Return what a label says of it."""
-        parts = [self.observer, self.relevance]
-        parts += [f"β {self.momentum:g}" if self.momentum is not None else None]
-        parts += [f"K {self.community_size}" if self.community_size is not None else None]
-        parts += [f"{name} {shown(value)}" for name, value in self.others]
-        told = ", ".join(part for part in parts if part)
-        return f"{self.name} ({told})" if told else self.name
-
-    def text(self) -> str:
-        """Return it as it is asked for: ``max_aac[single,ndcg,0.9,5]``."""
-        told = [shown(self.labels.get(name, "*")) for name in FILTERS]
-        while told and told[-1] == "*":
-            told.pop()
-        inside = ",".join([*told, *(f"{name}={shown(value)}" for name, value in self.others)])
-        return f"{self.name}[{inside}]" if inside else self.name
-
-    @property
-    def is_share(self) -> bool:
-        """Whether it is a fraction that pictures show in percent."""
-        return (self.name in OF_ATTACKS and self.name != "at_round") or "@" in self.name
-
-    @property
-    def unit(self) -> str:
-        """The label of its axis, in words."""
-        words = WORDS.get(self.name, self.name.upper() if "@" in self.name else self.name.replace("_", " "))
-        return f"{words} (%)" if self.is_share else words
-
-    @property
-    def factor(self) -> float:
-        """What its values are multiplied by in pictures; tables keep them as they are."""
-        return 100.0 if self.is_share else 1.0
-
-    def cells(self) -> list[Any]:
-        """Return it as the first cells of a csv row."""
-        told = ",".join(f"{name}={shown(value)}" for name, value in self.others)
-        return [
-            f"{self.name}[{told}]" if told else self.name,
-            *(self.labels.get(name, "") for name in FILTERS),
-        ]
+    of: dict[Point, str]
+    axes: str
 
 
 @dataclass(frozen=True)
@@ -109,16 +44,26 @@ class StudyTable:
     axes : tuple of str
     baseline : dict of str to Label
     values : dict
-        By quantity, point and seed; NaN and missing values are left out.
+        By quantity, point and seed; NaN and missing values are left out. Quantities that only the axes tell apart are
+        one (:mod:`~gossiprec.figures.study.explained`).
+    apart : dict
+        The same as the runs name their attacks.
     runs : dict
         Folder under ``runs/`` by point and seed, also of runs that failed.
+    words : dict of str to str
+        What axes are called in pictures, of those whose names say too little.
+    picture : dict of str
+        What the study file says that its first picture is; empty if it says nothing.
     """
 
     path: Path
     axes: tuple[str, ...]
     baseline: dict[str, Label]
-    values: dict[Quantity, dict[Point, PerSeed]]
+    values: Values
+    apart: Values = field(default_factory=dict)
     runs: dict[Point, dict[int, str]] = field(default_factory=dict)
+    words: dict[str, str] = field(default_factory=dict)
+    picture: dict[str, Any] = field(default_factory=dict)
 
     def quantities(self, text: str) -> list[Quantity]:
         """Return the quantities that a measure such as ``max_aac[single]`` names.
@@ -133,6 +78,11 @@ class StudyTable:
         except ValueError as error:
             raise LogError(str(error)) from None
         found = [q for q in self.values if q.name == measure.name and measure.takes(q.labels)]
+        if not found and any(q.name == measure.name and measure.takes(q.labels) for q in self.apart):
+            raise LogError(
+                f"{text!r} is told apart by the axes of {self.path} ({', '.join(self.varying)}): choose with --where "
+                f"AXIS=VALUE; beside that it has {', '.join(q.text() for q in self.values if q.name == measure.name)}"
+            )
         if not found:
             names = list(dict.fromkeys(quantity.name for quantity in self.values))
             raise LogError(
@@ -161,18 +111,64 @@ class StudyTable:
         """Return the values of an axis: numbers ascending, others in the order of the study."""
         place = self.axis(name)
         found = list(dict.fromkeys(point[place] for points in self.values.values() for point in points))
-        return sorted(found) if is_numeric(found) else found
+        return sorted(found, key=float) if is_numeric(found) else found
+
+    def label(self, name: str, text: str) -> Label:
+        """Return the value of an axis that is written so.
+
+        Raises
+        ------
+        LogError
+            If it has none.
+        """
+        labels = {shown(label): label for label in self.labels(name)}
+        if text not in labels:
+            raise LogError(f"the axis {name} has no value {text!r}; it has {', '.join(labels)}")
+        return labels[text]
 
     @cached_property
     def varying(self) -> list[str]:
         """The axes with more than one value."""
         return [name for name in self.axes if len(self.labels(name)) > 1]
 
-    def name_of(self, point: Point) -> str:
-        """Return what a label says of a combination: the values of the axes that vary, and names if there is room."""
-        labels = {name: shown(point[self.axis(name)]) for name in self.varying}
-        told = ", ".join(f"{name} {label}" for name, label in labels.items())
-        return short_name(told if len(told) <= MAX_NAME else ", ".join(labels.values()))
+    @cached_property
+    def _alike(self) -> set[str]:
+        """The labels of attacks that are the same for all: they tell none apart."""
+        attacks = [quantity.labels for quantity in self.values if quantity.observer is not None]
+        found = {name: {attack[name] for attack in attacks if name in attack} for name in FILTERS}
+        return {name for name, labels in found.items() if len(labels) == 1}
+
+    def about(self, quantity: Quantity) -> str:
+        """Return the labels of a quantity in words; those that all attacks of the study share go without saying.
+
+        Who observes is said of an attack of which there is nothing else to say.
+        """
+        return quantity.about(without=self._alike) or quantity.about(without={*FILTERS[1:]})
+
+    def title(self, quantity: Quantity) -> str:
+        """Return what stands above a panel whose axes do not say what is measured."""
+        about = self.about(quantity)
+        return f"{in_words(quantity.name)}, {about}" if about else in_words(quantity.name)
+
+    def called(self, axis: str) -> str:
+        """Return what an axis is called in pictures."""
+        return self.words.get(axis, axis)
+
+    def names_of(self, points: Iterable[Point]) -> Names:
+        """Return what labels say of some combinations: values of the axes that vary among them.
+
+        With the names of the axes where there is room in all of them.
+        """
+        drawn = list(points)
+        axes = [name for name in self.varying if len({point[self.axis(name)] for point in drawn}) > 1]
+        axes = axes or self.varying
+        values = {point: [shown(point[self.axis(name)]) for name in axes] for point in drawn}
+        in_full = {
+            p: ", ".join(f"{name} {v}" for name, v in zip(axes, values[p], strict=True)) for p in drawn
+        }
+        if max(map(len, in_full.values()), default=0) <= MAX_NAME:
+            return Names(in_full, "")
+        return Names({p: short_name(", ".join(values[p])) for p in drawn}, ", ".join(axes))
 
     def where(self, chosen: Mapping[str, str]) -> StudyTable:
         """Return the part of the table in which axes have these values, given as text.
@@ -182,19 +178,13 @@ class StudyTable:
         LogError
             If an axis has no such value.
         """
-        places = {self.axis(name): text for name, text in chosen.items()}
-        for place, text in places.items():
-            there = [shown(label) for label in self.labels(self.axes[place])]
-            if text not in there:
-                raise LogError(
-                    f"the axis {self.axes[place]} has no value {text!r}; it has {', '.join(there)}"
-                )
-        values: dict[Quantity, dict[Point, PerSeed]] = {}
-        for quantity, points in self.values.items():
+        places = {self.axis(name): shown(self.label(name, text)) for name, text in chosen.items()}
+        apart: Values = {}
+        for quantity, points in self.apart.items():
             for point, seeds in points.items():
                 if all(shown(point[place]) == text for place, text in places.items()):
-                    values.setdefault(quantity, {})[point] = seeds
-        return replace(self, values=values)
+                    apart.setdefault(quantity, {})[point] = seeds
+        return replace(self, values=merged(apart, self.runs), apart=apart)
 
 
 def by_importance(table: StudyTable) -> list[Quantity]:
@@ -234,22 +224,16 @@ def read_study(folder: Path, *, or_empty: bool = False) -> StudyTable:
         mark = json.loads((folder / "study.json").read_bytes())
         rows = pq.read_table(folder / "table.parquet").to_pylist()
         axes, baseline = tuple(mark["axes"]), dict(mark["baseline"])
+        words, picture = dict(mark.get("words", {})), dict(mark.get("picture") or {})
     except (OSError, ValueError, KeyError, TypeError, pa.ArrowException) as error:
         raise LogError(f"cannot read the study in {folder}: {error}") from error
-    values = _gathered(rows, axes)
-    if not values and not or_empty:
+    apart = _gathered(rows, axes)
+    if not apart and not or_empty:
         raise LogError(f"no run of the study in {folder} is finished: there is nothing to draw yet")
     runs: dict[Point, dict[int, str]] = {}
     for row in rows:
         runs.setdefault(tuple(row[name] for name in axes), {})[row["seed"]] = row["run"]
-    return StudyTable(folder, axes, baseline, values, runs)
-
-
-def shown(label: Label) -> str:
-    """Return what a picture says of a label."""
-    if isinstance(label, bool):
-        return str(label).lower()
-    return f"{label:g}" if isinstance(label, float) else str(label)
+    return StudyTable(folder, axes, baseline, merged(apart, runs), apart, runs, words, picture)
 
 
 def label_cells(point: Point) -> list[str]:
@@ -258,12 +242,32 @@ def label_cells(point: Point) -> list[str]:
 
 
 def is_numeric(labels: Sequence[Label]) -> bool:
-    """Say whether labels can be places on a scale."""
-    return all(isinstance(label, int | float) and not isinstance(label, bool) for label in labels)
+    """Say whether labels can be places on a scale: numbers, also those that a study writes as labels of settings."""
+    return all(map(_is_number, labels))
 
 
-def _gathered(rows: Iterable[Mapping[str, Any]], axes: Sequence[str]) -> dict[Quantity, dict[Point, PerSeed]]:
-    values: dict[Quantity, dict[Point, PerSeed]] = {}
+def _is_number(label: Label) -> bool:
+    if isinstance(label, str):
+        try:
+            return math.isfinite(float(label))
+        except ValueError:
+            return False
+    return isinstance(label, int | float) and not isinstance(label, bool)
+
+
+def merged(apart: Values, points: Iterable[Point]) -> Values:
+    """Return the values in which quantities are one that only the axes tell apart, over points in this order."""
+    order = {point: place for place, point in enumerate(points)}
+
+    def join(parts: list[dict[Point, PerSeed]]) -> dict[Point, PerSeed]:
+        both = {point: seeds for points in parts for point, seeds in points.items()}
+        return dict(sorted(both.items(), key=lambda item: order[item[0]]))
+
+    return explained(apart, join)
+
+
+def _gathered(rows: Iterable[Mapping[str, Any]], axes: Sequence[str]) -> Values:
+    values: Values = {}
     for row in rows:
         if row["value"] is None:
             continue

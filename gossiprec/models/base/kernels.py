@@ -125,6 +125,9 @@ class Kernels(ABC):
     merges_by_performance: ClassVar[bool] = False
     """Whether :meth:`run` finds the weights of merges by performance itself."""
 
+    appraises: ClassVar[bool] = False
+    """Whether :meth:`appraise` finds them before :meth:`run`, sooner than the interpreter does."""
+
     apart: ClassVar[frozenset[str]] = frozenset()
     """Ways of training that are not part of :meth:`run` and have :meth:`train_apart`."""
 
@@ -150,6 +153,10 @@ class Kernels(ABC):
     @abstractmethod
     def run(self, program: Any, tasks: I64, update: I32) -> None:
         """Run `tasks` of one wave: merges, then local updates number ``update[task]``, none where it is -1."""
+
+    def appraise(self, program: Any, tasks: I64) -> None:
+        """Find the weights of merges by performance (:meth:`~gossiprec.compute.executors.base.Executor.appraise`)."""
+        raise NotImplementedError(f"{type(self).__name__} appraises nobody")
 
     def train_apart(self, way: str, program: Any, tasks: I64) -> None:
         """Run the local updates of tasks whose merges are done, in a way that is :attr:`apart`."""

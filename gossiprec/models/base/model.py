@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from gossiprec.arrays import F32
+from gossiprec.arrays import F32, I64
 from gossiprec.data.split import Split
 from gossiprec.errors import PluginError
 from gossiprec.feeds.base import Feed
@@ -171,16 +171,24 @@ class Model(ABC):
         return self
 
     def fill_rows(
-        self, rows: npt.NDArray[np.floating], layout: Layout, seed: int, *, common_start: bool = True
+        self,
+        rows: npt.NDArray[np.floating],
+        layout: Layout,
+        seed: int,
+        *,
+        common_start: bool = True,
+        nodes: I64 | None = None,
     ) -> None:
         """Write every node's first version into `rows`, shape (n_nodes, row_size), one after the other.
 
         Item tables and shared weights are common to all nodes, unless each is to have a start of its own; each user's
-        row is a draw of its own in any case.
+        row is a draw of its own in any case. Those of some `nodes` alone, if these are given.
         """
         users, private = self.initial_own(layout, len(rows), seed)
-        for node, row in enumerate(rows):
-            if node == 0 or not common_start:
+        begin = layout.initial_common(generator(seed, "initial-common", 0)).astype(rows.dtype)
+        for node in range(len(rows)) if nodes is None else nodes.tolist():
+            row = rows[node]
+            if node > 0 and not common_start:
                 begin = layout.initial_common(generator(seed, "initial-common", node)).astype(rows.dtype)
             row[layout.items.start : layout.shared.stop] = begin
             row[layout.users] = users[node] if layout.n_users == 1 else users[: layout.n_users].ravel()

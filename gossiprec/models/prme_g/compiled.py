@@ -9,7 +9,7 @@ import numpy as np
 from gossiprec.arrays import F32, I32, I64
 from gossiprec.geodesy import distances_km
 from gossiprec.models.base.kernels import NO_CONTEXT, Asked, Kernels, Query, Victims, flat
-from gossiprec.models.prme_g import kernels, observed
+from gossiprec.models.prme_g import kernels, observed, performance
 
 _NOWHERE = np.zeros((0, 3), np.float32)
 
@@ -17,7 +17,7 @@ _NOWHERE = np.zeros((0, 3), np.float32)
 class PRMEGKernels(Kernels):
     """Gradient descent, plain or drawn back to where it started; rows in either storage."""
 
-    ranks_open = True
+    ranks_open = appraises = True
     score_kept, fit_user = observed.score_kept, observed.fit_user
 
     @classmethod
@@ -40,6 +40,17 @@ class PRMEGKernels(Kernels):
             options.alpha, options.l2, options.loss_reduction == "mean", np.uint64(work.seed), self.dims,
             program.refused,
             work.node_settings.drift_penalty,
+        )  # fmt: skip
+
+    def appraise(self, program: Any, tasks: I64) -> None:
+        """Find the weights of merges by performance."""
+        work = self.work
+        if work.candidates is None:
+            return
+        performance.appraise(
+            tasks, program.node, program.source, program.merge_offsets, program.merge_row, program.merge_keep,
+            program.found, program.refused, flat(work.arena.rows), work.layout.row_size, work.candidates.offsets,
+            work.candidates.values, work.layout.n_items, work.layout.n_users, self.dims,
         )  # fmt: skip
 
     def scores(self, query: Query) -> F32:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from gossiprec.errors import LogError
 from gossiprec.figures.study.front import Spot, spots_of, utility_of
-from gossiprec.figures.study.table import Quantity
+from gossiprec.figures.study.quantity import Quantity
 from gossiprec.report.blocks import Axis, Block, Chart, Section, Series, one_of
 from gossiprec.report.study import Study
 

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from gossiprec.figures.study.numbers import Estimate, estimate, intervals_in_words
-from gossiprec.figures.study.table import Point, Quantity, by_importance, is_numeric, shown
+from gossiprec.figures.study.numbers import LOG_FROM, Estimate, estimate, intervals_in_words
+from gossiprec.figures.study.quantity import Quantity, shown
+from gossiprec.figures.study.table import Point, by_importance, is_numeric
 from gossiprec.report.blocks import Axis, Block, Chart, Column, Section, Series, Table, one_of
 from gossiprec.report.study import Study
 
 ORDER = 20
 MOST_TICKS = 8
-LOG_FROM = 20.0
-"""Ratio of the largest to the smallest value from which an axis of numbers is drawn on a log scale."""
 
 
 def section(study: Study) -> Section | None:
@@ -82,7 +81,8 @@ def _line(study: Study, name: str, points: list[tuple[float, Point, Estimate]]) 
 def _axis(name: str, labels: list[Any]) -> Axis:
     if not is_numeric(labels):
         return Axis(name, names=[shown(label) for label in labels])
-    low, high = min(labels), max(labels)
+    numbers = [label if isinstance(label, int) else float(label) for label in labels]
+    low, high = min(numbers), max(numbers)
     return Axis(
-        name, log=low > 0 and high / low >= LOG_FROM, ticks=labels if len(labels) <= MOST_TICKS else ()
+        name, log=low > 0 and high / low >= LOG_FROM, ticks=numbers if len(numbers) <= MOST_TICKS else ()
     )

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from gossiprec.figures.study.table import shown
+from gossiprec.figures.study.quantity import shown
 from gossiprec.report.blocks import Block, Column, Section, Table, Text, Tile, Tiles
-from gossiprec.report.study import Study, is_running
+from gossiprec.report.study import Study, status_of, unfinished
 
 ORDER = 10
 
@@ -19,10 +19,9 @@ def section(study: Study) -> Section:
         told += (
             f" Differences are taken to {', '.join(f'{n} {shown(v)}' for n, v in table.baseline.items())}."
         )
-    status = str(mark.get("status"))
+    status = status_of(table.path)
     if status != "complete":
-        gone = status == "running" and not is_running(table.path)
-        told += f" Its status is {'killed' if gone else status}: what follows is what it has found so far."
+        told += f" Its status is {status}: what follows is what it has found so far."
     blocks: list[Block] = [Text([told])]
     counts = {
         "combinations and seeds": mark.get("variants"),
@@ -46,4 +45,8 @@ def section(study: Study) -> Section:
                 failed,
             )
         )
+    begun = [[study.link(run), standing] for run, standing in unfinished(table.path).items()]
+    if begun:
+        columns = [Column("run", "link"), Column("status", "text")]
+        blocks.append(Table("Runs that have begun and not ended", columns, begun))
     return Section(f"Study {mark.get('study', table.path.name)}", blocks)

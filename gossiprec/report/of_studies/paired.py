@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from gossiprec.figures.study.numbers import seeds_in_words
 from gossiprec.figures.study.paired import differences_to_baseline
-from gossiprec.figures.study.table import by_importance, shown
+from gossiprec.figures.study.quantity import shown
+from gossiprec.figures.study.table import by_importance
 from gossiprec.report.blocks import Block, Section, Span, Spans, one_of
 from gossiprec.report.study import Study
 

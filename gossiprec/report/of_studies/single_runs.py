@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from gossiprec.figures.study.table import by_importance, shown
+from gossiprec.figures.study.quantity import shown
+from gossiprec.figures.study.table import by_importance
 from gossiprec.report.blocks import Column, Section, Table
 from gossiprec.report.study import Study, columns_of
 

@@ -8,7 +8,10 @@ from gossiprec.report.blocks import Block, Column, Section, Table, Text
 from gossiprec.report.runs import Runs
 
 ORDER = 90
-KEYS = ("gossiprec", "git_commit", "code", "log_digest", "started", "finished", "platform", "cpus", "python")
+KEYS = (
+    "gossiprec", "git_commit", "code", "log_digest", "started", "finished", "platform", "processor", "target", "cpus",
+    "python",
+)  # fmt: skip
 
 
 def section(runs: Runs) -> Section:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from gossiprec.eventlog import Run
+from gossiprec.eventlog.writer_process import UNKNOWN
 from gossiprec.report.blocks import Block, Column, Section, Table, Text, Tile, Tiles
 from gossiprec.report.runs import Runs, last_time
 
@@ -15,6 +16,7 @@ ENDED = {
     "failed": "It failed: what follows is what it had found by then.",
     "interrupted": "It was interrupted: what follows is what it had found by then.",
     "killed": "Its process was killed: what follows is what it had written by then.",
+    UNKNOWN: "Whether it is still running is not known here: another machine writes it.",
 }
 
 

@@ -1,0 +1,147 @@
+"""What do checkpoints cost?
+
+    python benchmarks/checkpoints.py [--wakes 400] [--seconds 30] [--rounds 3]
+
+The main job (943 nodes, all watching) without checkpoints, with one every so many seconds, and with as many that are
+all written whole (as if everything had changed), each in a process of its own, in turn; who begins changes from round
+to round. One JSON line for each way of writing:
+
+- ``plain_s``, ``with_s``: seconds of wall time without loading, compiling and set-up; medians.
+- ``ratio``, ``ratio_min``, ``ratio_max``: with over without, of the runs of a round; ``cpu_ratio``: median of the same
+  of processor time, with that of the processes which write.
+- ``bases``, ``deltas``: checkpoints of a run; ``base_mib``, ``delta_mib``: their mean size.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import resource
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+from common import emit, median, say
+
+ROOT = Path(__file__).resolve().parents[1]
+WAYS = ("plain", "deltas", "whole")
+
+
+class Clock:
+    """Notes when the first local update and the last report come."""
+
+    def __init__(self) -> None:
+        self.begin = self.end = self.cpu = 0.0
+
+    def phase(self, text: str) -> None:
+        """Begin, or end when positions are measured."""
+        if text == "simulating":
+            self.begin, self.cpu = time.perf_counter(), _processor()
+        if text == "measuring positions":
+            self.end, self.cpu = time.perf_counter(), _processor() - self.cpu
+
+    def tick(self, status: Any) -> None:
+        """Do nothing."""
+
+    def note(self, text: str) -> None:
+        """Pass it on."""
+        say(text)
+
+
+def _processor() -> float:
+    """Return the processor time of this process and of those that have ended for it."""
+    used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return sum(each.ru_utime + each.ru_stime for each in used)
+
+
+def measure(way: str, wakes: int, seconds: float) -> dict[str, Any]:
+    """Run once; return times, and of every checkpoint whether it is a base, and its size."""
+    from gossiprec import simulate
+    from gossiprec.eventlog import checkpoints
+    from gossiprec.scenario import load_scenario
+
+    if way == "whole":
+        checkpoints.MOST_DELTAS = 0
+    minutes = "null" if way == "plain" else str(seconds / 60)
+    changes = [f"protocol.wakes={wakes}", "executor.name=fused", f"checkpoint.minutes={minutes}"]
+    scenario, clock = load_scenario(ROOT / "scenarios" / "rand_gossip.yaml", changes), Clock()
+    with tempfile.TemporaryDirectory(prefix="gossiprec-checkpoints-") as folder:
+        sizes: dict[str, tuple[bool, int]] = {}
+        done = threading.Event()
+        looking = threading.Thread(target=_look, args=(Path(folder) / "run" / "checkpoints", sizes, done))
+        looking.start()
+        simulate(scenario, out=Path(folder) / "run", progress=clock)
+        done.set()
+        looking.join()
+    return {"wall": clock.end - clock.begin, "cpu": clock.cpu, "sizes": list(sizes.values())}
+
+
+def _look(folder: Path, sizes: dict[str, tuple[bool, int]], done: threading.Event) -> None:
+    """Note each checkpoint that appears in a folder."""
+    from gossiprec.eventlog.checkpoints import rests_on
+
+    while not done.wait(0.5):
+        for path in folder.glob("*.ckpt"):
+            if path.name not in sizes:
+                sizes[path.name] = (rests_on(path) is None, path.stat().st_size)
+
+
+def in_process(way: str, wakes: int, seconds: float) -> dict[str, Any]:
+    """Measure in a process of its own."""
+    command = [sys.executable, __file__, "--here", way, "--wakes", str(wakes), "--seconds", str(seconds)]
+    done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
+    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return found
+
+
+def mean_mib(sizes: list[int]) -> float | None:
+    """Return the mean in MiB; None of none."""
+    return sum(sizes) / len(sizes) / 2**20 if sizes else None
+
+
+def report(way: str, rounds: list[dict[str, dict[str, Any]]]) -> None:
+    """Print the line of one way of writing."""
+    ratios = [each[way]["wall"] / each["plain"]["wall"] for each in rounds]
+    sizes = [size for each in rounds for size in each[way]["sizes"]]
+    emit(
+        way=way,
+        plain_s=median([each["plain"]["wall"] for each in rounds]),
+        with_s=median([each[way]["wall"] for each in rounds]),
+        ratio=median(ratios),
+        ratio_min=min(ratios),
+        ratio_max=max(ratios),
+        cpu_ratio=median([each[way]["cpu"] / each["plain"]["cpu"] for each in rounds]),
+        bases=sum(base for base, _ in sizes) / len(rounds),
+        deltas=sum(not base for base, _ in sizes) / len(rounds),
+        base_mib=mean_mib([size for base, size in sizes if base]),
+        delta_mib=mean_mib([size for base, size in sizes if not base]),
+    )
+
+
+def main() -> None:
+    """Measure in rounds and print."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--wakes", type=int, default=400)
+    parser.add_argument("--seconds", type=float, default=30.0)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--here", choices=WAYS, help="run once in this process")
+    options = parser.parse_args()
+    if options.here:
+        print(json.dumps(measure(options.here, options.wakes, options.seconds)))
+        return
+    in_process("plain", 2, options.seconds)
+    rounds = []
+    for number in range(options.rounds):
+        say(f"round {number + 1} of {options.rounds}")
+        order = [*WAYS[number % 3 :], *WAYS[: number % 3]]
+        rounds.append({way: in_process(way, options.wakes, options.seconds) for way in order})
+    for way in WAYS[1:]:
+        report(way, rounds)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""One simulation in several processes: who owns which node, which rows travel, and how."""

@@ -1,0 +1,177 @@
+"""Carrying out a shard's part of a plan: its own tasks, and the rows that it and others need for theirs."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from gossiprec.arrays import I64, Bools
+from gossiprec.compute.executors.base import Executor
+from gossiprec.compute.plan.planner import Plan
+from gossiprec.compute.plan.program import Program
+from gossiprec.compute.shards.exchange import Exchange
+from gossiprec.compute.shards.parts import Parts
+from gossiprec.compute.shards.routes import Batch, Route, Routes
+from gossiprec.compute.thread_pool import ThreadPool
+from gossiprec.compute.waves import Step, Watcher, WaveRunner
+from gossiprec.ragged import entries_of
+
+ROWS, FOUND = "rows", "found"
+"""What letters are about."""
+
+
+@dataclass
+class Sent:
+    """What a shard has sent and waited for, so far.
+
+    Attributes
+    ----------
+    waves, batches, rows, bytes : int
+        Waves carried out, and what this shard has sent to others for them.
+    most_bytes : int
+        Sent for one wave.
+    updates : int
+        Local updates of its own nodes.
+    waited_s, routed_s : float
+        Seconds of wall time waiting for others' rows, and finding out which rows travel.
+    """
+
+    waves: int = 0
+    batches: int = 0
+    rows: int = 0
+    bytes: int = 0
+    most_bytes: int = 0
+    updates: int = 0
+    waited_s: float = 0.0
+    routed_s: float = 0.0
+
+
+class ShardRunner(WaveRunner):
+    """Runs the tasks of its own nodes; rows that others read leave as soon as they are written.
+
+    Parameters
+    ----------
+    executor : Executor
+    watchers : sequence of Watcher
+    parts : Parts
+    routes : Routes
+    exchange : Exchange
+    needed : callable
+        Rows -> whether each is still needed (:meth:`Planner.are_needed`).
+    tells_found : bool
+        What executors find out about merges decides what happens next: every shard has to know all of it.
+
+    Attributes
+    ----------
+    sent : Sent
+    """
+
+    def __init__(
+        self,
+        executor: Executor,
+        watchers: Sequence[Watcher],
+        *,
+        parts: Parts,
+        routes: Routes,
+        exchange: Exchange,
+        needed: Callable[[I64], Bools],
+        tells_found: bool,
+        threads: ThreadPool,
+        wave_size: int | None,
+        steps: Sequence[Step] = (),
+    ) -> None:
+        super().__init__(executor, watchers, threads=threads, wave_size=wave_size, steps=steps)
+        self._parts, self._routes, self._exchange = parts, routes, exchange
+        self._needed, self._tells_found = needed, tells_found
+        self._number = 0  # of the plan
+        self._used: list[I64] = []
+        self._resident = np.zeros(0, np.int64)
+        self.sent = Sent()
+
+    def run(self, plan: Plan) -> None:
+        """Carry out this shard's part of a plan."""
+        begin, before = time.perf_counter(), self.sent.waited_s
+        self._busy = 0.0
+        self._executor.store.note(plan.program)
+        route = self._routes.of(plan)
+        self.sent.routed_s += time.perf_counter() - begin
+        for wave, part in enumerate(route.waves):
+            self._send(route, wave)
+            self._compute(plan, part.ready)
+            for batch in part.incoming:
+                self._take(batch)
+            if self._parts.number == 0:
+                self._show(plan, wave)
+            self._compute(plan, part.waiting)
+            self._executor.store.discard(part.outdated)
+        self._note(plan, route)
+        if self._tells_found:
+            self._tell_found(plan.program)
+        self._number += 1
+        waited = self.sent.waited_s - before
+        self.bookkeeping_seconds += time.perf_counter() - begin - self._busy - waited
+
+    def use(self, rows: I64) -> None:
+        """Note that rows take memory here."""
+        self._used.append(rows)
+
+    def release(self) -> None:
+        """Give back the memory of rows that nobody needs, or whose present version others have."""
+        resident = np.unique(np.concatenate([self._resident, *self._used]))
+        stays = self._needed(resident) & self._routes.holds(resident)
+        self._executor.store.discard(resident[~stays])
+        self._resident, self._used = resident[stays], []
+
+    def _send(self, route: Route, wave: int) -> None:
+        """Send what is due before a wave."""
+        for batch in route.outgoing.get(wave, ()):
+            rows = self._executor.store.rows[batch.rows]
+            self._exchange.send(batch.shard, (ROWS, self._number, batch.wave), rows)
+            self.sent.batches += 1
+            self.sent.rows += len(rows)
+            self.sent.bytes += rows.nbytes
+
+    def _take(self, batch: Batch) -> None:
+        """Wait for the rows that another shard sends for a wave."""
+        begin = time.perf_counter()
+        rows = self._exchange.receive(batch.shard, (ROWS, self._number, batch.wave))
+        self._executor.store.rows[batch.rows] = rows
+        self.sent.waited_s += time.perf_counter() - begin
+
+    def _note(self, plan: Plan, route: Route) -> None:
+        """Count what was done, and note which rows it took."""
+        program, sent = plan.program, self.sent
+        mine = np.concatenate([np.zeros(0, np.int64), *(np.append(w.ready, w.waiting) for w in route.waves)])
+        sent.waves += len(route.waves)
+        sent.updates += int((program.update[mine] >= 0).sum())
+        by_wave: dict[int, int] = {}
+        for batch in (batch for batches in route.outgoing.values() for batch in batches):
+            by_wave[batch.wave] = by_wave.get(batch.wave, 0) + len(batch.rows)
+        row_bytes = self._executor.store.rows[:1].nbytes
+        sent.most_bytes = max(sent.most_bytes, row_bytes * max(by_wave.values(), default=0))
+        came = [batch.rows for wave in route.waves for batch in wave.incoming]
+        self.use(np.unique(np.concatenate([program.target[mine].astype(np.int64), *came])))
+        if sum(len(some) for some in self._used) > len(self._parts.of) // (2 * self._parts.n):
+            self.release()
+
+    def _tell_found(self, program: Program) -> None:
+        """Let all shards know what all have found out about the merges of their own nodes."""
+        shard_of = self._parts.of[program.node]
+        own, entries = self._of_shard(program, shard_of, self._parts.number)
+        found = (program.found[entries], program.refused[own])
+        for shard in self._parts.others:
+            self._exchange.send(shard, (FOUND, self._number), found)
+        begin = time.perf_counter()
+        for shard in self._parts.others:
+            tasks, entries = self._of_shard(program, shard_of, shard)
+            program.found[entries], program.refused[tasks] = self._exchange.receive(
+                shard, (FOUND, self._number)
+            )
+        self.sent.waited_s += time.perf_counter() - begin
+
+    def _of_shard(self, program: Program, shard_of: I64, shard: int) -> tuple[I64, I64]:
+        tasks = np.flatnonzero(shard_of == shard)
+        return tasks, entries_of(program.merge_offsets, tasks)[0]

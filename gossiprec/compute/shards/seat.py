@@ -1,0 +1,46 @@
+"""A shard's place in a run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from gossiprec.arrays import I64
+from gossiprec.compute.shards.exchange import Exchange
+from gossiprec.compute.shards.parts import Parts
+from gossiprec.compute.shards.routes import Routes
+
+
+def _nothing(rows: I64) -> None:
+    pass
+
+
+class Seat:
+    """Where a process sits in a run that is divided: known before the run is set up, and filled when it is.
+
+    Parameters
+    ----------
+    number : int
+        Of the shard.
+    n : int
+        Shards in all.
+    exchange : Exchange
+
+    Attributes
+    ----------
+    parts : Parts
+        Set by :meth:`take`, as are the
+    routes : Routes
+    bring : callable
+        Has rows of others written into the store, where this shard leads.
+    """
+
+    def __init__(self, number: int, n: int, exchange: Exchange) -> None:
+        self.number, self.n, self.exchange = number, n, exchange
+        self.parts: Parts
+        self.routes: Routes
+        self.bring: Callable[[I64], None] = _nothing
+
+    def take(self, of: I64, *, keeps_first: bool) -> None:
+        """Learn which shard owns each node."""
+        self.parts = Parts(of, self.n, self.number)
+        self.routes = Routes(self.parts, keeps_first=keeps_first)

@@ -1,0 +1,130 @@
+"""Which executor a run takes: what ``executor: auto`` stands for."""
+
+from __future__ import annotations
+
+from gossiprec.compute.executors import EXECUTORS
+from gossiprec.compute.train.local_update import TrainingSettings
+from gossiprec.compute.train.node_settings import Kind, NodeSettings
+from gossiprec.emulation.assembly.client_messages import refused
+from gossiprec.errors import ScenarioError
+from gossiprec.feeds import SequenceFeed
+from gossiprec.machine import usable_cores
+from gossiprec.models import Model
+from gossiprec.recommenders import Recommender
+from gossiprec.recommenders.written_out import not_written_out
+from gossiprec.scenario import Scenario
+
+FEW_EPOCHS = 3_000
+"""Local epochs below which ``executor: auto`` takes the reference: compiling would last longer."""
+FEW_PRIVATE_EPOCHS = 300
+"""The same under DP-SGD, where the reference takes one sample after the other."""
+FEW_CLIENT_EPOCHS = 300
+"""The same of clients that hold no model."""
+
+
+def choose_executor(
+    scenario: Scenario, model: Model, training: TrainingSettings, settings: NodeSettings, epochs: int
+) -> str:
+    """Return the name of what trains and scores the models that nodes hold.
+
+    Parameters
+    ----------
+    scenario : Scenario
+    model : Model
+    training : TrainingSettings
+    settings : NodeSettings
+    epochs : int
+        Local epochs of the whole run.
+
+    Raises
+    ------
+    ScenarioError
+        If the run is to be portable, and the model or its training has no kernels.
+    """
+    executor = scenario.executor
+    if executor.portable:
+        _need_kernels(EXECUTORS["fused"].lacks(model, training, executor.storage, settings))
+        return "fused"
+    if executor.computes != "auto":
+        return executor.computes
+    if executor.device == "cuda":
+        return "batched"
+    private = (settings.kinds == Kind.PRIVATE).any()
+    if epochs < (FEW_PRIVATE_EPOCHS if private else FEW_EPOCHS):
+        return "reference"
+    lacks_kernels = EXECUTORS["fused"].lacks(model, training, executor.storage, settings) is not None
+    return "batched" if lacks_kernels else "fused"
+
+
+def choose_central_executor(scenario: Scenario) -> str:
+    """Return the name of what trains and scores a coordinator's model of everybody's data."""
+    return "batched" if scenario.executor.name == "auto" else scenario.executor.name
+
+
+def choose_client_executors(
+    scenario: Scenario,
+    model: Model,
+    training: TrainingSettings,
+    recommender: Recommender | None,
+    settings: NodeSettings,
+    epochs: int,
+) -> tuple[str, str]:
+    """Return the names of the executors that train clients without a model, and that score.
+
+    Raises
+    ------
+    ScenarioError
+        If the scenario asks for ``fused``, and the gradient of what it trains is not written out; or for ``portable``,
+        and something is not compiled.
+    """
+    executor = scenario.executor
+    lacking = _lacks_gradient(model, training, recommender, settings)
+    if executor.name == "fused" and lacking:
+        raise refused(
+            f"executor.name: 'fused' has no written-out gradient for {lacking}; use 'batched' or 'auto'"
+        )
+    if executor.name == "fused" and executor.device == "cuda":
+        raise refused("executor.device: 'fused' computes on the CPU; use 'batched' for cuda")
+    uncompiled = EXECUTORS["fused"].lacks(model, training, "float32", settings)
+    if executor.portable:
+        _need_kernels(lacking or uncompiled)
+        return "fused", "fused"
+    compiled = uncompiled is None
+    if executor.name == "fused":
+        return "fused", "fused" if compiled else "batched"
+    if executor.name != "auto":
+        return executor.name, executor.name
+    if executor.device == "cuda":
+        return "batched", "batched"
+    few = epochs < FEW_CLIENT_EPOCHS
+    trains = "fused" if lacking is None else "reference" if few else "batched"
+    scores = "fused" if compiled and not few else "reference" if trains == "reference" else "batched"
+    return trains, scores
+
+
+def _need_kernels(lacking: str | None) -> None:
+    if lacking is not None:
+        raise ScenarioError(
+            f"executor.portable: found true, but there are no kernels for {lacking}, and what torch computes is each "
+            "processor's own in its last digits; leave portable out"
+        )
+
+
+def _lacks_gradient(
+    model: Model, training: TrainingSettings, recommender: Recommender | None, settings: NodeSettings
+) -> str | None:
+    """Return what no gradient is written out for, or None."""
+    lacking = not_written_out(model, recommender)
+    if lacking is not None:
+        return lacking
+    if training.batch_size is not None and model.feed is not SequenceFeed:  # of which a client has one
+        return f"batches of {training.batch_size} (training.batch_size)"
+    if (settings.kinds != Kind.PLAIN).any():
+        return "training that policies change"
+    return None
+
+
+def thread_count(scenario: Scenario) -> int:
+    """Return how many threads compute."""
+    asked, shards = scenario.executor.threads, scenario.executor.shards
+    return max(1, usable_cores() // shards) if asked == "auto" else asked

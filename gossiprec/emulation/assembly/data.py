@@ -1,0 +1,49 @@
+"""The data that a scenario names."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from gossiprec.data import load_split
+from gossiprec.data.outline import Outline, sample
+from gossiprec.data.split import Split
+from gossiprec.scenario import Scenario
+
+
+def load_data(scenario: Scenario) -> Split:
+    """Return the scenario's data, divided.
+
+    Raises
+    ------
+    DataError
+        If they are missing or damaged.
+    """
+    return load_split(**_named(scenario))
+
+
+def outline_data(scenario: Scenario) -> Outline:
+    """Return how large the scenario's data are: they are read, or drawn if that is soon done.
+
+    Raises
+    ------
+    DataError
+        If they are missing or damaged.
+    """
+    return sample_data(scenario) or Outline.of(load_data(scenario))
+
+
+def sample_data(scenario: Scenario) -> Outline | None:
+    """Return how large the scenario's data are, and what its users have; None: they are soon here."""
+    return sample(**_named(scenario))
+
+
+def _named(scenario: Scenario) -> dict[str, Any]:
+    choice = scenario.dataset
+    return {
+        "dataset_name": choice.name,
+        "dataset_options": choice.options,
+        "split_name": choice.split.name,
+        "split_options": choice.split.options,
+        "seed": scenario.seed,
+        "limit_users": choice.limit_users,
+    }

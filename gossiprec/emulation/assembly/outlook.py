@@ -1,0 +1,232 @@
+"""What a run would be, found out without setting it up: sizes, events, memory, and how long it will take.
+
+Where a world is small its events are played, and all counts are exact. Else they follow from the protocol: exactly
+where every message arrives and nobody is ever away, and as what they are at most elsewhere. Data that would take long
+to draw are not drawn: a smaller set in their likeness says what a user has.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from gossiprec.attacks import ATTACKS
+from gossiprec.attacks.base import Prospect
+from gossiprec.data.outline import Outline
+from gossiprec.emulation.assembly.choosing import choose_client_executors, choose_executor, thread_count
+from gossiprec.emulation.assembly.data import outline_data, sample_data
+from gossiprec.emulation.assembly.memory import check_fits
+from gossiprec.emulation.assembly.needs import Extent, needs_of
+from gossiprec.emulation.assembly.reckoning import Counts, Sure, World, reckoned
+from gossiprec.emulation.run.progress import Progress, Silent, Stopwatch
+from gossiprec.emulation.run.rates import Duration, duration, kind_of, work_of
+from gossiprec.models import Role
+from gossiprec.protocols import Protocol
+from gossiprec.scenario import Scenario
+
+MOST_PLAYED = 60_000
+"""Wakes and messages that are played to count them: half a second."""
+
+
+@dataclass(frozen=True)
+class Outlook:
+    """What a run would be.
+
+    Attributes
+    ----------
+    sizes : dict
+        As in a summary.
+    sure : {"exact", "about", "at most"}
+        How its counts of events are to be read.
+    drawn : bool
+        Whether the data were read or drawn for it; else interactions are estimated, too.
+    needed : dict of str to int
+        Bytes by part; those of observers are estimated.
+    bytes_to_draw : int
+        What drawing the data takes, before the run.
+    fraction_met, fraction_heard : float or None
+        What a single observer, what a coordinator can have met by the end.
+    kind : str
+        Runs of a kind take time in proportion to
+    work : float
+        See :mod:`~gossiprec.emulation.run.rates`.
+    duration : Duration or None
+        None: nothing was run on this machine yet.
+    """
+
+    sizes: dict[str, Any]
+    sure: Sure
+    drawn: bool
+    needed: dict[str, int]
+    bytes_to_draw: int
+    fraction_met: float | None
+    fraction_heard: float | None
+    kind: str
+    work: float
+    duration: Duration | None
+
+    def check_fits(self) -> None:
+        """Refuse a run that the memory cannot hold.
+
+        Raises
+        ------
+        ResourceError
+        """
+        check_fits({"drawing the data": self.bytes_to_draw})
+        check_fits(self.needed)
+
+
+def foresee(
+    scenario: Scenario,
+    progress: Progress | None = None,
+    *,
+    outline: Callable[[Scenario], Outline] = outline_data,
+    played: bool = True,
+) -> Outlook:
+    """Return what a run of a scenario would be, in seconds whatever its size; data from files are read first.
+
+    Parameters
+    ----------
+    scenario : Scenario
+    progress : Progress, optional
+        Is told what happens.
+    outline : callable
+        Gives what is known of the data.
+    played : bool
+        Whether events of small worlds are played, so that counts are exact.
+
+    Raises
+    ------
+    ScenarioError, DataError
+        If the scenario does not fit its data, or these cannot be read.
+    """
+    say = progress or Silent()
+    say.phase("looking at the data")
+    data = outline(scenario)
+    if data.split.understood:
+        say.phase(f"read {data.split.understood}")
+    return _foreseen(scenario, data, say, played=played)
+
+
+def refuse_early(scenario: Scenario) -> None:
+    """Refuse a run that the memory cannot hold, where drawing its data would take long.
+
+    Raises
+    ------
+    ScenarioError, DataError
+        As of :func:`foresee`.
+    ResourceError
+    """
+    data = sample_data(scenario)
+    if data is not None:
+        _foreseen(scenario, data, Silent(), played=False).check_fits()
+
+
+def _foreseen(scenario: Scenario, data: Outline, say: Progress, *, played: bool) -> Outlook:
+    world = reckoned(scenario, data)
+    few = world.counts.n_wakes + world.counts.n_messages <= MOST_PLAYED
+    if played and data.whole and few:
+        world = _played(scenario, data, say)
+    extent, counts, protocol = world.extent, world.counts, world.extent.protocol
+    trains = _executor_of(scenario, world)
+    threads = thread_count(scenario) if trains == "fused" else 1
+    compiled = world.model.kernels() if trains == "fused" else None
+    prospect = Prospect(
+        n_users=data.n_users,
+        layout=extent.layout,
+        storage=scenario.executor.storage,
+        own_items=float(data.split.train.sizes.mean()),
+        keeps=_kept_at_a_time(protocol, counts.n_messages / max(protocol.n_users, 1)),
+        ranked_on_sight=compiled is not None and compiled.ranks_open and not world.hides_user,
+    )
+    observers = sum(ATTACKS[each.name].expected_bytes(each.options, prospect) for each in scenario.observers)
+    samples = float(extent.samples.mean()) * (protocol.n_users if protocol.holds_all_data else 1)
+    kind = kind_of(scenario, trains)
+    work = work_of(world.model, extent.layout, epochs=counts.epochs, samples=samples)
+    return Outlook(
+        sizes={**sizes_of(scenario, data, protocol, counts), "executor": trains, "threads": threads},
+        sure=counts.sure,
+        drawn=data.whole,
+        needed=needs_of(extent).bytes | {"observers": round(observers)},
+        bytes_to_draw=data.bytes_to_draw,
+        fraction_met=protocol.predicted_fraction_met(protocol.wakes),
+        fraction_heard=protocol.predicted_fraction_heard(protocol.wakes),
+        kind=kind,
+        work=work,
+        duration=duration(kind, work, threads) if work > 0 else None,
+    )
+
+
+def sizes_of(scenario: Scenario, data: Outline, protocol: Protocol, counts: Counts) -> dict[str, Any]:
+    """Return what a run is about, in numbers, its executor apart."""
+    return {
+        "scenario": scenario.name,
+        "seed": scenario.seed,
+        "dataset": data.split.name,
+        "nodes": data.n_users,
+        **({"poisoners": protocol.n_users - data.n_users} if scenario.attackers else {}),
+        **({"coordinator": protocol.n_users} if protocol.has_coordinator else {}),
+        "items": data.split.n_items,
+        "interactions": data.n_interactions,
+        "wakes": counts.n_wakes,
+        "messages": counts.n_messages,
+        "node_updates": counts.epochs,
+        "virtual_time": counts.virtual_time,
+    }
+
+
+def _executor_of(scenario: Scenario, world: World) -> str:
+    """Return the name of what trains."""
+    protocol, training, epochs = world.extent.protocol, world.extent.training, world.counts.epochs
+    if protocol.holds_all_data:
+        return "central"
+    if protocol.sends_updates:
+        return choose_client_executors(
+            scenario, world.model, training, world.recommender, world.settings, epochs
+        )[0]
+    return choose_executor(scenario, world.model, training, world.settings, epochs)
+
+
+def _played(scenario: Scenario, data: Outline, say: Progress) -> World:
+    """Play the events."""
+    from gossiprec.emulation.assembly.rehearsal import (  # these import the engine
+        epochs_of,
+        rehearse,
+        settings_of,
+    )
+
+    cast, schedule = rehearse(scenario, data.split, say, Stopwatch())
+    settings = settings_of(cast, schedule.updates)
+    counts = Counts(
+        schedule.n_wakes,
+        schedule.n_messages,
+        epochs_of(cast, schedule, settings),
+        schedule.virtual_time,
+        "at most" if cast.protocol.chooses_by_value else "exact",
+    )
+    extent = Extent.of(cast, n_wakes=counts.n_wakes, n_messages=counts.n_messages)
+    hides = bool(cast.outgoing.hides(Role.USER).any())
+    return World(extent, counts, cast.model, cast.recommender, settings, hides)
+
+
+def _kept_at_a_time(protocol: Protocol, heard: float) -> float:
+    """Return the share of the users whom a single adversary has heard and will hear again, at the most.
+
+    With the share f(t) that it has met by t, those met both before and after t are f(t) + f(T - t) - f(T), which is
+    largest at half time.
+
+    Parameters
+    ----------
+    heard : float
+        Messages that it receives in the whole run.
+    """
+    if protocol.chooses_by_value:  # who will be heard again is not known: every pair keeps its rows
+        return 1.0
+    half, all_ = (protocol.predicted_fraction_met(wakes) for wakes in (protocol.wakes / 2, protocol.wakes))
+    if half is None or all_ is None:
+        return min(1.0, heard / 2 / protocol.n_users)
+    share = 2 * half - all_
+    spread = math.sqrt(share * (1 - share) / protocol.n_users)  # of many moments the fullest counts
+    return min(1.0, share + spread)

@@ -1,0 +1,137 @@
+"""Dividing the nodes of a run among shards: by who talks to whom, where that is known and tells something."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from gossiprec.arrays import I64
+from gossiprec.attacks import Attack
+from gossiprec.attacks.observations import Meetings
+from gossiprec.emulation.assembly.participants import Cast
+from gossiprec.errors import ScenarioError
+from gossiprec.overlay.static import StaticViewOptions
+from gossiprec.scenario import Scenario
+
+WORTH = 0.9
+"""A partition by contacts is taken if no more than this share of the messages crosses that crosses between blocks."""
+
+
+def refuse_undivided(cast: Cast) -> None:
+    """Refuse to divide what has to stay together.
+
+    Raises
+    ------
+    ScenarioError
+    """
+    scenario, protocol = cast.scenario, cast.protocol
+    if protocol.has_coordinator:
+        raise ScenarioError(
+            f"executor.name: 'ray' divides nodes that gossip among themselves, and {scenario.protocol.name} has a "
+            "coordinator, to which all that happens goes; set executor.name to auto, or take rand-gossip or pers-gossip"
+        )
+    if scenario.executor.shards > protocol.n_nodes:
+        raise ScenarioError(
+            f"executor.shards: found {scenario.executor.shards}, must be at most {protocol.n_nodes}, the nodes"
+        )
+
+
+def refuse_attacks(attacks: Sequence[Attack]) -> None:
+    """Refuse attacks by single nodes that do not say what each of these has learnt.
+
+    Raises
+    ------
+    ScenarioError
+    """
+    for attack in attacks:
+        if len(attack.nodes) and type(attack).learnt is Attack.learnt:
+            raise ScenarioError(
+                f"observers: {attack.label} observes at single nodes and does not say what each has learnt (learnt and "
+                "learn of gossiprec.attacks.Attack), so its nodes cannot be divided among shards; set executor.name "
+                "to auto, or leave the observer out"
+            )
+
+
+def talk_as_neighbours(scenario: Scenario) -> bool:
+    """Return whether nodes have the same few peers all the time: those next to them in a graph."""
+    return isinstance(getattr(scenario.protocol.options, "view", None), StaticViewOptions)
+
+
+def partition(meetings: Meetings | None, n_nodes: int, n_parts: int, pools: Sequence[I64]) -> I64:
+    """Return the shard of every node.
+
+    Blocks of consecutive nodes; or, if fewer messages cross that way, the two halves of a walk from neighbour to
+    neighbour, halved again. Shard 0 is the one with most members of pools, for it keeps what these learn.
+
+    Parameters
+    ----------
+    meetings : Meetings or None
+        Deliveries to divide by, as far as they are known ahead; None: they tell nothing.
+    n_nodes, n_parts : int
+    pools : sequence of ndarray of int64
+        Groups of nodes that share what they receive.
+    """
+    found = np.arange(n_nodes) * n_parts // n_nodes
+    if n_parts > 1 and meetings is not None and len(meetings.message):
+        walked = by_contacts(meetings, n_nodes, n_parts)
+        if crossing(walked, meetings) <= WORTH * crossing(found, meetings):
+            found = walked
+    members = np.concatenate([np.zeros(0, np.int64), *pools])
+    first = int(np.bincount(found[members], minlength=n_parts).argmax())
+    swapped = np.arange(n_parts)
+    swapped[[0, first]] = first, 0
+    return np.asarray(swapped[found], np.int64)
+
+
+def crossing(of: I64, meetings: Meetings) -> int:
+    """Return how many deliveries go from one part to another."""
+    return int((of[meetings.sender] != of[meetings.receiver]).sum())
+
+
+def by_contacts(meetings: Meetings, n_nodes: int, n_parts: int) -> I64:
+    """Return parts of equal size (to one node), found by recursive bisection in the order of a breadth-first search.
+
+    References
+    ----------
+    A. George, "Nested dissection of a regular finite element mesh", SIAM J. Numer. Anal. 10, 1973: level structures;
+    from a node that is far away (a pseudo-peripheral one), as N. Gibbs, W. Poole, P. Stockmeyer, ibid. 13, 1976.
+    """
+    from scipy import sparse
+
+    ends = (meetings.sender, meetings.receiver)
+    contacts = sparse.csr_array((np.ones(len(ends[0]), np.int64), ends), shape=(n_nodes, n_nodes))
+    contacts = sparse.csr_array(contacts + contacts.T)
+    found = np.zeros(n_nodes, np.int64)
+    _halve(contacts, np.arange(n_nodes), 0, n_parts, found)
+    return found
+
+
+def _halve(contacts: object, nodes: I64, first: int, n_parts: int, found: I64) -> None:
+    """Give some nodes to parts first .. first + n_parts - 1."""
+    if n_parts == 1:
+        found[nodes] = first
+        return
+    order = nodes[_walk(contacts[nodes][:, nodes])]  # type: ignore[index]
+    left = n_parts // 2
+    cut = len(nodes) * left // n_parts
+    _halve(contacts, np.sort(order[:cut]), first, left, found)
+    _halve(contacts, np.sort(order[cut:]), first + left, n_parts - left, found)
+
+
+def _walk(contacts: object) -> I64:
+    """Return all nodes in breadth-first order, piece by piece, each piece from a node far away from its first."""
+    from scipy.sparse import csgraph
+
+    n_nodes = contacts.shape[0]  # type: ignore[attr-defined]
+    _, piece = csgraph.connected_components(contacts, directed=False)
+    orders = []
+    for number in range(piece.max(initial=-1) + 1):
+        start = int(np.flatnonzero(piece == number)[0])
+        for _ in range(2):
+            order = csgraph.breadth_first_order(contacts, start, directed=False, return_predecessors=False)
+            start = int(order[-1])
+        orders.append(order)
+    whole = np.concatenate(orders).astype(np.int64)
+    assert len(whole) == n_nodes
+    return whole

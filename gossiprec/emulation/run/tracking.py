@@ -1,0 +1,125 @@
+"""Telling trackers what a run finds, without the run depending on them."""
+
+from __future__ import annotations
+
+import importlib.util
+import math
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from gossiprec.emulation.run.progress import Progress, Status
+from gossiprec.errors import ResourceError
+from gossiprec.eventlog import open_run
+from gossiprec.trackers import TRACKERS, Tracker
+
+Chosen = Mapping[str, type[Tracker]]
+"""By name."""
+
+
+def figures_of(
+    metrics: Iterable[tuple[str, float]], attacks: Iterable[Mapping[str, Any]]
+) -> dict[str, float]:
+    """Return what a report found by name, given what it adds to ``metrics.csv`` and ``attacks.csv``; all finite."""
+    found = {f"metrics/{name}": value for name, value in metrics}
+    for row in attacks:
+        attack = f"{row['observer']} {row['relevance']} {row['momentum']:g} {row['community_size']}"
+        found |= {f"{measure}/{attack}": row[measure] for measure in ("aac", "upper_bound", "random_bound")}
+    return {name: float(value) for name, value in found.items() if math.isfinite(value)}
+
+
+def chosen(names: Iterable[str]) -> Chosen:
+    """Return the trackers of these names, each once.
+
+    Raises
+    ------
+    ScenarioError
+        If there is no such tracker.
+    ResourceError
+        If what it needs is not installed.
+    """
+    found = {name: TRACKERS[name] for name in names}
+    for name, tracker in found.items():
+        lacking = [module for module in tracker.modules if importlib.util.find_spec(module) is None]
+        if lacking:
+            raise ResourceError(
+                f"the tracker {name} needs {' and '.join(lacking)}, which is not installed; install it with: "
+                f"pip install 'gossiprec[{name}]'"
+            )
+    return found
+
+
+@contextmanager
+def tracked(trackers: Chosen, say: Progress, run: Path, *, resumed: bool) -> Iterator[Tracked]:
+    """Begin some trackers, and end them when the body ends.
+
+    Parameters
+    ----------
+    trackers : Chosen
+    say : Progress
+        Is told everything, too.
+    run : Path
+        The run directory.
+    resumed : bool
+        Whether the run goes on.
+
+    Raises
+    ------
+    ResourceError
+        If one cannot begin.
+    """
+    begun: dict[str, Tracker] = {}
+    telling = Tracked(begun, say)
+    try:
+        for name, tracker in trackers.items():
+            say.phase(f"starting {name}")
+            try:
+                begun[name] = tracker(run, open_run(run).scenario, resumed=resumed)
+            except Exception as error:
+                raise ResourceError(
+                    f"the tracker {name} cannot begin ({_reason(error)}); repair that, or leave it out"
+                ) from error
+        yield telling
+    finally:
+        telling.end()
+
+
+class Tracked:
+    """A progress that hands what is found to trackers; one that fails is noted and left out from then on."""
+
+    status = "failed"
+
+    def __init__(self, trackers: dict[str, Tracker], say: Progress) -> None:
+        self._trackers = trackers
+        self._say = say
+
+    def phase(self, text: str) -> None:
+        """Pass it on."""
+        self._say.phase(text)
+
+    def note(self, text: str) -> None:
+        """Pass it on."""
+        self._say.note(text)
+
+    def tick(self, status: Status) -> None:
+        """Pass it on, and report."""
+        for name, tracker in [*self._trackers.items()]:
+            try:
+                tracker.report(status.figures, round=status.round, time=status.time)
+            except Exception as error:  # whatever it is, the run is worth more
+                del self._trackers[name]
+                self.note(f"the tracker {name} failed ({_reason(error)}); the run goes on without it")
+        self._say.tick(status)
+
+    def end(self) -> None:
+        """End all trackers with the status of the run."""
+        for name, tracker in self._trackers.items():
+            try:
+                tracker.end(self.status)
+            except Exception as error:
+                self.note(f"the tracker {name} could not be ended ({_reason(error)})")
+
+
+def _reason(error: Exception) -> str:
+    return " ".join(f"{type(error).__name__}: {error}".split())

@@ -1,0 +1,158 @@
+"""The shard that leads: it asks the others at reports for what they know of their nodes, and writes it down."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from gossiprec.arrays import I64
+from gossiprec.emulation.run.tape_runner import TapeRunner
+from gossiprec.emulation.scoring.looks import Look
+from gossiprec.emulation.scoring.utility import Utility
+from gossiprec.emulation.shards import service
+from gossiprec.errors import ResourceError
+
+if TYPE_CHECKING:
+    from gossiprec.emulation.assembly.prepare import Prepared
+
+
+class Alone:
+    """What a run that is not divided asks of other shards: nothing."""
+
+    def begin(self, after: int) -> None:
+        """Let the others begin after so many reports, in the state that the run is in."""
+
+    def looks(self, utility: Utility) -> Sequence[Look]:
+        """Return what all shards' users are recommended; nothing where this process has all models."""
+        return ()
+
+    def gather_learnt(self) -> None:
+        """Have here what single observers have found, as far as a report needs it."""
+
+    def gather_all(self) -> None:
+        """Have here all that a checkpoint needs."""
+
+    def let_go(self) -> None:
+        """Give back the memory of what belongs to others."""
+
+    def go_on(self, *, end: bool) -> None:
+        """Let the others go on to the next report, or end."""
+
+    def summary(self) -> dict[str, Any]:
+        """Return what is to be told of the shards."""
+        return {}
+
+
+class Lead(Alone):
+    """Asks the other shards.
+
+    Parameters
+    ----------
+    prepared : Prepared
+    tape_runner : TapeRunner
+    """
+
+    def __init__(self, prepared: Prepared, tape_runner: TapeRunner) -> None:
+        assert prepared.seat is not None
+        assert tape_runner.shard is not None
+        self._prepared, self._tape_runner, self._seat = prepared, tape_runner, prepared.seat
+        self._service = service.Service(prepared, tape_runner.shard)
+        self._others = self._seat.parts.others
+        self._number = 0
+        self._told: list[dict[str, Any]] = []
+        self._seat.bring = self._bring
+
+    def begin(self, after: int) -> None:
+        """Let the others begin; hand them what a checkpoint held of their nodes."""
+        prepared, exchange = self._prepared, self._seat.exchange
+        if after == 0:
+            for shard in self._others:
+                exchange.send(shard, (service.BEGIN,), {"after": 0, "state": None})
+            return
+        rows, nodes = prepared.planner.writers
+        self._seat.routes.restore(rows, nodes)
+        for shard in self._others:
+            state = {
+                "planner": prepared.planner.state(),
+                "carrier": self._tape_runner.state(),
+                "push_rounds": prepared.push_rounds and prepared.push_rounds.state(),
+            }
+            state = copy.deepcopy(state) | {"own": self._service.all(shard)}
+            exchange.send(shard, (service.BEGIN,), {"after": after, "state": state})
+        self._service.runner.use(rows)
+        self.let_go()
+
+    def looks(self, utility: Utility) -> list[Look]:
+        """Let every shard look at its own users' models."""
+        self._ask(service.LOOK)
+        own = utility.look(self._prepared.planner.current, self._service.users)
+        return [own, *self._answers()]
+
+    def gather_learnt(self) -> None:
+        """Have here what single observers have found, and check that all shards have planned the same.
+
+        Raises
+        ------
+        ResourceError
+            If one has not.
+        """
+        self._ask(service.LEARNT)
+        self._told = self._answers()
+        for shard, told in zip(self._others, self._told, strict=True):
+            if told["plan"] != self._service.fingerprint:
+                raise ResourceError(
+                    f"shard {shard} has planned other events than shard 0, so its machine computes otherwise; run on "
+                    "machines of one kind, or set executor.name to auto"
+                )
+            self._service.take_learnt(shard, told["attacks"])
+        self._prepared.reducing.n_elsewhere = sum(told["n_discarded"] for told in self._told)
+
+    def gather_all(self) -> None:
+        """Have here all rows that are needed, all optimizer state and all that observers have learnt."""
+        self._ask(service.ALL)
+        for shard, found in zip(self._others, self._answers(), strict=True):
+            self._service.take_all(shard, found)
+            self._service.runner.use(found["rows"][0])
+
+    def let_go(self) -> None:
+        """Give back the memory of others' rows and moments."""
+        self._service.runner.release()
+        elsewhere = np.flatnonzero(self._seat.parts.of != 0)
+        self._prepared.executor.work.arena.discard_moments(elsewhere)
+
+    def go_on(self, *, end: bool) -> None:
+        """Let the others go on, or end."""
+        self._ask(service.END if end else service.ON)
+
+    def summary(self) -> dict[str, Any]:
+        """Return what every shard has sent, and its memory."""
+        told = [self._service.learnt(), *self._told]
+        return {
+            "shards": [
+                {"nodes": int((self._seat.parts.of == s).sum()), **t["sent"]} for s, t in enumerate(told)
+            ]
+        }
+
+    def _bring(self, rows: I64) -> None:
+        """Have rows of others here until memory is given back next."""
+        rows = np.unique(rows)
+        rows = rows[~self._seat.routes.holds(rows)]
+        owner = self._seat.routes.owner(rows)
+        self._ask(service.ROWS, [rows[owner == shard] for shard in self._others])
+        for shard, values in zip(self._others, self._answers(), strict=True):
+            self._prepared.executor.work.arena.rows[rows[owner == shard]] = values
+        self._service.runner.use(rows)
+
+    def _ask(self, question: str, about: Sequence[Any] | None = None) -> None:
+        for place, shard in enumerate(self._others):
+            told = () if about is None else (about[place],)
+            self._seat.exchange.send(shard, (service.ASK, self._number), (question, *told))
+        self._number += 1
+
+    def _answers(self) -> list[Any]:
+        return [
+            self._seat.exchange.receive(shard, (service.ANSWER, self._number - 1)) for shard in self._others
+        ]

@@ -1,0 +1,234 @@
+"""Shards as Ray actors: this process leads, as shard 0; each other shard is an actor."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Mapping
+from contextlib import suppress
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+from gossiprec.compute.shards.exchange import Exchange, Key, Mailbox, ShardLostError
+from gossiprec.compute.shards.seat import Seat
+from gossiprec.emulation.assembly.choosing import thread_count
+from gossiprec.emulation.run.progress import Progress
+from gossiprec.emulation.shards.connecting import LOCAL, join, require_ray, start_here, unreachable
+from gossiprec.emulation.shards.gathering import Shards
+from gossiprec.emulation.shards.member import Letterbox, Member
+from gossiprec.emulation.shards.versions import check_versions, own_versions
+from gossiprec.errors import ResourceError
+from gossiprec.scenario import Scenario
+
+if TYPE_CHECKING:
+    from gossiprec.emulation.assembly.prepare import Prepared
+
+STORE_BYTES = 512 * 2**20
+"""Ray's object store on this machine, where it is started for the run: rows on their way."""
+PLACED_S = 120.0
+"""How long to wait until all shards have a place in the cluster."""
+INSTEAD = "set executor.name to auto"
+
+
+class RayExchange(Exchange):
+    """Letters between actors: to another shard by a call of its actor, to shard 0 by a letterbox that it empties.
+
+    Parameters
+    ----------
+    number : int
+        Of this shard.
+    mailbox : Mailbox
+        Of this shard.
+    members : mapping of int to actor
+    letterbox : actor
+        Of shard 0.
+    """
+
+    def __init__(self, number: int, mailbox: Mailbox) -> None:
+        self._number, self._mailbox = number, mailbox
+        self._members: Mapping[int, Any] = {}
+        self._letterbox: Any = None
+
+    def connect(self, members: Mapping[int, Any], letterbox: Any) -> None:
+        """Learn where the others are."""
+        self._members, self._letterbox = members, letterbox
+
+    def send(self, to: int, key: Key, content: Any) -> None:
+        """Hand over a letter; what is large lies in Ray's object store until the receiver reads it."""
+        import ray
+
+        if to == 0:
+            self._letterbox.put.remote(self._number, key, [ray.put(content)])
+        else:
+            self._members[to].put.remote(self._number, key, content)
+
+    def receive(self, sender: int, key: Key) -> Any:
+        """Wait for a letter."""
+        return self._mailbox.take(sender, key)
+
+
+class RayShards(Shards):
+    """The other shards of a run as actors.
+
+    Parameters
+    ----------
+    scenario : Scenario
+    say : Progress
+
+    Raises
+    ------
+    ResourceError
+        If Ray is not installed, no cluster answers, or it has too few processors.
+    """
+
+    def __init__(self, scenario: Scenario, say: Progress) -> None:
+        self._scenario, self._say = scenario, say
+        self._ray = require_ray(INSTEAD)
+        self._mailbox = Mailbox()
+        self._exchange = RayExchange(0, self._mailbox)
+        self.seat = Seat(0, scenario.executor.shards, self._exchange)
+        self._members: dict[int, Any] = {}
+        self._letterbox: Any = None
+        self._asked: list[Any] = []
+        self._own = False
+
+    def __enter__(self) -> RayShards:
+        """Connect to the cluster, or start one."""
+        needed = self._scenario.executor.shards * thread_count(self._scenario)
+        if not self._ray.is_initialized():
+            self._connect(needed)
+            self._own = True
+        try:
+            self._check_room(needed)
+            self._place()
+        except BaseException:
+            self._leave()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """End the actors, and Ray if it was started or joined for the run."""
+        for member in self._members.values():
+            with suppress(Exception):  # the cluster may be what has gone
+                self._ray.kill(member)
+        self._leave()
+
+    def _place(self) -> None:
+        """Ask for a place for each other shard, and for shard 0's letters."""
+        ray, n = self._ray, self._scenario.executor.shards
+        threads = thread_count(self._scenario)
+        member = ray.remote(Member).options(num_cpus=threads, max_concurrency=n + 4)
+        # a letterbox on the machine of shard 0, so that letters are read from its own object store
+        here = ray.util.scheduling_strategies.NodeAffinitySchedulingStrategy(
+            ray.get_runtime_context().get_node_id(), soft=False
+        )
+        self._letterbox = ray.remote(Letterbox).options(num_cpus=0, scheduling_strategy=here).remote()
+        self._say.phase(f"starting {n - 1} shards on Ray")
+        self._members = {number: member.remote(number) for number in range(1, n)}
+        self._exchange.connect(self._members, self._letterbox)
+        resolved = self._scenario.resolved()
+        self._asked = [each.about.remote(resolved, os.getcwd()) for each in self._members.values()]
+
+    def start(self, prepared: Prepared) -> None:
+        """See that the other shards are there and like this one, and let them set up the run.
+
+        Raises
+        ------
+        ResourceError
+            If they find no place, or have other versions of the code or of libraries.
+        """
+        ray, n, threads = self._ray, self._scenario.executor.shards, thread_count(self._scenario)
+        try:
+            told = ray.get(self._asked, timeout=PLACED_S)
+        except ray.exceptions.GetTimeoutError as error:
+            raise ResourceError(
+                f"not all of {n - 1} shards with {threads} processors each found a place in the Ray cluster within "
+                f"{PLACED_S:.0f} s: {self._free()}; end what else runs there, lower executor.shards or "
+                "executor.threads, or add machines"
+            ) from error
+        about = dict(zip(self._members, told, strict=True))
+        check_versions(
+            own_versions(self._scenario), {k: (v["where"], v["versions"]) for k, v in about.items()}
+        )
+        for number, each in about.items():
+            self._say.phase(f"shard {number} on {each['where']}, process {each['pid']}")
+        resolved, letterbox, split = self._scenario.resolved(), self._letterbox, ray.put(prepared.split)
+        runs = {
+            each.follow.remote(resolved, split, self._members, letterbox): number
+            for number, each in self._members.items()
+        }
+        threading.Thread(target=_watch, args=(ray, runs, self._mailbox), daemon=True).start()
+        threading.Thread(target=_empty, args=(ray, letterbox, self._mailbox), daemon=True).start()
+
+    def _connect(self, needed: int) -> None:
+        address = self._scenario.executor.address
+        address = os.environ.get("RAY_ADDRESS", address) if address == "auto" else address
+        if address == LOCAL or (address == "auto" and unreachable(address)):
+            self._say.phase("starting Ray on this machine")
+            # all shards wait for the slowest: none gives way to shard 0
+            os.environ.setdefault("RAY_worker_niceness", "0")
+            start_here(self._ray, cpus=needed, store_bytes=STORE_BYTES)
+        else:
+            join(self._ray, address, instead="set executor.address to local, to start Ray here for this run")
+
+    def _check_room(self, needed: int) -> None:
+        """Refuse a cluster that is too small for the shards.
+
+        Raises
+        ------
+        ResourceError
+        """
+        executor, there = self._scenario.executor, int(self._ray.cluster_resources().get("CPU", 0))
+        if there < needed:
+            raise ResourceError(
+                f"executor.shards: {executor.shards} shards with {needed // executor.shards} threads each need "
+                f"{needed} processors, but the Ray cluster has {there}; lower executor.shards or executor.threads, "
+                "or add machines (ray start --address=HEAD:6379)"
+            )
+
+    def _free(self) -> str:
+        there, free = (
+            int(found.get("CPU", 0))
+            for found in (self._ray.cluster_resources(), self._ray.available_resources())
+        )
+        return f"of its {there} processors {free} are free"
+
+    def _leave(self) -> None:
+        if self._own:
+            self._ray.shutdown()
+
+
+def _watch(ray: Any, runs: dict[Any, int], mailbox: Mailbox) -> None:
+    """Tell shard 0 when another shard dies, or what keeps it from going on."""
+    while runs:
+        ended, _ = ray.wait(list(runs), num_returns=1)
+        number = runs.pop(ended[0])
+        try:
+            ray.get(ended[0])
+        except ray.exceptions.RayTaskError as error:  # raised there: no death, and it would be raised again
+            mailbox.fail(error.cause if isinstance(error.cause, BaseException) else error)
+            return
+        except ray.exceptions.RayError as error:
+            mailbox.fail(ShardLostError(number, _reason(error)))
+            return
+        except BaseException:  # Ray is being shut down
+            return
+
+
+def _empty(ray: Any, letterbox: Any, mailbox: Mailbox) -> None:
+    """Bring letters to shard 0 until Ray is shut down or a letter is lost with its sender, which others notice."""
+    with suppress(Exception, SystemExit):  # Ray raises that when it is shut down
+        while True:
+            letters = ray.get(letterbox.take_all.remote())
+            contents = ray.get([content for *_, (content,) in letters])
+            for (sender, key, _), content in zip(letters, contents, strict=True):
+                mailbox.put(sender, tuple(key), content)
+
+
+def _reason(error: Exception) -> str:
+    """Return what Ray says of a death, in a line."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    told = [line for line in lines if "exit" in line.lower() or "died" in line.lower()]
+    return (told or lines or [type(error).__name__])[-1].partition(" Some common causes")[0].rstrip(".")

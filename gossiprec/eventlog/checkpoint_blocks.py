@@ -1,0 +1,214 @@
+"""The arrays of a checkpoint file: which of their bytes matter, which are in the file, and their CRC."""
+
+from __future__ import annotations
+
+import math
+import re
+import zlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from io import FileIO
+from typing import Any, BinaryIO
+
+import numpy as np
+import numpy.typing as npt
+
+from gossiprec.arrays import I64, U8
+from gossiprec.eventlog.atomic_write import write_all
+from gossiprec.eventlog.frames import DamagedError
+from gossiprec.eventlog.live import Live
+
+GRAIN = 2**16
+"""Bytes that are looked at together for being all zero."""
+PIECE = 2**20
+"""Bytes written at a time: their CRC is computed while they lie in the cache."""
+
+DTYPE = re.compile(r"<[fiu][248]|\|[iub]1")
+NOTHING = np.zeros((0, 2), np.int64)
+
+
+@dataclass(frozen=True)
+class Block:
+    """An array in a file.
+
+    Attributes
+    ----------
+    dtype : str
+    shape : tuple of int
+    extents : ndarray of int64, shape (n, 2)
+        The stretches of its bytes that matter, sorted; all others are zero.
+    stored : ndarray of int64, shape (n, 2)
+        Those that are in this file, one after the other; what else matters is in the files that this one rests on.
+    tracked : bool
+        Whether it is known which of its stretches change.
+    crc : int
+        CRC-32 of what is stored.
+    """
+
+    dtype: str
+    shape: tuple[int, ...]
+    extents: I64
+    stored: I64
+    tracked: bool
+    crc: int = 0
+
+    @property
+    def n_bytes(self) -> int:
+        """Bytes of the array."""
+        return math.prod(self.shape) * np.dtype(self.dtype).itemsize
+
+    @property
+    def stored_bytes(self) -> int:
+        """Bytes in this file."""
+        return length_of(self.stored)
+
+    def whole(self) -> Block:
+        """Return the block with all that matters in this file."""
+        return replace(self, stored=self.extents)
+
+    def packed(self) -> list[Any]:
+        """Return how the index lists it; a tracked one with its stored stretches, None where these are all."""
+        listed = [self.dtype, list(self.shape), _packed(self.extents), self.crc]
+        if self.tracked:
+            listed.append(None if np.array_equal(self.stored, self.extents) else _packed(self.stored))
+        return listed
+
+
+def measured(value: npt.NDArray[Any] | Live, since: float | None) -> Block:
+    """Return the block of an array before it is written; `since`: with what has changed since that report alone."""
+    if not isinstance(value, Live):
+        extents = _touched(bytes_of(value))
+        return Block(value.dtype.str, value.shape, extents, extents, tracked=False)
+    array = value.array
+    extents = joined(value.extents() * array.itemsize)
+    stored = extents
+    if since is not None and value.changed is not None:
+        stored = joined(value.changed(since) * array.itemsize)
+    return Block(array.dtype.str, array.shape, extents, stored, tracked=value.changed is not None)
+
+
+def unpacked(dtype: str, shape: list[int], extents: bytes, crc: int, *stored: bytes | None) -> Block:
+    """Return the block that an index lists.
+
+    Raises
+    ------
+    ValueError
+        If there is no such array.
+    """
+    if not DTYPE.fullmatch(dtype) or any(length < 0 for length in shape):
+        raise ValueError(f"no array has type {dtype!r} and shape {shape}")
+    matters = _unpacked(extents)
+    held = matters if not stored or stored[0] is None else _unpacked(stored[0])
+    block = Block(dtype, tuple(shape), matters, held, bool(stored), crc)
+    for edges in (matters.ravel(), held.ravel()):
+        if len(edges) and (edges[0] < 0 or edges[-1] > block.n_bytes or (np.diff(edges) < 0).any()):
+            raise ValueError("an array's stretches lie outside of it")
+    return block
+
+
+def write_block(file: FileIO, flat: U8, block: Block) -> Block:
+    """Write what is to be stored of an array's bytes; return the block with their CRC."""
+    crc = 0
+    for piece in _pieces(flat, block.stored):
+        crc = zlib.crc32(piece, crc)
+        write_all(file, piece)
+    return replace(block, crc=crc)
+
+
+def read_block(file: BinaryIO, block: Block, flat: U8) -> None:
+    """Read what is stored of an array into its bytes, which may be fewer or more than they were.
+
+    Raises
+    ------
+    DamagedError
+        If the CRC does not hold, or the file ends.
+    """
+    crc, start, beyond = 0, file.tell(), np.empty(PIECE, np.uint8)
+    for low, high in block.stored.tolist():
+        for at in range(low, high, PIECE):
+            end = min(at + PIECE, high)
+            part = flat[at:end] if end <= len(flat) else beyond[: end - at]
+            if file.readinto(part.data) != len(part):  # type: ignore[attr-defined]  # of every file opened for reading
+                raise DamagedError(start, "torn tail: the file ends within an array")
+            crc = zlib.crc32(part.data, crc)
+            if end > len(flat) > at:
+                flat[at:] = part[: len(flat) - at]
+    if crc != block.crc:
+        raise DamagedError(start, f"the CRC of an array ({block.stored_bytes} bytes) does not hold")
+
+
+def bytes_of(array: npt.NDArray[Any]) -> U8:
+    """Return the bytes of an array, a copy only where it is not contiguous."""
+    flat: U8 = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+    return flat
+
+
+def clear_gaps(flat: U8, extents: I64) -> None:
+    """Set all bytes to zero that lie in no stretch."""
+    edges = np.concatenate([[0], extents.ravel(), [len(flat)]])
+    for low, high in edges.reshape(-1, 2).tolist():
+        flat[low:high] = 0
+
+
+def joined(extents: I64) -> I64:
+    """Return the same stretches with those that touch made one, and without empty ones."""
+    extents = extents[extents[:, 1] > extents[:, 0]]
+    if not len(extents):
+        return extents.reshape(0, 2)
+    apart = extents[1:, 0] != extents[:-1, 1]
+    return np.stack([extents[np.append(True, apart), 0], extents[np.append(apart, True), 1]], axis=1)
+
+
+def all_covered(wanted: I64, several: Sequence[I64]) -> bool:
+    """Return whether stretches lie within those of several lists together, none of them empty."""
+    parts = np.concatenate([NOTHING, *several])
+    parts = parts[np.argsort(parts[:, 0], kind="stable")]
+    ends = np.maximum.accumulate(parts[:, 1]) if len(parts) else parts[:, 1]
+    begins = np.append(True, parts[1:, 0] > ends[:-1]) if len(parts) else np.zeros(0, np.bool_)
+    union = np.stack([parts[begins, 0], ends[np.append(begins[1:], True)]], axis=1) if len(parts) else parts
+    at = np.searchsorted(union[:, 0], wanted[:, 0], side="right") - 1
+    return bool((at >= 0).all() and (union[at, 1] >= wanted[:, 1]).all())
+
+
+def length_of(extents: I64) -> int:
+    """Return how long stretches are together."""
+    return int((extents[:, 1] - extents[:, 0]).sum())
+
+
+def _packed(extents: I64) -> bytes:
+    return extents.astype("<i8").tobytes()
+
+
+def _unpacked(extents: bytes) -> I64:
+    return np.frombuffer(extents, "<i8").astype(np.int64).reshape(-1, 2)
+
+
+def _touched(flat: U8) -> I64:
+    """Return the stretches that are not zero, in whole grains; a page that was never written stays unread."""
+    if len(flat) < GRAIN:
+        return np.array([[0, len(flat)]], np.int64) if len(flat) else NOTHING
+    starts = np.arange(0, len(flat), GRAIN)
+    filled = [_any(flat[start : start + GRAIN]) for start in starts.tolist()]
+    used = starts[np.array(filled)]
+    return joined(np.stack([used, np.minimum(used + GRAIN, len(flat))], axis=1))
+
+
+def _any(grain: U8) -> bool:
+    """Say whether a grain holds anything but zeros; most say so at the first look."""
+    return bool(grain[:64].any() or grain.max())
+
+
+def _pieces(flat: U8, extents: I64) -> Iterator[memoryview]:
+    """Yield the bytes of some stretches: long ones cut up, short ones gathered."""
+    waiting: list[U8] = []
+    size = 0
+    for start, stop in extents.tolist():
+        for low in range(start, stop, PIECE):
+            part = flat[low : min(low + PIECE, stop)]
+            waiting.append(part)
+            size += len(part)
+            if size >= PIECE:
+                yield (waiting[0] if len(waiting) == 1 else np.concatenate(waiting)).data
+                waiting, size = [], 0
+    if waiting:
+        yield np.concatenate(waiting).data

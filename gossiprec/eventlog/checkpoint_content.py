@@ -1,0 +1,157 @@
+"""What a checkpoint file says that it holds: its head and its index, read and checked."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import BinaryIO
+
+from gossiprec.errors import LogError
+from gossiprec.eventlog import frames
+from gossiprec.eventlog.checkpoint_blocks import Block, unpacked
+from gossiprec.eventlog.frames import DamagedError
+
+MAGIC = b"\x89GRCKP\r\n"
+FORMAT = 2
+
+LONGEST_HEAD = 2**20
+
+
+@dataclass(frozen=True)
+class Stamp:
+    """To which run a checkpoint belongs, and how far the run had come.
+
+    Attributes
+    ----------
+    code : str
+        The version of the code, with plug-ins (:func:`gossiprec.plugins.code_with`).
+    scenario : str
+        SHA-256 of the run's ``scenario.yaml``.
+    tick : int
+        Reports written so far.
+    time : float
+        Virtual time of the last of them.
+    log_bytes : int
+        Length of the event log, and
+    log_digest : str
+        the digest of its rows.
+    tables : dict of str to list of two int
+        File name to length and CRC-32 of each table.
+    """
+
+    code: str
+    scenario: str
+    tick: int
+    time: float
+    log_bytes: int
+    log_digest: str
+    tables: dict[str, list[int]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Rests:
+    """The checkpoint on which a delta rests: its tick, the CRC of its index, and how many deltas lie below this one."""
+
+    tick: int
+    crc: int
+    deltas: int
+
+
+@dataclass(frozen=True)
+class Content:
+    """What a file says that it holds; its arrays begin at byte `first`."""
+
+    path: Path
+    stamp: Stamp
+    rests: Rests | None
+    first: int
+    tree: bytes
+    blocks: list[Block]
+    crc: int
+
+    @property
+    def deltas(self) -> int:
+        """Deltas up to and including this file; 0: a base."""
+        return 0 if self.rests is None else self.rests.deltas + 1
+
+
+class reading:  # noqa: N801 (a context manager, used like a function)
+    """Open a checkpoint and turn what is wrong with it into one :class:`LogError`."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def __enter__(self) -> BinaryIO:
+        try:
+            self._file = self._path.open("rb")
+        except OSError as error:
+            raise LogError(f"cannot read the checkpoint {self._path}: {error.strerror}") from error
+        return self._file
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
+        self._file.close()
+        if isinstance(error, DamagedError):
+            raise LogError(f"{self._path}: damage at byte {error.offset}: {error.reason}") from error
+        if isinstance(error, OSError):
+            raise LogError(f"cannot read the checkpoint {self._path}: {error.strerror}") from error
+
+
+def content_of(path: Path) -> Content:
+    """Return what a file says that it holds.
+
+    Raises
+    ------
+    LogError
+        If it cannot be read, or its head or its index is damaged.
+    """
+    with reading(path) as file:
+        stamp, rests, first = read_head(file)
+        return Content(path, stamp, rests, first, *_read_index(file, first))
+
+
+def read_head(file: BinaryIO) -> tuple[Stamp, Rests | None, int]:
+    """Return the stamp, what the file rests on, and the first byte after the record that holds them."""
+    data = memoryview(file.read(LONGEST_HEAD))
+    if data[: len(MAGIC)] != MAGIC:
+        raise DamagedError(0, "the file does not begin like a checkpoint")
+    record = frames.read_record(data, len(MAGIC))
+    head = record.content(data)
+    try:
+        if record.tag != frames.HEADER or head["format"] != FORMAT:
+            raise ValueError(
+                f"tag {record.tag!r}, format {head.get('format')!r}; this gossiprec reads {FORMAT}"
+            )
+        rests = head["rests"] and Rests(**{name: int(head["rests"][name]) for name in _RESTS})
+        return Stamp(**{name: head["stamp"][name] for name in _STAMP}), rests, record.end
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        raise DamagedError(record.start, f"the record is no head of a checkpoint ({error!r})") from error
+
+
+_STAMP, _RESTS = ([f.name for f in fields(kind)] for kind in (Stamp, Rests))
+
+
+def _read_index(file: BinaryIO, first: int) -> tuple[bytes, list[Block], int]:
+    """Return packed state and blocks, which lie between byte `first` and the index without a gap, and its CRC."""
+    size = file.seek(0, os.SEEK_END)
+    begin = size - frames.TRAILER_BYTES
+    if begin < first:
+        raise DamagedError(size, "torn tail: the file ends before its trailer")
+    file.seek(begin)
+    start = frames.index_start(memoryview(file.read()), begin)
+    if not first <= start <= begin:
+        raise DamagedError(begin, f"the trailer points to byte {start}, outside of the file")
+    file.seek(start)
+    data = memoryview(file.read(begin - start))
+    try:
+        record = frames.read_record(data, 0)
+        content = record.content(data)
+        if record.tag != frames.INDEX or record.end != len(data):
+            raise DamagedError(0, f"it ends {len(data) - record.end} bytes before the trailer")
+        found = [unpacked(*entry) for entry in content["blocks"]]
+        tree = bytes(content["state"])
+    except (DamagedError, ValueError, TypeError, KeyError) as error:
+        raise DamagedError(start, f"the index cannot be read ({error})") from error
+    if first + sum(block.stored_bytes for block in found) != start:
+        raise DamagedError(start, "the arrays listed do not fill the bytes before the index")
+    return tree, found, int.from_bytes(data[-frames.CRC_BYTES :], "little")

@@ -1,0 +1,101 @@
+"""Carrying out a study from Python."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Generator, Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from gossiprec.eventlog import open_run
+from gossiprec.study.data_cache import DataCache
+from gossiprec.study.folder import StudyFolder
+from gossiprec.study.load import changed, load_study
+from gossiprec.study.plan import make_plan
+from gossiprec.study.pool import Pool
+from gossiprec.study.result import StudyResult
+from gossiprec.study.runner import OtherCode, StudyRunner, Watching
+from gossiprec.study.task import Done, Task, perform, share_of_cores
+
+
+def study(
+    study: str | os.PathLike[str] | Mapping[str, Any],
+    *,
+    overrides: Iterable[str] = (),
+    seeds: int | None = None,
+    limit: int | None = None,
+    out: str | os.PathLike[str] | None = None,
+    jobs: int = 1,
+    other_code: OtherCode = "refuse",
+    watching: Watching | None = None,
+) -> StudyResult:
+    """Run a study, or what is not finished of it, and return what it found.
+
+    Parameters
+    ----------
+    study : path or mapping
+        A study file, or the same as plain data.
+    overrides : iterable of str
+        ``key.path=value`` for every run, as with ``--set``.
+    seeds : int, optional
+        Seeds 1 to so many, in place of the file's.
+    limit : int, optional
+        Only the first so many combinations.
+    out : path, optional
+        The folder; ``studies/<name>`` if not given.
+    jobs : int
+        Worker processes; 1: runs are made in this process, one after the other, on all cores. A script that takes more
+        must do so under ``if __name__ == "__main__":``, for workers import it.
+    other_code : {"refuse", "again", "keep"}
+        What becomes of finished runs of another version of the code, or of other data.
+    watching : Watching, optional
+        Is told how it goes.
+
+    Returns
+    -------
+    StudyResult
+        Also where some runs failed: :attr:`StudyResult.mark` tells which, and why.
+
+    Raises
+    ------
+    GossipRecError
+        If the study is bad, or the folder holds something else.
+    KeyboardInterrupt
+        After Ctrl-C; the table then holds the finished runs, and the same call goes on.
+    """
+    plan = make_plan(changed(load_study(study), overrides, seeds), limit=limit)
+    folder = StudyFolder(Path(out) if out is not None else Path("studies") / plan.study.name)
+    folder.check(plan.study.name)
+    runner = StudyRunner(plan, folder)
+    runner.check_target()
+    start = _here if jobs == 1 else Pool(jobs, share_of_cores(jobs), _nothing).carry_out
+    with folder.locked():
+        runner.carry_out(runner.take_stock(other_code=other_code), start, watching or _Nobody())
+    return StudyResult(folder.path)
+
+
+def _here(tasks: list[Task]) -> Generator[Done, None, None]:
+    """Carry out tasks in this process, one after the other."""
+    load = DataCache()
+    for task in tasks:
+        done = perform(task, threads=share_of_cores(1), load=load)
+        if done.problem and Path(task.path).exists() and open_run(task.path).status == "interrupted":
+            raise KeyboardInterrupt
+        yield done
+
+
+def _nothing(hash_: str, what: str) -> None:
+    """Say nothing."""
+
+
+class _Nobody:
+    """Watches nothing."""
+
+    def begin(self, *, total: int, kept: int) -> None:
+        """Say nothing."""
+
+    def split(self, hash_: str, number: int, kept: int) -> None:
+        """Say nothing."""
+
+    def ended(self, done: Done, label: str, headline: str) -> None:
+        """Say nothing."""

@@ -1,0 +1,231 @@
+"""What a study has found, for Python: its table, its runs, its pictures and its report."""
+
+from __future__ import annotations
+
+import html
+import os
+from collections.abc import Mapping
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from gossiprec.errors import LogError, suggestion
+from gossiprec.eventlog import Run, arrow, open_run
+from gossiprec.eventlog.lock import LOCK, is_written_now
+from gossiprec.figures.study.means import NOTE, means
+from gossiprec.figures.study.numbers import estimate
+from gossiprec.figures.study.quantity import shown
+from gossiprec.figures.study.table import StudyTable, by_importance, read_study
+from gossiprec.measures.names import FILTERS
+from gossiprec.study.folder import MARK, RUNS, read_mark
+from gossiprec.study.table import PARQUET
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import pyarrow as pa
+
+TABLES = ("points", "runs")
+MOST_ROWS, MOST_COLUMNS = 60, 8
+"""Of what a notebook shows."""
+
+
+class StudyResult:
+    """The folder of a study, finished or not; open it again to see it grown.
+
+    Attributes
+    ----------
+    path : Path
+    mark : dict
+        ``study.json``: how the study stood when it was opened.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.mark = read_mark(path / MARK)
+
+    def __repr__(self) -> str:
+        """Return which study it is, how it stands, and what varies."""
+        return f"<StudyResult {self.path}: {self._words()}>"
+
+    def _repr_html_(self) -> str:
+        """Return the same for notebooks, and the means over seeds: a line for each combination."""
+        told = means(self._found, most_rows=MOST_ROWS, most_columns=MOST_COLUMNS)
+        head = _cells("th", [*told.axes, *told.headings], n_left=len(told.axes))
+        rows = "".join(f"<tr>{_cells('td', row, n_left=len(told.axes))}</tr>" for row in told.rows)
+        more = f" {told.more_rows} more combinations and {told.more_columns} more measures: <code>.frame()</code>."
+        note = NOTE + (more if told.more_rows or told.more_columns else "")
+        about = f"<b>{html.escape(str(self.path))}</b>: {html.escape(self._words())}"
+        return f"{about}<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>{note}"
+
+    def _words(self) -> str:
+        told, table = self.mark, self._found
+        failed = f", {len(told['failed'])} failed" if told["failed"] else ""
+        axes = " x ".join(f"{name} ({len(table.labels(name))})" for name in table.varying)
+        finished = f"{told['finished']} of {told['simulations']} runs finished{failed}"
+        return ", ".join([self.status, finished, *([axes] if axes else [])])
+
+    @property
+    def status(self) -> str:
+        """As that of a run: ``running``, ``complete``, ``failed``, ``interrupted``, or ``killed``."""
+        status = str(self.mark["status"])
+        return "killed" if status == "running" and not is_written_now(self.path / LOCK) else status
+
+    @cached_property
+    def _found(self) -> StudyTable:
+        return read_study(self.path, or_empty=True)
+
+    def table(self, name: str = "points") -> pa.Table:
+        """Return what was found as an Arrow table.
+
+        Parameters
+        ----------
+        name : {"points", "runs"}
+            points: a row for each combination of the axes and measure, with the mean over seeds and the ends of its
+            95 % interval; quantities that only the axes tell apart are one. runs: ``table.parquet`` as it is, a row for
+            each run and measure.
+
+        Raises
+        ------
+        LogError
+            If there is no such table.
+        """
+        import pyarrow.parquet as pq
+
+        if name not in TABLES:
+            raise LogError(
+                f"a study has no table {name!r}{suggestion(name, TABLES)}; it has {', '.join(TABLES)}"
+            )
+        runs = pq.read_table(self.path / PARQUET)
+        return runs if name == "runs" else self._points(runs.schema)
+
+    def frame(self, name: str = "points") -> pd.DataFrame:
+        """Return the same as a DataFrame of pandas.
+
+        Raises
+        ------
+        LogError
+            If there is no such table.
+        ResourceError
+            If pandas is not installed.
+        """
+        return arrow.as_frame(self.table(name), "study")
+
+    def _points(self, of_runs: pa.Schema) -> pa.Table:
+        import pyarrow as pa
+
+        rows = []
+        for quantity in by_importance(self._found):
+            for point, seeds in self._found.values[quantity].items():
+                mean, low, high, n = vars(estimate(seeds.values())).values()
+                about = dict(
+                    zip((*self._found.axes, "measure", *FILTERS), (*point, *quantity.cells()), strict=True)
+                )
+                known = {name: None if value == "" else value for name, value in about.items()}
+                rows.append({**known, "n": n, "mean": mean, "low": low, "high": high})
+        kinds = [(name, of_runs.field(name).type) for name in (*self._found.axes, "measure", *FILTERS)]
+        numbers = [("n", pa.int64()), *((name, pa.float64()) for name in ("mean", "low", "high"))]
+        return pa.Table.from_pylist(rows, schema=pa.schema([*kinds, *numbers]))
+
+    def runs(self, **labels: Any) -> list[Run]:
+        """Return the finished runs behind the table, in its order; those in which axes (or ``seed``) have these values.
+
+        A run that serves several combinations, which differ in observers alone, comes once.
+
+        Raises
+        ------
+        LogError
+            If there is no such axis.
+        """
+        known = (*self._found.axes, "seed")
+        for name in labels:
+            if name not in known:
+                raise LogError(
+                    f"{self.path} has no axis {name!r}{suggestion(name, known)}; it has {', '.join(known)}"
+                )
+        rows = self.table("runs").select([*known, "run", "status"]).to_pylist()
+        wanted = [
+            row["run"]
+            for row in rows
+            if row["status"] == "complete"
+            and all(shown(row[name]) == shown(value) for name, value in labels.items())
+        ]
+        return [open_run(self.path / RUNS / run) for run in dict.fromkeys(wanted)]
+
+    def plot(
+        self,
+        kind: str | None = None,
+        out: str | os.PathLike[str] | None = None,
+        *,
+        where: Mapping[str, Any] | None = None,
+        to: Mapping[str, Any] | None = None,
+        **choice: Any,
+    ) -> list[Path]:
+        """Draw ``lines``, ``heat``, ``paired`` or ``front``, as ``gossiprec plot study`` does, and return the files.
+
+        Parameters
+        ----------
+        kind : str, optional
+            With nothing else given, the picture that the study file asks for; else ``lines``.
+        out : path, optional
+            Stem of the files, or a picture such as ``a.pdf``; inside the folder if not given.
+        where : mapping, optional
+            Only the runs in which these axes have these values.
+        to : mapping, optional
+            What differences are taken to, in place of the study's baseline.
+        **choice
+            ``x``, ``by``, ``y`` (one measure or several), ``against``.
+
+        Raises
+        ------
+        LogError
+            If there is no such figure, or the study does not hold what it shows.
+        """
+        from gossiprec.figures.study.draw import KINDS, draw
+        from gossiprec.figures.study.panels import Choice
+
+        if kind is not None and kind not in KINDS:
+            raise LogError(f"there is no figure {kind!r}{suggestion(kind, KINDS)}; take {', '.join(KINDS)}")
+        chosen, against = (
+            {name: shown(value) for name, value in (told or {}).items()} for told in (where, to)
+        )
+        stem = Path(out) if out is not None else None
+        return draw(self.path, stem, kind=kind, choice=Choice(**choice, to=against), where=chosen)
+
+    def report(self, out: str | os.PathLike[str] | None = None) -> Path:
+        """Write the report of the study, one page for a browser, and return where it is: ``report.html`` in the folder.
+
+        Raises
+        ------
+        LogError
+            If the study cannot be read.
+        """
+        from gossiprec.report.page import write_report
+
+        page = Path(out) if out is not None else self.path / "report.html"
+        write_report([self.path], page)
+        return page
+
+
+def _cells(tag: str, texts: list[str], *, n_left: int) -> str:
+    """Return cells of an HTML table, the first ones to the left."""
+    sides = ["left" if place < n_left else "right" for place in range(len(texts))]
+    return "".join(
+        f"<{tag} style='text-align:{side};vertical-align:bottom'>{html.escape(text).replace(chr(10), '<br>')}</{tag}>"
+        for side, text in zip(sides, texts, strict=True)
+    )
+
+
+def open_study(path: str | os.PathLike[str]) -> StudyResult:
+    """Open the folder of a study, also of one that is going on.
+
+    Raises
+    ------
+    LogError
+        If it is none.
+    """
+    folder = Path(path)
+    if not (folder / MARK).is_file():
+        raise LogError(
+            f"{folder} is not the folder of a study: it has no {MARK}; give one such as studies/churn"
+        )
+    return StudyResult(folder)

@@ -1,0 +1,136 @@
+"""How long a study will still take: by what each run is planned to be, and by how long runs like it took."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+
+from gossiprec.emulation import Outlook
+from gossiprec.errors import GossipRecError
+
+LAGGING = 0.1
+"""Share of a run that is taken to be left, whatever the time it has taken already."""
+
+
+@dataclass(frozen=True)
+class Planned:
+    """What is known of a run before it runs.
+
+    Attributes
+    ----------
+    kind : str
+        Runs of a kind take time in proportion to their work.
+    work : float
+    seconds : float or None
+        By what runs took on this machine before; None: not known.
+    """
+
+    kind: str
+    work: float
+    seconds: float | None = None
+
+
+def plan_of(outlook: Outlook | GossipRecError) -> Planned:
+    """Return what a run's outlook says of its time; a run that is bound to fail takes none."""
+    if isinstance(outlook, GossipRecError):
+        return Planned("", 0.0, 0.0)
+    known = outlook.duration
+    return Planned(outlook.kind, outlook.work, None if known is None else known.seconds)
+
+
+class TimeLeft:
+    """What is left of a study.
+
+    Parameters
+    ----------
+    planned : mapping of str to Planned
+        What is to be run, by hash.
+    jobs : int or None
+        How many run at a time; None: as many as it turns out to be.
+    clock : callable
+        Seconds since some moment.
+    """
+
+    def __init__(
+        self,
+        planned: Mapping[str, Planned],
+        jobs: int | None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._waiting = dict(planned)
+        self._jobs = jobs
+        self._clock = clock
+        self._begin = clock()
+        self._running: dict[str, tuple[Planned, float]] = {}
+        self._instead: list[Planned] = []
+        self._took: dict[str, list[tuple[Planned, float]]] = defaultdict(list)
+
+    def started(self, hash_: str) -> None:
+        """Note that a run is under way; again, if it was before, it goes on."""
+        if hash_ not in self._running:
+            self._running[hash_] = (self._plan(hash_), self._clock())
+
+    def ended(self, hash_: str, seconds: float, *, failed: bool = False) -> None:
+        """Note that a run has ended after so many seconds, compiling apart; what a failed one took says nothing."""
+        plan = self._over(hash_)
+        if not failed:
+            self._took[plan.kind].append((plan, seconds))
+
+    def split(self, hash_: str, number: int) -> None:
+        """Note that so many runs like it are to be made in place of one."""
+        self._instead += [self._over(hash_)] * number
+
+    def seconds(self) -> float | None:
+        """Return the seconds left; None as long as nothing is known."""
+        now = self._clock()
+        whole = {hash_: self._expected(plan) for hash_, (plan, _) in self._running.items()}
+        rest = [self._expected(plan) for plan in [*self._waiting.values(), *self._instead]]
+        if None in whole.values() or None in rest:
+            return None
+        under_way = [
+            max(expected - (now - self._running[hash_][1]), LAGGING * expected)
+            for hash_, expected in whole.items()
+            if expected is not None
+        ]
+        each = [*under_way, *(expected for expected in rest if expected is not None)]
+        return max(sum(each) / self._at_a_time(now), max(each, default=0.0))
+
+    def _over(self, hash_: str) -> Planned:
+        """Return the plan of a run that is not under way any more."""
+        if hash_ in self._running:
+            return self._running.pop(hash_)[0]
+        return self._plan(hash_)
+
+    def _plan(self, hash_: str) -> Planned:
+        """Return the plan of a run that was waiting; one that nobody has told of takes the place of a shared one."""
+        if hash_ in self._waiting:
+            return self._waiting.pop(hash_)
+        return self._instead.pop() if self._instead else Planned("", 0.0, 0.0)
+
+    def _at_a_time(self, now: float) -> float:
+        if self._jobs is not None:
+            return self._jobs
+        busy = sum(seconds for ends in self._took.values() for _, seconds in ends)
+        return max(1.0, busy / max(now - self._begin, 1e-9))
+
+    def _expected(self, plan: Planned) -> float | None:
+        """Return how long a run takes: by runs of its kind here, else as before on this machine, else by all here."""
+        if not plan.work:
+            return 0.0
+        alike = self._took[plan.kind]
+        if alike:
+            return plan.work * _pace(alike)
+        ended = [end for ends in self._took.values() for end in ends]
+        if plan.seconds is not None:
+            known = [seconds / then.seconds for then, seconds in ended if then.seconds]
+            return plan.seconds * (statistics.median(known) if known else 1.0)
+        return plan.work * _pace(ended) if any(then.work for then, _ in ended) else None
+
+
+def _pace(ends: Iterable[tuple[Planned, float]]) -> float:
+    """Return the seconds that a unit of work took."""
+    pairs = list(ends)
+    return sum(seconds for _, seconds in pairs) / sum(plan.work for plan, _ in pairs)

@@ -1,0 +1,119 @@
+"""What every tracker keeps to: it can be told of any run, and leaves the run as it is."""
+
+from __future__ import annotations
+
+import copy
+import random
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from gossiprec.testing.claims import hold
+from gossiprec.trackers import Tracker
+
+Begin: TypeAlias = Callable[..., Tracker]
+"""Begins a tracker of the run in a folder: ``begin(folder, resumed=False)``."""
+
+SCENARIO = {"name": "tiny", "seed": 3, "observers": [{"name": "cda", "momentum": 0.9}], "recommender": None}
+FIGURES = {"metrics/hr@20": 0.25, "aac/coalition-5% standardized 0.99 50": 0.5}
+STATUSES = ("complete", "interrupted", "failed")
+OURS = {"manifest.json": b"{}", "events.mplog": b"\x00\x01", "metrics.csv": b"time,round,metric,value\n"}
+
+
+def check_tracker(tracker: type[Tracker]) -> None:
+    """Tell a tracker of runs in folders of their own; the working folder and the environment are those of the caller.
+
+    Parameters
+    ----------
+    tracker : type of Tracker
+        It need not be registered. What its ``modules`` name must be installed.
+
+    Raises
+    ------
+    AssertionError
+        Lists every claim that does not hold.
+    """
+
+    def begin(run: Path, *, resumed: bool = False) -> Tracker:
+        for name, content in OURS.items():
+            (run / name).write_bytes(content)
+        return tracker(run, copy.deepcopy(SCENARIO), resumed=resumed)
+
+    hold(f"the tracker {tracker.__name__}", begin, CLAIMS)
+
+
+def _report(tracker: Tracker, *rounds: int) -> None:
+    for each in rounds:
+        tracker.report(dict(FIGURES), round=each, time=each / 2)
+
+
+def runs_that_end_in_any_way_can_be_told(begin: Begin) -> None:
+    """Be told of runs that end in any way, also before their first report."""
+    for status in STATUSES:
+        for rounds in ((), (1, 2)):
+            with tempfile.TemporaryDirectory() as folder:
+                tracker = begin(Path(folder))
+                _report(tracker, *rounds)
+                tracker.end(status)
+
+
+def a_run_can_go_on(begin: Begin) -> None:
+    """Be told of a run that goes on, also from a round that was told before."""
+    with tempfile.TemporaryDirectory() as folder:
+        tracker = begin(Path(folder))
+        _report(tracker, 1, 2)
+        tracker.end("interrupted")
+        tracker = begin(Path(folder), resumed=True)
+        _report(tracker, 2, 3)
+        tracker.end("complete")
+
+
+def reports_need_not_find_the_same(begin: Begin) -> None:
+    """Take reports that find other things than the one before, or nothing."""
+    with tempfile.TemporaryDirectory() as folder:
+        tracker = begin(Path(folder))
+        for round_, figures in enumerate(({}, dict(FIGURES), {"metrics/new@5": 1e-30}), 1):
+            tracker.report(figures, round=round_, time=0.0)
+        tracker.end("complete")
+
+
+def the_run_stays_as_it_is(begin: Begin) -> None:
+    """Leave the files of the run as they are, and what it is handed."""
+    with tempfile.TemporaryDirectory() as folder:
+        run = Path(folder)
+        tracker, figures = begin(run), dict(FIGURES)
+        tracker.report(figures, round=1, time=0.5)
+        tracker.end("complete")
+        assert figures == FIGURES, f"The figures of a report have become {figures}."
+        for name, content in OURS.items():
+            assert (run / name).exists(), f"{name} is gone."
+            assert (run / name).read_bytes() == content, f"{name} has changed."
+
+
+def draws_stay_as_they_are(begin: Begin) -> None:
+    """Draw nothing from the random numbers that others draw from."""
+    before: tuple[Any, ...] = random.getstate()
+    numbers = _legacy()
+    with tempfile.TemporaryDirectory() as folder:
+        tracker = begin(Path(folder))
+        _report(tracker, 1)
+        tracker.end("complete")
+    assert random.getstate() == before, "Found random in another state."
+    assert _legacy() == numbers, "Found numpy.random in another state."
+
+
+def _legacy() -> list[str]:
+    """Return the state of numpy's global draws, which packages of others may use."""
+    return [str(part) for part in np.random.get_state()]  # noqa: NPY002
+
+
+CLAIMS = (
+    runs_that_end_in_any_way_can_be_told,
+    a_run_can_go_on,
+    reports_need_not_find_the_same,
+    the_run_stays_as_it_is,
+    draws_stay_as_they_are,
+)

@@ -1,0 +1,10 @@
+"""Programs that show the curves of a run while it goes on: one file each."""
+
+from __future__ import annotations
+
+from gossiprec.registry import Registry
+from gossiprec.trackers.base import Tracker
+
+TRACKERS: Registry[type[Tracker]] = Registry("tracker", __name__, group="trackers")
+
+__all__ = ["TRACKERS", "Tracker"]

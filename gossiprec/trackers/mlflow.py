@@ -1,0 +1,117 @@
+"""Curves and settings in MLflow, where its environment variables say."""
+
+from __future__ import annotations
+
+import os
+import re
+import time as clock
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from gossiprec.trackers import TRACKERS
+from gossiprec.trackers.base import Tracker
+
+if TYPE_CHECKING:
+    from mlflow.tracking import MlflowClient
+
+EXPERIMENT = "gossiprec"
+"""If ``MLFLOW_EXPERIMENT_NAME`` says no other."""
+MOST_METRICS, MOST_PARAMS, LONGEST_PARAM = 1000, 100, 6000
+"""That MLflow takes at a time, and of a param's characters."""
+ENDS = {"complete": "FINISHED", "interrupted": "KILLED", "failed": "FAILED"}
+FOLDER = "gossiprec.folder"
+"""Tag by which the run that a directory belongs to is found again: paths may hold what a search cannot."""
+
+
+@TRACKERS.register("mlflow")
+class MLflow(Tracker):
+    """Curves over rounds and the scenario's values in MLflow (``MLFLOW_TRACKING_URI``).
+
+    A run that is resumed goes on in the run of MLflow in which it began.
+    """
+
+    modules = ("mlflow",)
+
+    def __init__(self, run: Path, scenario: Mapping[str, Any], *, resumed: bool) -> None:
+        self._client = _client()
+        self._run_id = (_begun(self._client, run) if resumed else None) or _new(self._client, run, scenario)
+
+    def report(self, figures: Mapping[str, float], *, round: int, time: float) -> None:
+        """Add a point to each curve."""
+        from mlflow.entities import Metric
+
+        now = int(1000 * clock.time())
+        points = [
+            Metric(allowed(name), value, now, round)
+            for name, value in {**figures, "virtual time": time}.items()
+        ]
+        for some in _parts(points, MOST_METRICS):
+            self._client.log_batch(self._run_id, metrics=some)
+
+    def end(self, status: str) -> None:
+        """Say how it ended."""
+        self._client.set_terminated(self._run_id, ENDS[status])
+
+
+def allowed(name: str) -> str:
+    """Return a name with what MLflow takes: ``hr@20`` is ``hr_at_20``, ``5%`` is ``5pct``."""
+    return re.sub(r"[^\w\-. :/]", "_", name.replace("@", "_at_").replace("%", "pct"), flags=re.ASCII)
+
+
+def flat(value: Any, above: str = "") -> Iterator[tuple[str, str]]:
+    """Yield each value of a scenario under its key path, such as ``observers.0.momentum``."""
+    if isinstance(value, Mapping | list) and value:
+        inner = value.items() if isinstance(value, Mapping) else enumerate(value)
+        for key, one in inner:
+            yield from flat(one, f"{above}.{key}" if above else str(key))
+    else:
+        yield allowed(above), str(value)[:LONGEST_PARAM]
+
+
+def _client() -> MlflowClient:
+    """Return MLflow's client; it says nothing of its own accord, to us or to its makers, unless told to."""
+    os.environ.setdefault("MLFLOW_LOGGING_LEVEL", "WARNING")
+    os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
+    from mlflow.tracking import MlflowClient
+
+    return MlflowClient()
+
+
+def _experiment(client: MlflowClient) -> str:
+    name = os.environ.get("MLFLOW_EXPERIMENT_NAME") or EXPERIMENT
+    found = client.get_experiment_by_name(name)
+    return str(found.experiment_id if found else client.create_experiment(name))
+
+
+def _new(client: MlflowClient, run: Path, scenario: Mapping[str, Any]) -> str:
+    from mlflow.entities import Param
+
+    tags = {"gossiprec.run": str(run.resolve()), FOLDER: _folder(run)}
+    run_id = str(client.create_run(_experiment(client), run_name=run.name, tags=tags).info.run_id)
+    for some in _parts([Param(key, value) for key, value in flat(scenario)], MOST_PARAMS):
+        client.log_batch(run_id, params=some)
+    return run_id
+
+
+def _begun(client: MlflowClient, run: Path) -> str | None:
+    """Return the latest run of MLflow for a directory, running again; None if there is none."""
+    found = client.search_runs(
+        [_experiment(client)],
+        f"tags.`{FOLDER}` = '{_folder(run)}'",
+        order_by=["start_time DESC"],
+        max_results=1,
+    )
+    if not found:
+        return None
+    client.update_run(found[0].info.run_id, status="RUNNING")
+    return str(found[0].info.run_id)
+
+
+def _folder(run: Path) -> str:
+    return uuid.uuid5(uuid.NAMESPACE_URL, run.resolve().as_uri()).hex
+
+
+def _parts(whole: Sequence[Any], size: int) -> Iterator[Sequence[Any]]:
+    return (whole[first : first + size] for first in range(0, len(whole), size))

@@ -1,0 +1,101 @@
+"""Kernels are compiled by several processes before a run, and each of them once."""
+
+from __future__ import annotations
+
+import os
+import time
+
+import numba
+import pytest
+
+from gossiprec.emulation.assembly import compiling
+from gossiprec.emulation.assembly.compiling import compile_all
+from gossiprec.emulation.run.progress import Silent
+from gossiprec.numerics.jit import kernel
+from gossiprec.numerics.kept import Cache, Missing, if_missing
+from tests.processes import forks
+
+HERE = os.getpid()
+
+
+@pytest.fixture
+def kernels(tmp_path, monkeypatch):
+    """Return three that nobody has compiled."""
+    monkeypatch.setattr(numba.config, "CACHE_DIR", str(tmp_path))
+
+    def first(x):
+        return x + 1
+
+    def second(x):
+        return x + 2
+
+    def third(x):
+        return x + 3
+
+    return [kernel(each) for each in (first, second, third)]
+
+
+@pytest.fixture
+def compiled(tmp_path, monkeypatch):
+    """Return what tells who has compiled which kernel."""
+    path = tmp_path / "compiled"
+    path.touch()
+    save = Cache.save_overload
+
+    def told(self, sig, data):
+        save(self, sig, data)
+        with path.open("a") as file:
+            print(self._py_func.__name__, os.getpid(), file=file)
+
+    monkeypatch.setattr(Cache, "save_overload", told)
+    return lambda: [line.split() for line in path.read_text().splitlines()]
+
+
+def parts_of(kernels):
+    return [lambda each=each: each(0) for each in kernels]
+
+
+@pytest.mark.parametrize("cores", [1, 2, 8])
+def test_each_kernel_is_compiled_once_and_there_for_all(kernels, compiled, monkeypatch, cores):
+    monkeypatch.setattr(compiling, "usable_cores", lambda: cores)
+    before = forks()
+    compile_all(parts_of(kernels), Silent())
+    assert sorted(name for name, _ in compiled()) == ["first", "second", "third"]
+    with if_missing(Missing.REFUSE):
+        assert [each(0) for each in kernels] == [1, 2, 3]
+    assert forks() <= before, "a process that compiled is left"
+
+
+def test_another_process_compiles_what_this_one_has_not_begun(kernels, compiled, monkeypatch):
+    def patient():
+        kernels[0](0)
+        deadline = time.monotonic() + 120
+        while os.getpid() == HERE and len(compiled()) < 3 and time.monotonic() < deadline:
+            time.sleep(0.01)
+
+    monkeypatch.setattr(compiling, "usable_cores", lambda: 2)
+    compile_all([patient, *parts_of(kernels[1:])], Silent())
+    others = {name for name, process in compiled() if int(process) != HERE}
+    assert others >= {"second", "third"}
+
+
+def test_a_process_that_fails_is_done_without(kernels, compiled, monkeypatch):
+    def fails_elsewhere():
+        if os.getpid() != HERE:
+            raise RuntimeError("no")
+
+    monkeypatch.setattr(compiling, "usable_cores", lambda: 4)
+    compile_all([fails_elsewhere, *parts_of(kernels)], Silent())
+    assert [each(0) for each in kernels] == [1, 2, 3]
+
+
+def test_it_is_said_only_where_something_is_compiled(kernels):
+    told = []
+
+    class Telling(Silent):
+        def phase(self, text):
+            told.append(text)
+
+    for _ in range(2):
+        compile_all(parts_of(kernels), Telling())
+    assert told == ["compiling kernels (once on a machine)"]

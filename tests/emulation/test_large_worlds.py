@@ -1,0 +1,162 @@
+"""What keeps large worlds small: in pieces, for those asked about alone, on several threads, with the same results."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import sparse
+
+from gossiprec.compute.thread_pool import ThreadPool
+from gossiprec.data.partition import first_meetings
+from gossiprec.data.split import Interactions
+from gossiprec.emulation import prepare, simulate
+from gossiprec.emulation.run.progress import clocks
+from gossiprec.emulation.run.running import Running
+from gossiprec.emulation.scoring import utility
+from gossiprec.emulation.scoring.accuracy import AttackRecord
+from gossiprec.emulation.scoring.sampled_items import drawn_candidates
+from gossiprec.graphs import centrality
+from gossiprec.measures import attack, communities
+from gossiprec.measures.communities import jaccard_communities
+from gossiprec.scenario import load_scenario
+from tests.emulation.test_attack_record import N_ITEMS, N, drawn_split, ranking
+from tests.emulation.test_resume import CITY
+from tests.emulation.tiny_runs import SINGLE, tiny
+
+
+class Phases:
+    """Notes the phases of a run."""
+
+    def __init__(self):
+        self.told = []
+
+    def phase(self, text):
+        self.told.append(text)
+
+    def tick(self, status):
+        """Pass over reports."""
+
+    def note(self, text):
+        """Pass over notes."""
+
+
+def test_communities_of_some_are_those_that_they_have_among_all(monkeypatch):
+    split, some = drawn_split(), np.array([7, 2, 11])
+    of_all = jaccard_communities(split.train, n_items=N_ITEMS, k=5)
+    monkeypatch.setattr(communities, "BLOCK_CELLS", 2 * N)
+
+    assert jaccard_communities(split.train, some, n_items=N_ITEMS, k=5).tolist() == of_all[some].tolist()
+    assert jaccard_communities(split.train, some[:0], n_items=N_ITEMS, k=5).shape == (0, 5)
+
+
+def test_a_run_looks_for_the_communities_of_its_adversaries_alone(tmp_path, monkeypatch):
+    asked = []
+
+    def noted(sets, users, **options):
+        asked.append(users.tolist())
+        return jaccard_communities(sets, users, **options)
+
+    monkeypatch.setattr("gossiprec.emulation.scoring.accuracy.jaccard_communities", noted)
+    observers = [{**SINGLE, "nodes": [1, 4]}, {**SINGLE, "who": "coalition", "members": [4, 9]}]
+    simulate(tiny(observers=observers), out=tmp_path / "run")
+    assert asked == [[1, 4, 9]]
+
+
+def test_phases_of_the_set_up_are_told_and_their_time_is_in_the_summary(tmp_path):
+    progress = Phases()
+    run = simulate(tiny(), out=tmp_path / "run", progress=progress)
+
+    assert progress.told[-4:] == [
+        "finding the communities that attacks look for",
+        "setting up measures",
+        "simulating",
+        "measuring positions",
+    ]
+    assert progress.told.index("setting up models") < progress.told.index("setting up observers")
+    assert {"setup", "communities", "positions"} <= run.summary["seconds"].keys()
+
+
+def test_without_attacks_no_communities_are_looked_for(tmp_path):
+    progress = Phases()
+    simulate(tiny(observers=[]), out=tmp_path / "run", progress=progress)
+    assert not [text for text in progress.told if "communities" in text]
+
+
+def test_candidates_do_not_depend_on_threads():
+    split = prepare(load_scenario(tiny())).split
+    users = np.flatnonzero(split.test.sizes > 0)
+    one, three = (drawn_candidates(split, users, 3, ThreadPool(n)) for n in (1, 3))
+    assert one.tobytes() == three.tobytes()
+    assert (one[:, 0] == split.test.values).all()
+
+
+def test_adversaries_who_come_later_have_their_communities_too():
+    split = drawn_split()
+    record = AttackRecord(split, 5)
+    record.find(np.array([8, 2]))
+    row = record.score([ranking(1)], time=0.0, round=0)[1]
+    assert row == AttackRecord(split, 5).score([ranking(1)], time=0.0, round=0)[1]
+    assert record.score([ranking(1)], time=0.0, round=0)[1] == row
+
+
+@pytest.mark.parametrize("world", [{}, CITY], ids=["items", "moves"])
+@pytest.mark.parametrize("most", [1, 60, 150])
+def test_sampled_metrics_do_not_depend_on_how_many_are_scored_at_a_time(most, world, monkeypatch):
+    evaluate = {"every": 1, "metrics": ["hr@5", "ndcg@5"], "beside": ["random"]}
+    prepared = prepare(load_scenario(tiny(**world, evaluate=evaluate)))
+    current = np.arange(prepared.protocol.n_nodes)
+
+    def measured():
+        return Running(prepared, _Nowhere(), Phases(), clocks())._utility.measure(current)
+
+    whole = measured()
+    monkeypatch.setattr(utility, "CANDIDATES", most)
+    assert measured() == whole
+    assert len(whole) == 4
+
+
+class _Nowhere:
+    """Stands for the directory of a run that writes nothing."""
+
+    log = None
+
+
+@given(st.integers(0, 2**32 - 1))
+def test_hits_do_not_depend_on_how_many_adversaries_are_ranked_at_a_time(seed):
+    draw = np.random.default_rng(seed)
+    scores = draw.integers(0, 4, (7, 9)).astype(np.float32)
+    scores[draw.random(scores.shape) < 0.4] = np.nan
+    community = np.stack([draw.choice(9, 3, replace=False) for _ in range(7)])
+    whole = attack.hits_of_scores(scores, community)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(attack, "BLOCK_CELLS", 20)
+        assert (attack.hits_of_scores(scores, community) == whole).all()
+
+
+def test_betweenness_is_the_same_to_the_bit_one_search_at_a_time(monkeypatch):
+    draw = np.random.default_rng(1)
+    for n, links in ((5, 6), (60, 90), (600, 2500)):
+        ends = draw.integers(0, n, (2, links))
+        graph = sparse.csr_array((np.ones(links), ends), shape=(n, n))
+        together = centrality.betweenness(graph, exact_up_to=100, samples=40)
+        monkeypatch.setattr(centrality, "PLAIN_VISITS", 0)
+        assert centrality.betweenness(graph, exact_up_to=100, samples=40).tobytes() == together.tobytes()
+        monkeypatch.undo()
+
+
+@given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3), st.integers(0, 2)), min_size=1, max_size=12))
+def test_first_meetings_of_sorted_rows_are_those_of_any_others(rows):
+    def met(rows):
+        users, items, times = np.array(rows, np.int64).T
+        data = Interactions(name="d", users=users, items=items, n_users=4, n_items=4, times=times)
+        found = first_meetings(data)
+        return list(zip(found.users.tolist(), found.items.tolist(), found.times.tolist(), strict=True))
+
+    first = {}
+    for user, item, time in sorted(rows):
+        first.setdefault((user, item), time)
+    expected = [(user, item, time) for (user, item), time in sorted(first.items())]
+    assert met(rows) == expected
+    assert met(expected) == expected

@@ -1,0 +1,145 @@
+"""Runs with checkpoints of what has changed alone go on to the same bytes, whatever is killed meanwhile."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from gossiprec.emulation import resume, simulate
+from gossiprec.eventlog import checkpoints as checkpoint_files
+from gossiprec.eventlog import open_run
+from gossiprec.eventlog.checkpoints import rests_on
+from tests.emulation.ended_early import Patient, checkpoints, ended_early, often, outcome
+from tests.emulation.test_resume import CITY, COALITIONS, RUNS, SLOW
+from tests.emulation.tiny_runs import SINGLE
+
+FORCED = {"LEAST_BYTES": 0, "WORTH": 1.0}
+SELDOM = {"observers": [SINGLE, COALITIONS]}
+SESSIONS = {"online": {"law": "exponential", "mean": 4.0}, "offline": {"law": "exponential", "mean": 1.0}}
+WORLDS = {
+    "fused": {**SELDOM, "executor": {"name": "fused", "threads": 2}},
+    "reference": {**SELDOM, "executor": {"name": "reference"}, "network": SLOW},
+    "half": {**SELDOM, **CITY, "executor": {"name": "fused", "storage": "float16"}},
+    "pers-gossip": {**RUNS["pers-gossip"], "executor": {"name": "fused"}},
+    "away": {**SELDOM, "churn": {"model": "reset", "sessions": SESSIONS}, "executor": {"name": "fused"}},
+    "fedavg": {**RUNS["fedavg"], "executor": {"name": "fused"}},
+    "inboxes": {
+        **SELDOM,
+        "policies": [{"name": "robust-merge", "rule": "median", "nodes": {"fraction": 0.5}}],
+        "executor": {"name": "fused"},
+    },
+}
+
+
+@pytest.fixture(autouse=True)
+def _deltas(monkeypatch):
+    for name, value in FORCED.items():
+        monkeypatch.setattr(checkpoint_files, name, value)
+
+
+@pytest.mark.parametrize("world", WORLDS)
+def test_a_run_goes_on_from_a_delta(world, tmp_path):
+    whole = simulate(often(**WORLDS[world]), out=tmp_path / "whole")
+    run = ended_early(tmp_path / "broken", often(**WORLDS[world]), stop=5)
+    assert rests_on(checkpoints(run)[0]) == 3
+
+    assert outcome(resume(run.path).path) == outcome(whole.path)
+    assert not (run.path / "checkpoints").exists()
+
+
+def flip(path):
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    path.write_bytes(content)
+
+
+@pytest.mark.parametrize(("damaged", "time"), [(0, 3.0), (1, 2.0)])
+def test_a_damaged_delta_costs_what_rests_on_it_and_is_said(damaged, time, tmp_path):
+    whole = simulate(often(), out=tmp_path / "whole")
+    run = ended_early(tmp_path / "run", often(), stop=5)
+    flip(checkpoints(run)[damaged])
+    progress = Patient()
+    done = resume(run.path, progress=progress)
+
+    assert outcome(done.path) == outcome(whole.path)
+    assert done.manifest["resumed"][0]["time"] == time
+    assert all("the checkpoint before is tried" in note for note in progress.notes)
+    assert len(progress.notes) == damaged + 1
+
+
+def test_without_its_base_no_delta_is_used(tmp_path, monkeypatch):
+    """The base before the last is kept for that."""
+    monkeypatch.setattr(checkpoint_files, "MOST_DELTAS", 1)
+    whole = simulate(often(), out=tmp_path / "whole")
+    run = ended_early(tmp_path / "run", often(), stop=5)
+    newest, base, older = checkpoints(run)
+    assert (rests_on(newest), rests_on(base), rests_on(older)) == (3, None, None)
+    base.unlink()
+    done = resume(run.path)
+
+    assert outcome(done.path) == outcome(whole.path)
+    assert done.manifest["resumed"][0]["time"] == 1.0
+    assert "00000003.ckpt: No such file" in done.manifest["notes"][0]
+
+
+KILLER = """
+import os, signal, sys
+from gossiprec.emulation import simulate
+from gossiprec.eventlog import checkpoint_blocks as blocks, checkpoints
+from tests.emulation.ended_early import Patient, often
+
+checkpoints.LEAST_BYTES, checkpoints.WORTH = 0, 1.0
+write, deltas = blocks.write_block, []
+
+def dying(file, flat, block):
+    if block.tracked and len(block.stored) and block.stored_bytes < sum(block.extents[:, 1] - block.extents[:, 0]):
+        if "00000005" in str(file.name):  # some of it is written
+            os.kill(os.getppid(), signal.SIGKILL)
+            os.kill(os.getpid(), signal.SIGKILL)
+    return write(file, flat, block)
+
+blocks.write_block = dying
+simulate(often(), out=sys.argv[1], progress=Patient())
+"""
+
+
+def test_a_run_killed_in_the_middle_of_a_delta_is_told_as_such_and_resumed(tmp_path):
+    whole, out = simulate(often(), out=tmp_path / "whole"), tmp_path / "run"
+    ended = subprocess.run(
+        [sys.executable, "-c", KILLER, str(out)], env=os.environ, capture_output=True, check=False
+    )
+    assert ended.returncode == -signal.SIGKILL, ended.stderr
+    run = open_run(out)
+    assert run.manifest["status"] == "running"
+    assert run.status == "killed"
+    assert f"killed (process {run.manifest['writer']['process']} on " in run.standing
+    assert [path.name for path in (out / "checkpoints").glob(".00000005.ckpt.*.writing")]
+    assert rests_on(checkpoints(run)[0]) == 3
+
+    done = resume(out)
+    assert outcome(done.path) == outcome(whole.path)
+    assert done.manifest["resumed"][0]["time"] == 4.0
+    assert done.manifest["writer"]["process"] == os.getpid()
+
+
+def test_a_writer_killed_in_the_middle_of_a_delta_ends_no_run(tmp_path, monkeypatch):
+    write, parent = checkpoint_files.blocks_.write_block, os.getpid()
+
+    def dying(file, flat, block):
+        if block.tracked and "00000004" in str(file.name):
+            assert os.getpid() != parent
+            os.kill(os.getpid(), signal.SIGKILL)
+        return write(file, flat, block)
+
+    monkeypatch.setattr(checkpoint_files.blocks_, "write_block", dying)
+    progress = Patient(7)
+    run = simulate(often(), out=tmp_path / "run", progress=progress)
+
+    assert "no checkpoint could be written at time 4 (its process ended with status -9)" in progress.notes[0]
+    assert [int(path.stem) for path in checkpoints(run)][:3] == [6, 5, 3]  # 5 rests on 3
+    assert rests_on(checkpoints(run)[1]) == 3
+    assert outcome(resume(run.path).path) == outcome(simulate(often(), out=tmp_path / "whole").path)

@@ -1,0 +1,182 @@
+"""``gossiprec.study``: a study run from Python, and what came of it as tables, runs, pictures and a page."""
+
+import sys
+
+import pandas as pd
+import pytest
+import yaml
+from small_studies import BASE, COALITION, FANOUT, SINGLE, tables
+
+import gossiprec
+from gossiprec.cli.study_table import note
+from gossiprec.errors import LogError, ResourceError, ScenarioError
+from gossiprec.figures.study.table import read_study
+from gossiprec.portable import NotPortableError
+from gossiprec.study.in_python import study as in_python
+
+PLACED = {
+    "name": "placed",
+    "base": {**BASE, "observers": [COALITION]},
+    "seeds": 2,
+    "axes": {
+        **FANOUT,
+        "fraction": {"key": "observers.0.fraction", "values": [0.25, 0.5], "words": "colluders"},
+    },
+    "measures": ["hr@5", "max_aac"],
+    "baseline": {"fanout": 1},
+    "picture": {"kind": "heat", "y": ["hr@5"]},
+}
+
+
+@pytest.fixture(scope="module")
+def placed(tmp_path_factory):
+    """Six combinations, two of which share each of six runs."""
+    return gossiprec.study(PLACED, out=tmp_path_factory.mktemp("study") / "placed")
+
+
+def test_the_package_is_called_like_the_function(placed):
+    import gossiprec.study.plan
+
+    assert isinstance(gossiprec.study.plan.make_plan, object)
+    again = gossiprec.study(PLACED, out=placed.path)
+    assert (again.status, again.mark["kept"]) == ("complete", 6)
+
+
+def test_a_study_of_portable_runs_needs_a_portable_process_before_it_begins(monkeypatch, tmp_path):
+    monkeypatch.setattr("gossiprec.portable.check_processor", lambda: None)
+    monkeypatch.delenv("NUMBA_CPU_NAME", raising=False)
+    executor = {
+        "key": "executor",
+        "values": {"own": {"name": "auto"}, "one": {"name": "auto", "portable": True}},
+    }
+    with pytest.raises(NotPortableError, match=r"gossiprec.portable.enter\(\)"):
+        gossiprec.study({**PLACED, "axes": {"executor": executor}, "baseline": {}}, out=tmp_path / "study")
+    assert not (tmp_path / "study" / "study.json").exists()
+
+
+def test_points_are_means_over_seeds(placed):
+    points, runs = placed.frame(), placed.frame("runs")
+    assert list(points.columns[:3]) == ["fanout", "fraction", "measure"]
+    assert list(points.dtypes[["fanout", "fraction"]]) == ["int64", "float64"]
+    assert len(points) == 12
+    assert set(points.n) == {2}
+    assert set(points.observer.dropna()) == {"coalition"}
+    values = runs.groupby(["fanout", "fraction", "measure"]).value.mean()
+    found = points.set_index(["fanout", "fraction", "measure"])["mean"]
+    pd.testing.assert_series_equal(found.sort_index(), values.sort_index(), check_names=False)
+    assert (points.low <= points["mean"]).all()
+
+
+def test_tables_are_arrow(placed):
+    assert placed.table("runs").equals(gossiprec.open_study(placed.path).table("runs"))
+    assert placed.table().num_rows == 12
+    with pytest.raises(LogError, match=r"no table 'point'; did you mean 'points'\?"):
+        placed.table("point")
+
+
+def test_without_pandas_the_arrow_table_is_named(placed, monkeypatch):
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    with pytest.raises(ResourceError, match=r"study\.frame needs pandas.*study\.table gives the same"):
+        placed.frame()
+
+
+def test_runs_are_found_by_the_values_of_axes(placed):
+    assert len(placed.runs()) == 6
+    (run,) = placed.runs(fanout=3, fraction=0.5, seed=2)
+    assert run.scenario["protocol"]["fanout"] == 3
+    assert run.scenario["seed"] == 2
+    assert placed.runs(fanout=4) == []
+    with pytest.raises(LogError, match=r"no axis 'fan'; did you mean 'fanout'\?"):
+        placed.runs(fan=3)
+
+
+def test_it_says_what_it_is(placed):
+    assert repr(placed) == (
+        f"<StudyResult {placed.path}: complete, 6 of 6 runs finished, fanout (3) x fraction (2)>"
+    )
+    page = placed._repr_html_()
+    assert page.count("<tr>") == 7
+    assert "coalition<br>standardized<br>max AAC (%)" in page
+
+
+def test_pictures_and_pages_lie_in_its_folder(placed, tmp_path):
+    assert {path.name for path in placed.plot("heat", y="max_aac")} == {"heat.csv", "heat.png", "heat.svg"}
+    drawn = placed.plot("lines", tmp_path / "a.pdf", where={"fraction": 0.5}, y="hr@5")
+    assert tmp_path / "a.pdf" in drawn
+    with pytest.raises(LogError, match=r"no figure 'line'; did you mean 'lines'\?"):
+        placed.plot("line")
+    assert placed.report() == placed.path / "report.html"
+    assert placed.report(tmp_path / "page.html").stat().st_size > 100_000
+
+
+def test_its_folder_keeps_what_the_file_says_of_pictures(placed):
+    table = read_study(placed.path)
+    assert table.picture == PLACED["picture"]
+    assert (table.called("fraction"), table.called("fanout")) == ("colluders", "fanout")
+    assert note(table, placed.path).splitlines()[1].endswith(f"gossiprec plot study {placed.path}")
+
+
+def test_options_are_those_of_the_command(tmp_path):
+    found = gossiprec.study(PLACED, overrides=["protocol.wakes=1"], seeds=1, limit=1, out=tmp_path / "s")
+    (run,) = found.runs()
+    assert run.scenario["protocol"]["wakes"] == 1
+    assert found.mark["variants"] == 1
+
+
+def test_workers_give_the_same_bytes(placed, tmp_path):
+    other = gossiprec.study(PLACED, out=tmp_path / "other", jobs=2)
+    assert tables(other.path) == tables(placed.path)
+
+
+def test_a_file_is_read_like_the_command_reads_it(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "one.yaml").write_text(yaml.safe_dump({**PLACED, "seeds": 1, "axes": {}, "baseline": {}}))
+    assert gossiprec.study("one.yaml").path.as_posix() == "studies/placed"
+    with pytest.raises(ScenarioError, match="did you mean 'fanout'"):
+        gossiprec.study({**PLACED, "axes": {"fanout": {"key": "protocol.fanuot", "values": [1]}}})
+
+
+def test_runs_that_fail_are_told(tmp_path):
+    bad = {
+        "who": {"key": "observers", "values": {"good": [SINGLE], "bad": [{**SINGLE, "reference_items": 39}]}}
+    }
+    found = gossiprec.study(
+        {**PLACED, "axes": bad, "seeds": 1, "share": False, "baseline": {}}, out=tmp_path / "s"
+    )
+    assert repr(found) == f"<StudyResult {found.path}: failed, 1 of 2 runs finished, 1 failed>"
+    assert "reference_items is 39" in found.mark["failed"][0]["problem"]
+
+
+def test_ctrl_c_ends_it_and_the_table_holds_what_is_finished(tmp_path, monkeypatch):
+    calls = []
+
+    class Impatient:
+        def begin(self, **_):
+            pass
+
+        def split(self, *_):
+            pass
+
+        def ended(self, *_):
+            calls.append(1)
+            if len(calls) == 2:
+                import signal
+
+                from gossiprec.emulation.run.running import Running
+
+                report = Running._report
+                monkeypatch.setattr(
+                    Running,
+                    "_report",
+                    lambda self, *rest: (report(self, *rest), signal.raise_signal(signal.SIGINT)),
+                )
+
+    with pytest.raises(KeyboardInterrupt):
+        in_python(PLACED, out=tmp_path / "s", watching=Impatient())
+    found = gossiprec.open_study(tmp_path / "s")
+    assert (found.status, found.mark["finished"], found.mark["left"]) == ("interrupted", 2, 4)
+
+
+def test_a_folder_of_something_else_is_no_study(tmp_path):
+    with pytest.raises(LogError, match=r"it has no study\.json"):
+        gossiprec.open_study(tmp_path)
