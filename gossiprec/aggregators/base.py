@@ -145,11 +145,15 @@ class Aggregator(Stateful, ABC):
         rule wants an inbox: what is received is kept until the receiver's model is next read.
     withstands : bool
         One model in seven that is none does no harm: NaN, infinite or huge. No streaming rule does.
+    passes_on : bool
+        A number that is not finite, in any model or change, makes one of the result's not finite, as in a sum; and the
+        rule remembers nothing. What was received is then looked at only where the result is not finite.
     """
 
     Options: ClassVar[type[Options]] = NoOptions
     streaming: ClassVar[bool] = False
     withstands: ClassVar[bool] = True
+    passes_on: ClassVar[bool] = False
 
     def __init__(self, options: Any) -> None:
         self.options = options

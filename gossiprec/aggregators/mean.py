@@ -18,6 +18,7 @@ class Mean(Aggregator):
     """
 
     streaming = True
+    passes_on = True
 
     def reduce(self, own: F32, inbox: Inbox) -> F32:
         """Return the mean by weights; the own model counts in gossip, and a coordinator's does not."""

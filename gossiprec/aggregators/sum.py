@@ -19,6 +19,7 @@ class Sum(Aggregator):
 
     of_changes = True
     withstands = False
+    passes_on = True
 
     def reduce(self, own: F32, inbox: Inbox) -> F32:
         """Return the own model with all changes added."""

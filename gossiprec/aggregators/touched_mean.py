@@ -20,6 +20,7 @@ class TouchedMean(Aggregator):
 
     of_changes = True
     withstands = False
+    passes_on = True
 
     def reduce(self, own: F32, inbox: Inbox) -> F32:
         """Return the own model with the mean changes."""

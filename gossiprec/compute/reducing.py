@@ -120,12 +120,17 @@ class Reducing:
             collected = collected[-receiver.buffer :]
         own = store.merged(int(program.source[task]))
         inbox = self._inbox(program, collected, receiver)
-        finite = inbox.is_finite
-        if not finite.all():
-            self._refuse(program, task, collected[~finite])
-            collected = collected[finite]
-            inbox = self._inbox(program, collected, receiver)
-        found = _checked(receiver, own, inbox)
+        found = None
+        if receiver.rule.passes_on:
+            with np.errstate(invalid="ignore"):  # what comes of it is looked at below
+                found = _checked(receiver, own, inbox)
+        if found is None or not np.isfinite(found).all():
+            finite = inbox.is_finite
+            if not finite.all():
+                self._refuse(program, task, collected[~finite])
+                collected = collected[finite]
+                inbox = self._inbox(program, collected, receiver)
+            found = _checked(receiver, own, inbox)
         if receiver.serving is not None:
             clients = program.merge_sender[collected].astype(np.int64)
             users = store.told_users(program.merge_row[collected])

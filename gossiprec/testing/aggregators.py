@@ -66,11 +66,14 @@ def check_aggregator(aggregator: type[Aggregator], options: Mapping[str, Any] | 
         Lists every claim that does not hold.
     """
     chosen = aggregator.Options.model_validate(options or {})
-    of_changes, withstands = aggregator(chosen).of_changes, aggregator.withstands
+    of_changes, withstands, passes_on = (
+        aggregator(chosen).of_changes, aggregator.withstands, aggregator.passes_on
+    )  # fmt: skip
     claims = (
         *CLAIMS,
         *(OF_CHANGES if of_changes else OF_MODELS),
         *(OF_ROBUST if withstands and not aggregator.streaming else ()),
+        *(OF_PASSING_ON if passes_on else ()),
     )
     hold(f"the aggregator {aggregator.__name__}", lambda: aggregator(chosen), claims)
 
@@ -180,6 +183,17 @@ def one_model_in_seven_that_is_none_does_no_harm(make: Make) -> None:
         assert (np.abs(found) < 10).all(), f"Found {found} where one is {evil}."
 
 
+def a_number_that_is_none_is_passed_on(make: Make) -> None:
+    """Pass on, as it says, a number that is not finite, in any model or in several."""
+    for column, evils in itertools.product((1, 3), ((np.nan,), (np.inf,), (-np.inf,), (np.inf, -np.inf))):
+        world = _world(2, 7, 4)
+        for place, evil in zip((3, 5), evils, strict=False):
+            world.models[place, column] = evil
+        with np.errstate(invalid="ignore"):
+            found = world.aggregated(make)
+        assert not np.isfinite(found).all(), f"Found {found} where there is {', '.join(map(str, evils))}."
+
+
 CLAIMS = (
     weights_are_above_zero,
     an_empty_inbox_leaves_the_own_model,
@@ -194,3 +208,5 @@ OF_CHANGES = (no_change_changes_nothing, an_item_that_nobody_touched_stays)
 """Of rules that add changes to the own model: these may add up."""
 OF_ROBUST = (one_model_in_seven_that_is_none_does_no_harm,)
 """Of rules that are more than weights, unless they say that they withstand nothing."""
+OF_PASSING_ON = (a_number_that_is_none_is_passed_on,)
+"""Of rules that say so."""

@@ -92,6 +92,10 @@ class Trusts(Median):
         return AGGREGATORS["mean"](None).reduce(own, inbox)
 
 
+class Cleans(Median):
+    passes_on = True
+
+
 BROKEN = {
     Weightless: r"Give every user's models a finite weight above 0. Found \[2. 0. 6.\]",
     ForgetsTheOwnModel: "Leave the own model as it is where nothing was received",
@@ -102,6 +106,7 @@ BROKEN = {
     MixesColumns: "the same model where the columns are looked at block by block",
     Forgets: r"Go on from its state\(\) after restore\(\)",
     Trusts: "Take no harm of one model in seven that is none: .* where one is nan",
+    Cleans: "Pass on, as it says, a number that is not finite, in any model or in several. Found .* there is",
 }
 
 
