@@ -133,7 +133,8 @@ def fit_users(rows, width, row_of, late, now, n_items, n_users, state, recipe, d
     begin = n_users * dim
     shared = begin + n_items * len(item_dims)
     for k in range(len(late)):
-        fit_user(late[k], rows, np.int64(row_of[k]) * width, begin, shared, n_items, now, state, recipe, dim)
+        a, row = np.int32(late[k]), np.int64(row_of[k]) * width  # of the types above: compiled once for both
+        fit_user(a, rows, row, begin, shared, n_items, now, state, recipe, dim)
     swap_float_mode(mode)
 
 
