@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 import sys
@@ -10,6 +9,7 @@ from pathlib import Path
 
 from fake_distributions import install
 
+from tests.cli.calls import call_each
 from tests.emulation.tiny_runs import tiny
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -79,18 +79,6 @@ CAVES = """
         "Return cliques on a ring."
         return nx.connected_caveman_graph(n // size, size)
 """
-COMMANDS = """
-import contextlib, io, json, sys
-from gossiprec.cli.main import exit_code
-
-told = []
-for arguments in json.loads(sys.argv[1]):
-    out, err = io.StringIO(), io.StringIO()
-    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
-        code = exit_code(arguments)
-    told.append((code, out.getvalue(), err.getvalue()))
-print(json.dumps(told))
-"""
 THINGS_OF = {
     "datasets": "acme-data", "splits": "acme-split", "models": "acme-model", "protocols": "acme-protocol",
     "policies": "acme-policy", "poisoners": "acme-poisoner", "attacks": "acme-attack", "samplings": "acme-tide",
@@ -155,10 +143,4 @@ def gossiprec(site, *arguments):
 
 def gossiprec_each(site, *commands):
     """Run commands, one after the other, in one process that sees the plug-ins in `site`."""
-    asked = [[str(argument) for argument in command] for command in commands]
-    ran = python(site, "-c", COMMANDS, json.dumps(asked))
-    assert ran.returncode == 0, ran.stderr
-    return [
-        subprocess.CompletedProcess(command, code, out, err)
-        for command, (code, out, err) in zip(asked, json.loads(ran.stdout), strict=True)
-    ]
+    return call_each(*commands, PYTHONPATH=f"{ROOT}{os.pathsep}{site}")
