@@ -45,11 +45,12 @@ def call(*arguments, cwd=None, **more):
     )
 
 
-def call_each(*commands, **more):
+def call_each(*commands, cwd=None, **more):
     """Run several commands, one after the other, in one process of their own."""
     asked = [[str(argument) for argument in command] for command in commands]
     ran = subprocess.run(
         [sys.executable, "-c", EACH, json.dumps(asked)],
+        cwd=cwd,
         env=environment(**more),
         capture_output=True,
         text=True,
