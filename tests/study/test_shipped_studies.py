@@ -40,7 +40,11 @@ def test_the_ends_of_a_shipped_study_run(path, tmp_path):
     ends = [{name: list(axis["values"])[end] for name, axis in told["axes"].items()} for end in (0, -1)]
     told |= {
         "base": str(base),
-        "set": {**told.get("set", {}), "protocol.rounds" if federated else "protocol.wakes": 1},
+        "set": {
+            **told.get("set", {}),
+            "protocol.rounds" if federated else "protocol.wakes": 1,
+            "dataset.limit_users": 64,
+        },
         "seeds": 1,
         "search": {"method": "list", "list": ends},
     }
