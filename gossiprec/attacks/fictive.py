@@ -104,6 +104,7 @@ class FictiveUsers:
         import torch
 
         from gossiprec.compute.executors.tensors import constants_of, tables_of, tensor_of
+        from gossiprec.numerics.optimizers import Adam
 
         scorer, samples = self._scorer, self._samples(a, int(self.n_fits[a]))
         layout = replace(scorer.layout, n_users=1)
@@ -119,7 +120,7 @@ class FictiveUsers:
         batch |= {"user": torch.zeros(1, dtype=torch.int64), "weights": torch.ones(n_samples)}
         constants = constants_of(scorer.model.constants)
         with one_torch_thread():
-            adam = torch.optim.Adam([user], lr=FIT_RATE, foreach=False)
+            adam = Adam([user], lr=FIT_RATE, foreach=False)
             for _ in range(FIT_STEPS if n_samples else 0):
                 adam.zero_grad()
                 torch.autograd.backward(scorer.model.loss(layout.named(tables) | constants, batch))

@@ -75,6 +75,8 @@ def classifier(features: F32, labels: F32, *, epochs: int, draw: np.random.Gener
     """Train a classifier of updates, on one torch thread; its first weights and its batches come from `draw`."""
     import torch
 
+    from gossiprec.numerics.optimizers import Adam
+
     weights: list[F32] = []
     for inputs, outputs in itertools.pairwise((features.shape[1], *WIDTHS, 1)):
         # torch's own law, from our draws: torch's generator belongs to the process
@@ -84,7 +86,7 @@ def classifier(features: F32, labels: F32, *, epochs: int, draw: np.random.Gener
     network = network_of(weights)
     inputs_, wanted = torch.from_numpy(features), torch.from_numpy(labels)
     with one_torch_thread():
-        adam = torch.optim.Adam(network.parameters(), lr=RATE, foreach=False)
+        adam = Adam(network.parameters(), lr=RATE, foreach=False)
         for _ in range(epochs):
             for batch in torch.split(torch.from_numpy(draw.permutation(len(labels))), BATCH):
                 adam.zero_grad()

@@ -6,14 +6,18 @@ graph), because graphs of who met whom have up to a million links.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
 from gossiprec.arrays import F64, I64
-from gossiprec.graphs.measures import Matrix
 from gossiprec.graphs.path_counts import add_dependencies
 from gossiprec.jit import compiled
+
+if TYPE_CHECKING:
+    from gossiprec.graphs.measures import Matrix  # networkx with it, which a run may do without
 
 EXACT_UP_TO = 2000
 """Nodes up to which betweenness counts the paths from every node."""

@@ -57,13 +57,15 @@ class AuxiliaryModel(Stateful):
         """Take a pass over all sets, in an order and with negatives that are drawn for it."""
         import torch
 
+        from gossiprec.numerics.optimizers import Adam
+
         drawn = self._feed.samples_of_all(update=epoch, negatives=self._negatives, seed=self._seed)
         samples = {name: torch.from_numpy(column) for name, column in drawn.items()}
         order = generator(self._seed, "auxiliary-order", 0, epoch).permutation(len(drawn["user"]))
         with one_torch_thread():
             values, first, second = map(self._tables, (self._values, self._first, self._second))
             tables = {name: torch.nn.Parameter(table) for name, table in values.items()}
-            adam = torch.optim.Adam(tables.values(), lr=self._rate, fused=True)
+            adam = Adam(tables.values(), lr=self._rate, fused=True)
             for name, table in tables.items():
                 step = torch.tensor(float(self._steps))
                 adam.state[table] = {"step": step, "exp_avg": first[name], "exp_avg_sq": second[name]}

@@ -206,11 +206,13 @@ class Auxiliary(Between):
         """Return a version after a pass of Adam over its items: each is to be nearest to the auxiliary one."""
         import torch
 
+        from gossiprec.numerics.optimizers import Adam
+
         layout, draw = self._known.layout, generator(self._known.seed, "items-near", 0, epoch)
         width, found = layout.n_items * layout.item_width, version.copy()
         items = torch.from_numpy(found[:width].reshape(layout.n_items, -1)).requires_grad_()
         others = torch.from_numpy(unit_rows(self.auxiliary.items).astype(np.float32))
-        adam = torch.optim.Adam([items], lr=self._rate, foreach=False)
+        adam = Adam([items], lr=self._rate, foreach=False)
         order = torch.from_numpy(draw.permutation(layout.n_items))
         with one_torch_thread():
             for anchors in torch.split(order, ANCHORS):

@@ -58,11 +58,13 @@ class PopularityRegulariser:
         """Return a version ``[items | shared]`` after the steps at the end of an epoch."""
         import torch
 
+        from gossiprec.numerics.optimizers import Adam
+
         layout, draw = self._known.layout, generator(self._known.seed, "regulariser", 0, epoch)
         width = layout.n_items * layout.item_width
         found = version.copy()
         items = torch.from_numpy(found[:width].reshape(layout.n_items, -1)).requires_grad_()
-        adam = torch.optim.Adam([items], lr=self._rate, foreach=False)
+        adam = Adam([items], lr=self._rate, foreach=False)
         for _ in range(self._steps):
             sub = draw.choice(self._others, self._sub, replace=False)
             adam.zero_grad()

@@ -91,13 +91,15 @@ def pretrained(
     """
     import torch
 
+    from gossiprec.numerics.optimizers import Adam
+
     if (len(users), len(items)) != (graph.n_users, graph.n_items):
         raise ValueError(
             f"found rows of {len(users)} users and {len(items)} items; allowed: {graph.n_users} and {graph.n_items}, "
             "as in the graph"
         )
     rows = torch.from_numpy(np.concatenate([users, items])).requires_grad_()
-    adam = torch.optim.Adam([rows], lr=options.learning_rate, foreach=False)
+    adam = Adam([rows], lr=options.learning_rate, foreach=False)
     with one_torch_thread():
         for epoch in range(options.epochs):
             adam.zero_grad()

@@ -78,6 +78,8 @@ class SyntheticUsers:
         import torch
         from torch.func import vmap
 
+        from gossiprec.numerics.optimizers import Adam
+
         known, n = self._known, len(self.users)
         frozen = known.layout.version_tables(torch.from_numpy(version.copy()))
         asked = np.stack([self._samples(user, epoch) for user in range(n)])
@@ -91,7 +93,7 @@ class SyntheticUsers:
         def loss(row: torch.Tensor, own: dict[str, torch.Tensor]) -> torch.Tensor:
             return known.model.loss({**frozen, "users": row[None]}, own)
 
-        adam = torch.optim.Adam([rows], lr=self._rate, foreach=False)
+        adam = Adam([rows], lr=self._rate, foreach=False)
         for _ in range(self._steps):
             adam.zero_grad()
             torch.autograd.backward(vmap(loss)(rows, batch).sum())

@@ -16,6 +16,7 @@ from gossiprec.data.split import Split
 from gossiprec.feeds import Feed
 from gossiprec.models import Layout, Model
 from gossiprec.models.base.analytic import has_own_gradient
+from gossiprec.numerics.optimizers import Adam
 
 NODE, SEED = 5, 3
 WIDTH = 6
@@ -223,7 +224,7 @@ def training_prefers_what_the_node_has_taken(case: Case) -> None:
     """Rank what a node has taken higher, among all items, after some training on it."""
     first = case.model.initial_rows(case.layout, case.split.n_users, SEED)[NODE, : case.layout.size]
     row = torch.from_numpy(first).double().requires_grad_()
-    adam = torch.optim.Adam([row], lr=0.01)
+    adam = Adam([row], lr=0.01)
     before = _advantage(case, row.detach())
     for batch in _batches(case):
         adam.zero_grad()

@@ -33,13 +33,34 @@ def study(out, *options):
     return ran("analysis.cda_paper", out, *options)
 
 
-def study_in(root, out, *options):
-    """Run the study of another tree, in a process of its own."""
-    return subprocess.run(
-        command(out, *options),
+EACH = """
+import contextlib, io, json, runpy, sys
+
+told = []
+for arguments in json.loads(sys.argv[1]):
+    sys.argv, out, err, code = ["analysis.cda_paper", *arguments], io.StringIO(), io.StringIO(), 0
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        try:
+            runpy.run_module("analysis.cda_paper", run_name="__main__")
+        except SystemExit as left:
+            code = int(left.code or 0)
+    told.append((code, out.getvalue(), err.getvalue()))
+print(json.dumps(told))
+"""
+
+
+def study_in(root, *each):
+    """Run the study of another tree, once with each options, in one process of its own."""
+    ran = subprocess.run(
+        [sys.executable, "-c", EACH, json.dumps([[str(option) for option in options] for options in each])],
         cwd=root, env={**os.environ, "PYTHONPATH": str(root)},
         capture_output=True, text=True, timeout=DEADLINE_S, check=False,
     )  # fmt: skip
+    assert ran.returncode == 0, ran.stderr
+    return [
+        subprocess.CompletedProcess(options, *told)
+        for options, told in zip(each, json.loads(ran.stdout), strict=True)
+    ]
 
 
 def runs_of(out):
@@ -135,21 +156,29 @@ def test_a_result_of_a_kernel_that_has_changed_since_does_not_count(whole, tmp_p
     root, out = tmp_path / "clone", tmp_path / "study"
     for folder in ("gossiprec", "analysis", "scenarios"):
         shutil.copytree(ROOT / folder, root / folder, ignore=shutil.ignore_patterns("__pycache__"))
+    kept = shutil.copytree(whole[0], tmp_path / "kept")
     shutil.copytree(whole[0], out)
-    assert f"3 of {count_runs(1, 'tiny')} runs are finished" in _report_of(out, root)
+    report = ("--scale", "tiny", "--seeds", "1", "--report-only")
+    (before,) = study_in(root, ("--out", out, *report))
+    assert f"3 of {count_runs(1, 'tiny')} runs are finished" in _report_in(out, before)
     kernel = root / "gossiprec" / "numerics" / "merge.py"
     kernel.write_text(kernel.read_text() + "\n# changed\n")
-    assert f"0 of {count_runs(1, 'tiny')} runs are finished" in _report_of(out, root)
-    refused = study_in(root, out, *TINY, "--dry-run")
+    after, refused, again, keeping = study_in(
+        root,
+        ("--out", out, *report),
+        ("--out", out, *TINY, "--dry-run"),
+        ("--out", out, *TINY, "--dry-run", "--again"),
+        ("--out", kept, *report, "--keep"),
+    )
+    assert f"0 of {count_runs(1, 'tiny')} runs are finished" in _report_in(out, after)
     assert refused.returncode == 2
     assert "holds 3 of 3 runs made by the code version" in refused.stderr
-    assert "to run: 3, finished before: 0" in study_in(root, out, *TINY, "--dry-run", "--again").stdout
-    assert f"3 of {count_runs(1, 'tiny')} runs are finished" in _report_of(out, root, "--keep")
+    assert "to run: 3, finished before: 0" in again.stdout
+    assert f"3 of {count_runs(1, 'tiny')} runs are finished" in _report_in(kept, keeping)
 
 
-def _report_of(out, root, *options):
-    result = study_in(root, out, "--scale", "tiny", "--seeds", "1", "--report-only", *options)
-    assert result.returncode == 0, result.stderr
+def _report_in(out, ran):
+    assert ran.returncode == 0, ran.stderr
     return (out / "report.md").read_text()
 
 

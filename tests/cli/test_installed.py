@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.cli.calls import call_each
+
 ROOT = Path(__file__).resolve().parents[2]
 SCRIPT = """
 from pathlib import Path
@@ -80,9 +82,6 @@ def test_an_installed_package_finds_its_frozen_graphs_and_runs(installed, tmp_pa
     done = call("script.py", cwd=tmp_path, path=installed)
     assert done.returncode == 0, done.stderr
     assert done.stdout.split() == ["complete", str(installed / "gossiprec" / "__init__.py")]
-    listed = call("-m", "gossiprec", "topology", "list", cwd=tmp_path, path=installed)
-    graphs = {path.stem for path in (ROOT / "topologies" / "frozen").glob("*.edges")}
-    assert all(f"  {name} " in listed.stdout for name in graphs)
 
 
 def test_scenarios_and_studies_are_installed_as_they_are_in_the_checkout(installed):
@@ -93,10 +92,17 @@ def test_scenarios_and_studies_are_installed_as_they_are_in_the_checkout(install
         assert [path.read_bytes() for path in there] == [path.read_bytes() for path in here]
 
 
-def test_an_installed_package_writes_a_scenario_and_runs_it(installed, tmp_path):
-    for arguments in (("init", "smoke"), ("simulate", "smoke.yaml", "--set", "protocol.wakes=2", "--quiet")):
-        done = call("-m", "gossiprec", *arguments, cwd=tmp_path, path=installed)
-        assert done.returncode == 0, done.stderr
+def test_an_installed_package_lists_its_graphs_writes_a_scenario_and_runs_it(installed, tmp_path):
+    listed, *others = call_each(
+        ("topology", "list"),
+        ("init", "smoke"),
+        ("simulate", "smoke.yaml", "--set", "protocol.wakes=2", "--quiet"),
+        cwd=tmp_path,
+        PYTHONPATH=str(installed),
+    )
+    graphs = {path.stem for path in (ROOT / "topologies" / "frozen").glob("*.edges")}
+    assert all(f"  {name} " in listed.stdout for name in graphs)
+    assert [done.returncode for done in others] == [0, 0], others
     assert (tmp_path / "runs" / "smoke-s1" / "summary.json").is_file()
 
 

@@ -1,38 +1,34 @@
-"""Ctrl-C during a run."""
+"""Ctrl-C during a run, and what a scheduler sends that wants its machine back."""
 
 import json
+import os
 import signal
 import subprocess
 import sys
 import time
 
 import pytest
-from calls import ROOT, SMOKE, call, environment
+from calls import ROOT, SMOKE, environment, invoke
 
 from gossiprec import open_run
+from gossiprec.cli.main import exit_code
+from gossiprec.cli.progress import Lines
 from gossiprec.eventlog.checkpoint_folder import CheckpointFolder
 from gossiprec.eventlog.checkpoints import read_stamp
 from gossiprec.eventlog.verify import verify
 
-LONG = (
-    "--set",
-    "plots=true",
-    "--set",
-    "protocol.wakes=1000",
-    "--set",
-    "evaluate.every=1",
-    "--executor",
-    "reference",
-)
+OFTEN = ("--set", "evaluate.every=1", "--executor", "reference")
+LONG = (*OFTEN, "--set", "plots=true", "--set", "protocol.wakes=200")
+SHORT = (*OFTEN, "--no-plots", "--set", "protocol.wakes=5")
 ENDLESS = ("--set", "protocol.wakes=300000")
-DEADLINE_S = 60
+DEADLINE_S = 120
 
 
-def interrupted_after(tmp_path, begun, *options, by=signal.SIGINT):
-    """Start a run that would last for hours, press Ctrl-C as soon as `begun(directory)`, and wait."""
+def interrupted_after(tmp_path, begun):
+    """Start a run that would last for a minute, press Ctrl-C as soon as `begun(directory)`, and wait."""
     out = tmp_path / "run"
     run = subprocess.Popen(
-        [sys.executable, "-m", "gossiprec", "simulate", SMOKE, *LONG, "--out", str(out), *options],
+        [sys.executable, "-m", "gossiprec", "simulate", SMOKE, *LONG, "--out", str(out)],
         cwd=ROOT, env=environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
     try:
@@ -41,7 +37,7 @@ def interrupted_after(tmp_path, begun, *options, by=signal.SIGINT):
             assert run.poll() is None, run.communicate()
             assert time.monotonic() < deadline, "the run did not begin"
             time.sleep(0.05)
-        run.send_signal(by)
+        run.send_signal(signal.SIGINT)
         output, errors = run.communicate(timeout=DEADLINE_S)
     finally:
         run.kill()
@@ -53,13 +49,38 @@ def reported(out):
     return table.exists() and table.read_text().count("\n") > 4
 
 
+def unheard(number, frame):
+    raise AssertionError(f"nobody heard signal {number}")
+
+
+@pytest.fixture
+def asked_to_end(tmp_path, capsys, monkeypatch):
+    """Return a function that runs in this process and is sent a signal at the second report."""
+
+    def run(*options, by=signal.SIGINT):
+        def tick(lines, status):
+            if status.time == 2:
+                os.kill(os.getpid(), by)
+
+        before = signal.signal(by, unheard)
+        try:
+            with monkeypatch.context() as patched:
+                patched.setattr(Lines, "tick", tick)
+                told = invoke(capsys, "simulate", SMOKE, *SHORT, *options, "--out", tmp_path / "run")
+        finally:
+            signal.signal(by, before)
+        return *told, tmp_path / "run"
+
+    return run
+
+
 def test_a_run_keeps_what_it_found_before_ctrl_c(tmp_path):
     code, output, errors, out = interrupted_after(tmp_path, reported)
 
     assert code == 130
     assert "Traceback" not in errors
     assert "interrupted at virtual time" in errors
-    assert str(out) in errors
+    assert f"go on with it: gossiprec resume {out}" in errors
     assert "smoke, seed 1: interrupted" in output
     run = open_run(out)
     assert run.manifest["status"] == run.summary["status"] == "interrupted"
@@ -72,31 +93,37 @@ def test_a_run_keeps_what_it_found_before_ctrl_c(tmp_path):
     assert (out / "curves.png").exists()
 
 
+@pytest.fixture(scope="module")
+def whole_digest(tmp_path_factory):
+    """The digest of a run that was let alone."""
+    out = tmp_path_factory.mktemp("whole") / "run"
+    assert exit_code(["simulate", SMOKE, *SHORT, "--quiet", "--out", str(out)]) == 0
+    return open_run(out).manifest["log_digest"]
+
+
 @pytest.mark.parametrize("by", [signal.SIGINT, signal.SIGTERM], ids=lambda each: each.name)
-def test_a_run_that_is_asked_to_end_can_be_resumed_from_there(by, tmp_path):
-    short = ("--set", "protocol.wakes=60", "--no-plots")
-    code, _, errors, out = interrupted_after(tmp_path, reported, *short, by=by)
+def test_a_run_that_is_asked_to_end_can_be_resumed_from_there(by, asked_to_end, whole_digest, capsys):
+    code, _, errors, out = asked_to_end(by=by)
     assert code == 130
     assert "note: stopping at the next report" in errors
     assert f"go on with it: gossiprec resume {out}" in errors
     reached = open_run(out).summary["virtual_time"]
-    assert read_stamp(CheckpointFolder(out).newest_first()[0]).time == reached
+    assert reached == read_stamp(CheckpointFolder(out).newest_first()[0]).time == 2
 
-    assert call("resume", out, "--no-plots").returncode == 0
-    assert open_run(out).manifest["resumed"][0]["time"] == reached
-    whole = call("simulate", SMOKE, *LONG, *short, "--out", tmp_path / "whole")
-    assert whole.returncode == 0, whole.stderr
-    assert open_run(out).manifest["log_digest"] == open_run(tmp_path / "whole").manifest["log_digest"]
+    code, output, _ = invoke(capsys, "resume", out, "--quiet", "--json")
+    assert (code, json.loads(output)["status"]) == (0, "complete")
+    manifest = open_run(out).manifest
+    assert manifest["resumed"][0]["time"] == reached
+    assert manifest["log_digest"] == whole_digest
 
 
-def test_without_checkpoints_it_says_how_to_begin_again(tmp_path):
-    none = ("--set", "checkpoint={minutes: null}", "--no-plots")
-    _, _, errors, out = interrupted_after(tmp_path, reported, *none)
+def test_without_checkpoints_it_says_how_to_begin_again(asked_to_end):
+    _, _, errors, out = asked_to_end("--set", "checkpoint={minutes: null}")
     assert f"gossiprec resume {out} --from-start" in errors
 
 
-def test_json_of_an_interrupted_run_is_one_object(tmp_path):
-    code, output, _, out = interrupted_after(tmp_path, reported, "--json", "--no-plots")
+def test_json_of_an_interrupted_run_is_one_object(asked_to_end):
+    code, output, _, out = asked_to_end("--json")
     assert code == 130
     assert json.loads(output)["status"] == "interrupted"
     assert json.loads(output)["run"] == str(out)

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from fake_distributions import install
 
+from tests.cli.calls import call_each
 from tests.emulation.tiny_runs import tiny
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -138,3 +139,8 @@ def python(site, *arguments, cwd=None):
 def gossiprec(site, *arguments):
     """Run the command line in a process of its own that sees the plug-ins in `site`."""
     return python(site, "-m", "gossiprec", *arguments)
+
+
+def gossiprec_each(site, *commands):
+    """Run commands, one after the other, in one process that sees the plug-ins in `site`."""
+    return call_each(*commands, PYTHONPATH=f"{ROOT}{os.pathsep}{site}")

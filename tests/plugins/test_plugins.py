@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from acme import ROOT, as_acme, exchanging, gossiprec, install_acme, python, uninstall_acme
+from acme import ROOT, as_acme, exchanging, gossiprec, gossiprec_each, install_acme, python, uninstall_acme
 from fake_distributions import install
 
 from gossiprec.scenario.registries import KINDS
@@ -71,9 +71,13 @@ def manifest(run):
 
 
 def test_a_run_of_a_plug_in_s_things_has_the_numbers_of_the_same_things_of_ours(site, tmp_path):
-    for name, scenario in (("ours", exchanging()), ("theirs", as_acme(exchanging()))):
-        succeeded(gossiprec(site, "simulate", written(tmp_path, scenario), "--out", tmp_path / name))
     ours, theirs = tmp_path / "ours", tmp_path / "theirs"
+    both = [
+        ("simulate", written(tmp_path, scenario, f"{out.name}.yaml"), "--out", out)
+        for out, scenario in ((theirs, as_acme(exchanging())), (ours, exchanging()))
+    ]
+    for ran in gossiprec_each(site, *both):
+        succeeded(ran)
 
     for table in ("metrics.csv", "attacks.csv", "adversaries.npz"):
         assert (theirs / table).read_bytes().replace(b"acme-hit", b"hit") == (ours / table).read_bytes()
@@ -116,30 +120,50 @@ def test_a_graph_family_of_a_plug_in_can_be_named_and_drawn(site, tmp_path):
     view = {"graph": {"family": "acme-caves", "size": 4}}
     scenario = exchanging()
     scenario["protocol"] |= {"fanout": 3, "view": view}
-    succeeded(gossiprec(site, "simulate", written(tmp_path, scenario), "--out", tmp_path / "run"))
-    assert list(manifest(tmp_path / "run")["plugins"]) == ["acme-recs"]
+    simulated, inspected, listed = gossiprec_each(
+        site,
+        ("simulate", written(tmp_path, scenario), "--out", tmp_path / "run"),
+        ("topology", "inspect", "acme-caves:size=4", "--nodes", 12, "--json"),
+        ("topology", "list"),
+    )
 
-    inspected = gossiprec(site, "topology", "inspect", "acme-caves:size=4", "--nodes", 12, "--json")
+    succeeded(simulated)
+    assert list(manifest(tmp_path / "run")["plugins"]) == ["acme-recs"]
     (facts,) = json.loads(succeeded(inspected))
     assert facts["links"] == 18
-    assert "acme-caves" in succeeded(gossiprec(site, "topology", "list"))
+    assert "acme-caves" in succeeded(listed)
 
 
 def test_a_broken_plug_in_is_told_where_it_is_named_and_troubles_nobody_else(site, tmp_path):
     broken = written(tmp_path, exchanging(model={"name": "wreck"}))
-    message = refused(gossiprec(site, "scenario", "check", broken))
+    named, unnamed, schema = gossiprec_each(
+        site, ("scenario", "check", broken), ("scenario", "check", SMOKE), ("scenario", "schema")
+    )
+
+    message = refused(named)
     assert "scenario.yaml:" in message
     assert "model.name: model 'wreck' is of the plug-in acme-wreck 0.1, which cannot be imported" in message
     assert "No module named 'nothing_of_the_kind'" in message
 
-    assert ": ok (" in succeeded(gossiprec(site, "scenario", "check", SMOKE))
-    schema = json.loads(succeeded(gossiprec(site, "scenario", "schema")))
-    assert {"model.acme-model", "model.gmf"} <= set(schema["$defs"])
-    assert "model.wreck" not in schema["$defs"]
+    assert ": ok (" in succeeded(unnamed)
+    parts = json.loads(succeeded(schema))["$defs"]
+    assert {"model.acme-model", "model.gmf"} <= set(parts)
+    assert "model.wreck" not in parts
 
 
 def test_list_tells_what_plug_ins_bring_and_what_is_broken(site):
-    models = json.loads(succeeded(gossiprec(site, "list", "models", "--json")))
+    install(site, "acme-typo", "3", {"gossiprec.model": {"a": "a", "b": "b"}})
+    install(site, "acme-thief", "2", {"gossiprec.datasets": {"file": "thief"}}, thief="")
+    as_json, kinds, data, caves, wreck = gossiprec_each(
+        site,
+        ("list", "models", "--json"),
+        ("list",),
+        ("data", "list"),
+        ("list", "topologies", "acme-caves"),
+        ("list", "models", "wreck"),
+    )
+
+    models = json.loads(succeeded(as_json))
     origins = {name: model["origin"] for name, model in models.items()}
     assert (origins["acme-model"], origins["gmf"], origins["wreck"]) == (
         "acme-recs 1.0",
@@ -148,40 +172,36 @@ def test_list_tells_what_plug_ins_bring_and_what_is_broken(site):
     )
     assert "cannot be imported (ModuleNotFoundError" in models["wreck"]["problem"]
 
-    install(site, "acme-typo", "3", {"gossiprec.model": {"a": "a", "b": "b"}})
-    kinds = gossiprec(site, "list")
     assert "acme-tide" in succeeded(kinds)
     assert kinds.stderr == (
         "note: acme-typo 3 has entry points in the group gossiprec.model, of which gossiprec takes none; did you mean "
         "'gossiprec.models'?\n"
     )
 
-    install(site, "acme-thief", "2", {"gossiprec.datasets": {"file": "thief"}}, thief="")
-    said = succeeded(gossiprec(site, "data", "list")).splitlines()
+    said = succeeded(data).splitlines()
     assert "  acme-data           acme-recs 1.0  Data of Acme." in said
     (stolen,) = [line for line in said if line.startswith("  file ")]
     assert "broken: the dataset 'file' is claimed by gossiprec" in stolen
     assert "and acme-thief 2;" in stolen
 
-    assert "acme-caves (acme-recs 1.0)\n  cliques on a ring." in succeeded(
-        gossiprec(site, "list", "topologies", "acme-caves")
-    )
-    assert "cannot be imported" in refused(gossiprec(site, "list", "models", "wreck"))
+    assert "acme-caves (acme-recs 1.0)\n  cliques on a ring." in succeeded(caves)
+    assert "cannot be imported" in refused(wreck)
 
 
 def test_help_and_runs_of_our_own_things_import_no_plug_in(site, tmp_path):
     install(
         site, "acme-noise", "1", {"gossiprec.models": {"noise": "noise"}}, noise="print('I was imported')"
     )
-    script = "import sys; from gossiprec.cli.main import exit_code; sys.exit(exit_code(sys.argv[1:]))"
+    noisy = written(tmp_path, exchanging(model={"name": "noise"}), "noisy.yaml")
 
-    for arguments in (
-        ["--help"],
-        ["scenario", "check", written(tmp_path, exchanging())],
-        ["scenario", "check", SMOKE],
-    ):
-        assert "I was imported" not in succeeded(python(site, "-c", script, *arguments))
-    asked = gossiprec(site, "scenario", "check", written(tmp_path, exchanging(model={"name": "noise"})))
+    *others, asked = gossiprec_each(
+        site,
+        ("--help",),
+        ("scenario", "check", written(tmp_path, exchanging())),
+        ("scenario", "check", SMOKE),
+        ("scenario", "check", noisy),
+    )
+    assert all("I was imported" not in succeeded(ran) for ran in others)
     assert "I was imported" in asked.stdout
 
 
@@ -213,27 +233,29 @@ def test_a_run_is_resumed_with_the_plug_in_that_began_it(site, early):
 
 
 def test_another_version_of_a_plug_in_is_refused_unless_forced(site, early):
-    for version, more in (("1.1", ""), ("1.0", CHANGED)):
-        install_acme(site, version, more)
-        message = refused(gossiprec(site, "resume", early, "-q"))
+    go_on = ("resume", early, "-q")
+    install_acme(site, "1.1")
+    newer = gossiprec(site, *go_on)
+    install_acme(site, "1.0", CHANGED)
+    changed, forced = gossiprec_each(site, go_on, (*go_on, "--force"))
+
+    for version, ran in (("1.1", newer), ("1.0", changed)):
+        message = refused(ran)
         assert " + acme-recs 1.0 (" in message
         assert f", this is {manifest(early)['code']} + acme-recs {version} (" in message
         assert "give --force" in message
         assert "--from-start" in message
 
-    succeeded(gossiprec(site, "resume", early, "-q", "--force"))
+    succeeded(forced)
     assert manifest(early)["status"] == "complete"
 
 
-@pytest.mark.parametrize("command", ["resume", "replay"])
-def test_a_plug_in_that_is_missing_is_named_with_what_to_install(site, early, command):
+def test_a_plug_in_that_is_missing_is_named_with_what_to_install(site, early):
     uninstall_acme(site)
+    what = "uses plug-ins that are not installed here; install them: pip install acme-recs==1.0"
 
-    message = refused(gossiprec(site, command, early, "-q"))
-    assert (
-        f"the run {early} uses plug-ins that are not installed here; install them: pip install acme-recs==1.0"
-        in message
-    )
+    for ran in gossiprec_each(site, ("resume", early, "-q"), ("replay", early, "-q")):
+        assert f"the run {early} {what}" in refused(ran)
 
 
 def test_a_replay_says_that_the_plug_in_is_another(site, early):
@@ -276,9 +298,14 @@ def test_the_package_of_the_docs_works(site, tmp_path):
     (site / "my_lab").mkdir()
     (site / "my_lab" / "last_heard.py").write_text(attack)
 
-    attacks = succeeded(gossiprec(site, "list", "attacks"))
-    assert re.search(r"^last-heard +my-lab 0\.1\.0 +Every node ", attacks, re.MULTILINE)
     scenario = exchanging(observers=[{"name": "last-heard", "community_size": 3}])
-    succeeded(gossiprec(site, "simulate", written(tmp_path, scenario), "--out", tmp_path / "run"))
+    listed, simulated = gossiprec_each(
+        site,
+        ("list", "attacks"),
+        ("simulate", written(tmp_path, scenario), "--out", tmp_path / "run"),
+    )
+
+    assert re.search(r"^last-heard +my-lab 0\.1\.0 +Every node ", succeeded(listed), re.MULTILINE)
+    succeeded(simulated)
     assert manifest(tmp_path / "run")["plugins"]["my-lab"]["version"] == "0.1.0"
     assert all(f"`gossiprec.{kind}`" in page for kind in KINDS)

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.cli.calls import call_each
 from tests.emulation.tiny_runs import tiny
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -42,13 +43,13 @@ def run(environment, *arguments, cwd=None):
     return done.stdout
 
 
-@pytest.mark.parametrize(
-    ("kind", "name"), [("models", "biased-mf"), ("attacks", "last-heard"), ("policies", "coarse")]
-)
-def test_what_it_brings_is_listed_with_its_origin(environment, kind, name):
-    listed = run(environment, "-m", "gossiprec", "list", kind)
+def test_what_it_brings_is_listed_with_its_origin(environment):
+    names = {"models": "biased-mf", "attacks": "last-heard", "policies": "coarse"}
+    each = call_each(*(("list", kind) for kind in names), PYTHONPATH=environment["PYTHONPATH"])
 
-    assert [line for line in listed.splitlines() if name in line and "gossiprec-tutorial 1.0" in line]
+    for listed, name in zip(each, names.values(), strict=True):
+        lines = listed.stdout.splitlines()
+        assert [line for line in lines if name in line and "gossiprec-tutorial 1.0" in line]
 
 
 def test_a_scenario_uses_all_three(environment, tmp_path):

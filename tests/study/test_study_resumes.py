@@ -120,7 +120,7 @@ def test_a_run_that_somebody_writes_is_left_alone(tmp_path, plan):
 
 
 def test_a_worker_that_is_killed_costs_what_came_after_the_last_checkpoint(tmp_path):
-    base = {**ONE["base"], "protocol": {**BASE["protocol"], "wakes": 120}}
+    base = {**ONE["base"], "protocol": {**BASE["protocol"], "wakes": 48}}
     plan, said = planned(tmp_path, **{**ONE, "base": base}), []
 
     def kill_once_there_is_one(hash_, what):

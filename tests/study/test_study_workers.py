@@ -18,6 +18,7 @@ from gossiprec.study.pool import Pool
 from gossiprec.study.task import Task
 from gossiprec.study.waiting import Waiting
 from gossiprec.version import code_version
+from tests.cli.calls import invoke
 
 ROOT = Path(__file__).resolve().parents[2]
 DEADLINE_S = 120
@@ -61,18 +62,14 @@ def until(condition, what):
     return found
 
 
-def test_two_workers_make_the_table_that_one_process_makes(tmp_path):
+def test_two_workers_make_the_table_that_one_process_makes(tmp_path, capsys):
     carried_out(planned(tmp_path), tmp_path / "here")
-    for jobs in (1, 2):
-        out = tmp_path / f"jobs-{jobs}"
-        done = subprocess.run(
-            command(study_file(tmp_path), "--jobs", jobs, "--out", out),
-            env=environment(), capture_output=True, text=True, timeout=DEADLINE_S, check=False,
-        )  # fmt: skip
-        assert done.returncode == 0, done.stderr
-        assert "6 of 6 runs" in done.stderr
-        assert done.stdout.split()[:2] == [str(out / "table.parquet"), str(out / "table.csv")]
-        assert tables(out) == tables(tmp_path / "here")
+    out = tmp_path / "out"
+    code, told, errors = invoke(capsys, "study", study_file(tmp_path), "--jobs", 2, "--out", out)
+    assert code == 0, errors
+    assert "6 of 6 runs" in errors
+    assert told.split()[:2] == [str(out / "table.parquet"), str(out / "table.csv")]
+    assert tables(out) == tables(tmp_path / "here")
 
 
 def test_a_worker_that_is_killed_loses_nothing(tmp_path):
@@ -181,21 +178,16 @@ def test_a_task_that_is_put_back_comes_next():
 
 
 @pytest.mark.parametrize("options", [("--again", "--keep"), ("--jobs", "0")])
-def test_options_that_make_no_sense_are_refused(tmp_path, options):
-    done = subprocess.run(
-        command(study_file(tmp_path), *options),
-        env=environment(), capture_output=True, text=True, timeout=60, check=False,
-    )  # fmt: skip
-    assert done.returncode == 2
-    assert "Traceback" not in done.stderr
+def test_options_that_make_no_sense_are_refused(tmp_path, capsys, options):
+    code, _, errors = invoke(capsys, "study", study_file(tmp_path), *options)
+    assert code == 2
+    assert "Traceback" not in errors
 
 
-def test_a_dry_run_says_what_would_be_run_and_writes_nothing(tmp_path):
-    done = subprocess.run(
-        command(study_file(tmp_path), "--dry-run", "--out", tmp_path / "out"),
-        env=environment(), capture_output=True, text=True, timeout=60, check=False,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    assert "3 combinations, 6 runs" in done.stdout
-    assert done.stdout.count("to run    fanout=") == 6
+def test_a_dry_run_says_what_would_be_run_and_writes_nothing(tmp_path, capsys):
+    asked = ("study", study_file(tmp_path), "--dry-run", "--out", tmp_path / "out")
+    code, told, errors = invoke(capsys, *asked)
+    assert code == 0, errors
+    assert "3 combinations, 6 runs" in told
+    assert told.count("to run    fanout=") == 6
     assert not (tmp_path / "out").exists()

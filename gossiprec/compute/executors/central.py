@@ -28,6 +28,7 @@ from gossiprec.models.base.graph_model import GraphModel
 from gossiprec.models.base.kernels import Query
 from gossiprec.models.base.sequence_model import SequenceModel
 from gossiprec.numerics.one_thread import one_torch_thread
+from gossiprec.numerics.optimizers import SGD, Adam
 from gossiprec.rng import generator
 
 
@@ -127,8 +128,8 @@ class CentralExecutor(Executor):
         training, arena = self.work.training, self.work.arena
         parameters = list(tables.values())
         if training.optimizer == "sgd":
-            return torch.optim.SGD(parameters, lr=training.learning_rate, foreach=False)
-        adam = torch.optim.Adam(
+            return SGD(parameters, lr=training.learning_rate, foreach=False)
+        adam = Adam(
             parameters,
             lr=training.learning_rate,
             betas=(training.beta1, training.beta2),

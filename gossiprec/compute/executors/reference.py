@@ -16,6 +16,7 @@ from gossiprec.compute.train.noise import noise_row
 from gossiprec.models.base.blocks import Role
 from gossiprec.models.base.kernels import Query
 from gossiprec.numerics.one_thread import one_torch_thread
+from gossiprec.numerics.optimizers import SGD, Adam
 
 
 @EXECUTORS.register("reference")
@@ -154,8 +155,8 @@ class _Learner:
         training, arena, layout = self._work.training, self._work.arena, self._work.layout
         parameters = list(self._tables.values())
         if training.optimizer == "sgd":
-            return torch.optim.SGD(parameters, lr=training.learning_rate, foreach=False)
-        adam = torch.optim.Adam(
+            return SGD(parameters, lr=training.learning_rate, foreach=False)
+        adam = Adam(
             parameters,
             lr=training.learning_rate,
             betas=(training.beta1, training.beta2),
