@@ -23,6 +23,7 @@ def recommended(**sections):
             "protocol": SLICES,
             "recommender": REGULARISED,
             "executor": {"name": "batched"},
+            "observers": [],
             **sections,
         }
     )
