@@ -114,7 +114,9 @@ def test_every_attack_goes_on_where_it_was(attack, tmp_path):
 def test_fictive_users_go_on_where_they_were(fictive, executor, tmp_path):
     refit = {"refit_every": 2.0} if fictive == "fitted" else {}
     coalition = {**COALITIONS, "fraction": 0.25}
-    observers = [{**each, "fictive_user": fictive} for each in ({**SINGLE, **refit}, coalition)]
+    observers = [
+        {**each, "fictive_user": fictive} for each in ({**SINGLE, "nodes": [0, 3, 7], **refit}, coalition)
+    ]
     policies = [{"name": "share-less", "nodes": {"fraction": 0.5}, "tau": 0.5}]
     check(tmp_path, often(observers=observers, policies=policies, executor={"name": executor}))
 
