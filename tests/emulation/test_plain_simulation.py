@@ -12,7 +12,7 @@ from tests.emulation.plain_simulation import (
 )
 from tests.emulation.tiny_runs import carried_out, final_models, tiny
 
-GOSSIP = {"name": "rand-gossip", "fanout": 3, "view": {"size": 3}, "wakes": 6}
+GOSSIP = {"name": "rand-gossip", "fanout": 3, "view": {"size": 3}, "wakes": 4}
 PERSONAL = {"name": "pers-gossip", "view": {"size": 3, "refresh": {"every": 2}}, "wakes": 6}
 MANY_ITEMS = {
     **tiny()["dataset"],
@@ -27,11 +27,11 @@ UNEVEN = {"latency": {"law": "exponential", "mean": 3.0}}
 WORLDS = {
     "on-wake": {},
     "on-receive-full-batch": {
-        "protocol": {**GOSSIP, "train_on": "receive", "merge": "mean", "wakes": 4},
+        "protocol": {**GOSSIP, "train_on": "receive", "merge": "mean", "wakes": 3},
         "training": {"batch_size": "full", "local_epochs": 2, "eps": 1e-3},
     },
     "slow-and-lossy": {"network": SLOW},
-    "on-receive-slow-and-lossy": {"network": SLOW, "protocol": {**GOSSIP, "train_on": "receive", "wakes": 4}},
+    "on-receive-slow-and-lossy": {"network": SLOW, "protocol": {**GOSSIP, "train_on": "receive", "wakes": 3}},
     "fedavg": {"protocol": {"name": "fedavg", "rounds": 5}},
     "fedavg-slow-some-clients": {
         "network": {"latency": {"law": "exponential", "mean": 0.2}, "loss": 0.1},
@@ -51,7 +51,7 @@ WORLDS = {
         "network": {"latency": {"law": "exponential", "mean": 0.4}, "loss": 0.1},
         "protocol": {
             "name": "fedavg",
-            "rounds": 12,
+            "rounds": 8,
             "round": {"deadline": 0.6, "give_up": 1.5},
             "aggregation": {"name": "synchronous", "staleness": {"law": "polynomial", "exponent": 1.0}},
         },
@@ -60,7 +60,7 @@ WORLDS = {
         "network": {"latency": {"law": "exponential", "mean": 0.5}, "loss": 0.1},
         "protocol": {
             "name": "fedavg",
-            "rounds": 20,
+            "rounds": 14,
             "aggregation": {
                 "name": "buffered",
                 "buffer": 3,
@@ -104,6 +104,7 @@ def scenario(world):
     return tiny(
         **{
             "training": DAMPED,
+            "protocol": GOSSIP,
             **WORLDS[world],
             "observers": [{**observed, **who, "momentum": BETAS} for who in watchers],
             "evaluate": {"every": 2, "metrics": ["recall@5", "full_ndcg@5"]},
