@@ -77,10 +77,8 @@ class PlainNode:
         return torch.sigmoid(self.logits(state)).numpy()
 
     def logits(self, state=None):
-        model = Recommender(self.work.layout, self.model.flat())
-        model.load_state_dict(state or self.model.state_dict())
         with torch.no_grad():
-            return model(torch.arange(self.work.layout.n_items))
+            return torch.func.functional_call(self.model, state or {}, torch.arange(self.work.layout.n_items))
 
 
 def events_of(run, wakes=0):
@@ -145,14 +143,16 @@ class PlainSimulation:
 
     def attack_accuracy(self, told, adversaries, beta, k=3):
         """Return the mean share of true communities found; `told(adversary)` are its informants."""
-        shares = []
+        shares, scores = [], {}
         for adversary in adversaries:
             relevance = {}
             for victim in range(len(self.nodes)):
-                momentum = self.momentum(victim, told(adversary), beta)
-                if momentum and victim != adversary:
-                    scores = self.nodes[victim].scores(momentum)
-                    relevance[victim] = scores[self.nodes[adversary].positives].mean()
+                known = (victim, *told(adversary))
+                if known not in scores:
+                    momentum = self.momentum(victim, told(adversary), beta)
+                    scores[known] = self.nodes[victim].scores(momentum) if momentum else None
+                if scores[known] is not None and victim != adversary:
+                    relevance[victim] = scores[known][self.nodes[adversary].positives].mean()
             found = sorted(relevance, key=lambda victim: (-relevance[victim], victim))[:k]
             shares.append(len(set(found) & set(self.community(adversary, k))) / k)
         return np.mean(shares)

@@ -177,18 +177,19 @@ def test_adam_goes_on_from_epoch_to_epoch():
 
 @pytest.mark.parametrize("model", [{"name": "lightgcn"}, {"name": "simgcl", "weight": 0.05}])
 def test_it_learns_what_users_take(model, tmp_path):
-    data = {**tiny()["dataset"], "users": 150, "items": 120, "interactions": 6000}
+    data = {**tiny()["dataset"], "users": 60, "items": 120, "interactions": 2400}
     run = simulate(
         central(
             model,
             dataset=data,
-            protocol={"name": "central", "epochs": 30},
-            evaluate={**WHOLE, "metrics": ["recall@20"], "every": 30, "beside": ["popularity", "random"]},
+            protocol={"name": "central", "epochs": 8},
+            training={**TRAINING, "learning_rate": 0.05, "batch_size": 128},
+            evaluate={**WHOLE, "metrics": ["recall@20"], "every": 8, "beside": ["popularity", "random"]},
         ),
         out=tmp_path,
     )
     utility = json.loads((run.path / "summary.json").read_text())["utility"]
-    assert utility["recall@20"] > 1.2 * utility["recall@20[random]"]
+    assert utility["recall@20"] > 2 * utility["recall@20[random]"]
 
 
 REFUSED = {

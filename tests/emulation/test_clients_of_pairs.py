@@ -49,7 +49,7 @@ RECOMMENDED = st.sampled_from(
 )
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(
     model=MODELS_OF_PAIRS, way=WAYS, recommender=RECOMMENDED, upload=st.sampled_from(["changes", "gradients"]),
     merge=st.sampled_from(["mean", "sum", "touched-mean"]), interactions=st.integers(80, 240),

@@ -76,7 +76,7 @@ def assert_alike(slow, fast, *, apart=1e-5):
     assert slow.executor.store.steps.tolist() == fast.executor.store.steps.tolist()
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=12, deadline=None)
 @given(
     sizes=SIZES, way=WAYS, changed=st.booleans(), upload=st.sampled_from(["changes", "gradients"]),
     merge=st.sampled_from(["mean", "sum", "touched-mean"]), interactions=st.integers(40, 240),

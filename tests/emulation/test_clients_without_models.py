@@ -18,7 +18,7 @@ from gossiprec.recommenders import RECOMMENDERS
 from gossiprec.scenario import load_scenario
 from gossiprec.testing.worlds import known_as
 from tests.emulation.ended_early import ended_early, often, outcome
-from tests.emulation.tiny_runs import carried_out, final_models, tiny
+from tests.emulation.tiny_runs import COORDINATOR, carried_out, final_models, tiny
 
 SHARE_LESS = [{"name": "share-less", "tau": 0.0}]
 SGD = {"optimizer": "sgd", "learning_rate": 0.5, "batch_size": 16}
@@ -49,6 +49,7 @@ def star(client_model="none", merge="samples", rounds=4, **more):
         **{
             "training": SGD,
             "executor": {"name": "batched"},
+            "observers": [],
             **more,
             "protocol": options | more.get("protocol", {}),
         }
@@ -101,8 +102,9 @@ def test_a_mean_of_updates_is_that_of_whole_models(merge):
 
 def test_the_coordinator_finds_the_same_communities(tmp_path):
     # a rule with an inbox: streaming ones blend as answers come, and fictive users are fitted to the row of the moment
-    whole = simulate(star("own", "median", policies=SHARE_LESS), out=tmp_path / "whole")
-    sparse = simulate(star("none", "median"), out=tmp_path / "sparse")
+    observed = {"observers": [COORDINATOR]}
+    whole = simulate(star("own", "median", policies=SHARE_LESS, **observed), out=tmp_path / "whole")
+    sparse = simulate(star("none", "median", **observed), out=tmp_path / "sparse")
 
     assert {name: column.tolist() for name, column in sparse.attacks.items()} == {
         name: column.tolist() for name, column in whole.attacks.items()
@@ -147,7 +149,7 @@ WAYS = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=12, deadline=None)
 @given(model=ARCHITECTURES, way=WAYS, merge=st.sampled_from(["touched-mean", "sum", "median"]))
 def test_a_written_out_gradient_trains_like_one_client_at_a_time(model, way, merge):
     """Two slices; a relative difference: rows of users and of the version grow by tens of per cent."""
@@ -275,7 +277,7 @@ def test_an_answer_is_as_large_as_what_the_client_has_touched(tmp_path):
 )
 def test_bytes_do_not_depend_on_who_trains_beside_whom(tmp_path, monkeypatch, executor, batch_size, model):
     training = {"optimizer": "adam", "learning_rate": 0.01, "batch_size": batch_size}
-    scenario = star(network=NETWORK, training=training, model=MODELS[model])
+    scenario = star(network=NETWORK, training=training, model=MODELS[model], observers=[COORDINATOR])
     together = {**scenario, "executor": {"name": executor, "threads": 3}}
     runs = [simulate(together, out=tmp_path / "together")]
     monkeypatch.setattr(small_models, "AT_ONCE", 1)
@@ -298,10 +300,13 @@ def test_nothing_is_kept_of_updates_that_have_arrived():
         assert len(versions) == 1
 
 
-@pytest.mark.parametrize("merge", ["touched-mean", "sum", "median"])
-def test_a_run_goes_on_where_it_was(merge, tmp_path):
+@pytest.mark.parametrize(
+    ("merge", "observers"), [("touched-mean", []), ("sum", []), ("median", [COORDINATOR])]
+)
+def test_a_run_goes_on_where_it_was(merge, observers, tmp_path):
     training = {"optimizer": "adam", "learning_rate": 0.02, "batch_size": 16}
-    scenario = often(**star(merge=merge, rounds=8, network=NETWORK, churn=CHURN, training=training))
+    world = {"network": NETWORK, "churn": CHURN, "training": training, "observers": observers}
+    scenario = often(**star(merge=merge, rounds=8, **world))
     whole = simulate(scenario, out=tmp_path / "whole")
     broken = ended_early(tmp_path / "broken", scenario, 3)
     done = resume(broken.path)

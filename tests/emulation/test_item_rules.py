@@ -12,7 +12,7 @@ from gossiprec.errors import ScenarioError
 from gossiprec.scenario import load_scenario
 from tests.emulation.ended_early import ended_early, often, outcome
 from tests.emulation.test_clients_without_models import CHURN, NETWORK, star, version
-from tests.emulation.tiny_runs import tiny
+from tests.emulation.tiny_runs import COORDINATOR, tiny
 
 TOUCHED = {"over": "touched"}
 RULES = {
@@ -28,14 +28,18 @@ TRAINING = {"optimizer": "adam", "learning_rate": 0.02, "batch_size": 16}
 LATE = {"round": {"deadline": 0.8, "minimum": 0.5, "give_up": 3.0}}
 
 
-def slow_network(rule, **more):
-    protocol = {**LATE, **more}
-    return star(merge=rule, rounds=8, network=NETWORK, churn=CHURN, training=TRAINING, protocol=protocol)
+def slow_network(rule, observers, **more):
+    return star(
+        merge=rule, rounds=8, network=NETWORK, churn=CHURN, training=TRAINING, protocol={**LATE, **more},
+        observers=observers,
+    )  # fmt: skip
 
 
 @pytest.mark.parametrize("rule", RULES)
 def test_a_run_with_late_and_lost_answers_goes_on_where_it_was(rule, tmp_path):
-    scenario = often(**slow_network(RULES[rule], server="adam" if rule in ("hics", "median") else None))
+    observers = [COORDINATOR] if rule == "krum" else []
+    server = "adam" if rule in ("hics", "median") else None
+    scenario = often(**slow_network(RULES[rule], observers, server=server))
     whole = simulate(scenario, out=tmp_path / "whole")
     broken = ended_early(tmp_path / "broken", scenario, 3)
 

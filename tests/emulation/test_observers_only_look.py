@@ -1,7 +1,5 @@
 """Honest-but-curious observers: any number of them, and the run is the same; each finds what it finds alone."""
 
-import itertools
-
 import numpy as np
 import pytest
 
@@ -55,8 +53,10 @@ def test_a_run_is_the_same_with_and_without_observers(protocol, executor, tmp_pa
     assert len(watched.attacks["aac"]) > 0 == len(alone.attacks["aac"])
 
 
-@pytest.mark.parametrize("executor", EXECUTORS)
-@pytest.mark.parametrize("user_table", ["own", "averaged"])
+@pytest.mark.parametrize(
+    ("user_table", "executor"),
+    [("own", "reference"), ("averaged", "batched"), ("own", "fused"), ("averaged", "fused")],
+)
 def test_an_observer_finds_the_same_alone_as_among_others(user_table, executor, tmp_path):
     protocol = {**tiny()["protocol"], "user_table": user_table}
     sections = {"executor": {"name": executor}, "protocol": protocol}
@@ -116,7 +116,7 @@ def test_runs_of_all_executors_end_with_the_same_models(user_table):
 
 def test_a_run_does_not_depend_on_threads_or_wave_size(tmp_path):
     contents = set()
-    for threads, wave_size in itertools.product([1, 2, 3], [1, "unlimited"]):
+    for threads, wave_size in ((1, 1), (1, "unlimited"), (2, "unlimited"), (3, 1)):
         executor = {"name": "fused", "threads": threads, "wave_size": wave_size}
         path = tmp_path / f"{threads}-{wave_size}"
         run = simulate(tiny(observers=MANY, executor=executor), out=path)

@@ -57,10 +57,14 @@ def test_every_protocol_is_tried():
     )  # central: tests/emulation/test_central_runs.py, with its own models
 
 
-@pytest.mark.parametrize("network", [{}, SLOW], ids=["instant", "slow-and-lossy"])
+INSTANT = {("batched", "rand-gossip"), ("reference", "pers-gossip"), ("fused", "fedavg")}
+"""Where nothing is under way; each executor and each protocol once."""
+
+
 @pytest.mark.parametrize("protocol", RUNS)
 @pytest.mark.parametrize("executor", list(EXECUTORS))
-def test_resumed_is_as_uninterrupted(executor, protocol, network, tmp_path):
+def test_resumed_is_as_uninterrupted(executor, protocol, tmp_path):
+    network = {} if (executor, protocol) in INSTANT else SLOW
     scenario = often(**RUNS[protocol], executor={"name": executor, "threads": 2}, network=network)
     check(tmp_path, scenario)
 
@@ -92,22 +96,32 @@ def test_every_attack_is_tried():
     assert set(ATTACKED) == set(ATTACKS)
 
 
+@pytest.fixture(scope="module")
+def plain(tmp_path_factory):
+    """A run of the tiny scenario with a checkpoint at each of its reports."""
+    return simulate(often(), out=tmp_path_factory.mktemp("plain") / "run", progress=Patient())
+
+
 @pytest.mark.parametrize("attack", ATTACKED)
 def test_every_attack_goes_on_where_it_was(attack, tmp_path):
     check(tmp_path, often(**ATTACKED[attack]))
 
 
-@pytest.mark.parametrize("executor", ["reference", "fused"])
-@pytest.mark.parametrize("fictive", ["fitted", "own_embedding", "paper"])
+@pytest.mark.parametrize(
+    ("fictive", "executor"),
+    [("fitted", "fused"), ("fitted", "reference"), ("own_embedding", "reference"), ("paper", "fused")],
+)
 def test_fictive_users_go_on_where_they_were(fictive, executor, tmp_path):
     refit = {"refit_every": 2.0} if fictive == "fitted" else {}
-    observers = [{**each, "fictive_user": fictive} for each in ({**SINGLE, **refit}, COALITIONS)]
+    coalition = {**COALITIONS, "fraction": 0.25}
+    observers = [
+        {**each, "fictive_user": fictive} for each in ({**SINGLE, "nodes": [0, 3, 7], **refit}, coalition)
+    ]
     policies = [{"name": "share-less", "nodes": {"fraction": 0.5}, "tau": 0.5}]
     check(tmp_path, often(observers=observers, policies=policies, executor={"name": executor}))
 
 
-@pytest.mark.parametrize("storage", ["float32", "float16"])
-@pytest.mark.parametrize("executor", ["reference", "fused"])
+@pytest.mark.parametrize(("executor", "storage"), [("reference", "float32"), ("fused", "float16")])
 def test_models_of_moves_are_resumed(executor, storage, tmp_path):
     chosen = {"name": executor, "storage": storage}
     check(tmp_path, often(**CITY, observers=[SINGLE, COALITIONS], executor=chosen))
@@ -136,12 +150,11 @@ def test_the_resumed_run_has_done_the_work_only_once(tmp_path):
     assert "notes" not in done.manifest
 
 
-def test_a_failed_run_is_resumed(tmp_path):
-    whole = simulate(often(), out=tmp_path / "whole")
+def test_a_failed_run_is_resumed(plain, tmp_path):
     with pytest.raises(RuntimeError, match="stopped by the test"):
         simulate(often(), out=tmp_path / "run", progress=Patient(4, RuntimeError))
 
-    assert outcome(resume(tmp_path / "run").path) == outcome(whole.path)
+    assert outcome(resume(tmp_path / "run").path) == outcome(plain.path)
 
 
 def test_threads_can_be_changed_on_the_way(tmp_path):
@@ -154,11 +167,10 @@ def test_threads_can_be_changed_on_the_way(tmp_path):
     assert (done.summary["threads"], whole.summary["threads"]) == (2, 1)
 
 
-def test_checkpoints_change_nothing(tmp_path):
-    with_ = simulate(often(), out=tmp_path / "with", progress=Patient())
+def test_checkpoints_change_nothing(plain, tmp_path):
     without = simulate(often(checkpoint={"minutes": None}), out=tmp_path / "without")
 
-    assert outcome(with_.path) == outcome(without.path)
+    assert outcome(plain.path) == outcome(without.path)
 
 
 def test_checkpoints_come_every_so_many_rounds_and_the_last_are_kept(tmp_path):
@@ -177,12 +189,11 @@ def test_a_checkpoint_is_due_after_some_minutes(tmp_path):
     assert checkpoints(late) == []
 
 
-def test_a_complete_run_is_returned_as_it_is(tmp_path):
-    run = simulate(often(), out=tmp_path / "run")
-    before = outcome(run.path)
+def test_a_complete_run_is_returned_as_it_is(plain):
+    before = outcome(plain.path)
 
-    assert outcome(resume(run.path).path) == before
-    assert "resumed" not in json.loads((run.path / "manifest.json").read_text())
+    assert outcome(resume(plain.path).path) == before
+    assert "resumed" not in json.loads((plain.path / "manifest.json").read_text())
 
 
 def test_dead_slots_of_single_adversaries_are_left_out(tmp_path):

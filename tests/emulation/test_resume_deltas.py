@@ -35,6 +35,12 @@ WORLDS = {
 }
 
 
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    """Return what an unbroken run of the tiny scenario writes."""
+    return outcome(simulate(often(), out=tmp_path_factory.mktemp("runs") / "whole").path)
+
+
 @pytest.fixture(autouse=True)
 def _deltas(monkeypatch):
     for name, value in FORCED.items():
@@ -58,30 +64,28 @@ def flip(path):
 
 
 @pytest.mark.parametrize(("damaged", "time"), [(0, 3.0), (1, 2.0)])
-def test_a_damaged_delta_costs_what_rests_on_it_and_is_said(damaged, time, tmp_path):
-    whole = simulate(often(), out=tmp_path / "whole")
+def test_a_damaged_delta_costs_what_rests_on_it_and_is_said(damaged, time, whole, tmp_path):
     run = ended_early(tmp_path / "run", often(), stop=5)
     flip(checkpoints(run)[damaged])
     progress = Patient()
     done = resume(run.path, progress=progress)
 
-    assert outcome(done.path) == outcome(whole.path)
+    assert outcome(done.path) == whole
     assert done.manifest["resumed"][0]["time"] == time
     assert all("the checkpoint before is tried" in note for note in progress.notes)
     assert len(progress.notes) == damaged + 1
 
 
-def test_without_its_base_no_delta_is_used(tmp_path, monkeypatch):
+def test_without_its_base_no_delta_is_used(whole, tmp_path, monkeypatch):
     """The base before the last is kept for that."""
     monkeypatch.setattr(checkpoint_files, "MOST_DELTAS", 1)
-    whole = simulate(often(), out=tmp_path / "whole")
     run = ended_early(tmp_path / "run", often(), stop=5)
     newest, base, older = checkpoints(run)
     assert (rests_on(newest), rests_on(base), rests_on(older)) == (3, None, None)
     base.unlink()
     done = resume(run.path)
 
-    assert outcome(done.path) == outcome(whole.path)
+    assert outcome(done.path) == whole
     assert done.manifest["resumed"][0]["time"] == 1.0
     assert "00000003.ckpt: No such file" in done.manifest["notes"][0]
 
@@ -107,8 +111,8 @@ simulate(often(), out=sys.argv[1], progress=Patient())
 """
 
 
-def test_a_run_killed_in_the_middle_of_a_delta_is_told_as_such_and_resumed(tmp_path):
-    whole, out = simulate(often(), out=tmp_path / "whole"), tmp_path / "run"
+def test_a_run_killed_in_the_middle_of_a_delta_is_told_as_such_and_resumed(whole, tmp_path):
+    out = tmp_path / "run"
     ended = subprocess.run(
         [sys.executable, "-c", KILLER, str(out)], env=os.environ, capture_output=True, check=False
     )
@@ -121,12 +125,12 @@ def test_a_run_killed_in_the_middle_of_a_delta_is_told_as_such_and_resumed(tmp_p
     assert rests_on(checkpoints(run)[0]) == 3
 
     done = resume(out)
-    assert outcome(done.path) == outcome(whole.path)
+    assert outcome(done.path) == whole
     assert done.manifest["resumed"][0]["time"] == 4.0
     assert done.manifest["writer"]["process"] == os.getpid()
 
 
-def test_a_writer_killed_in_the_middle_of_a_delta_ends_no_run(tmp_path, monkeypatch):
+def test_a_writer_killed_in_the_middle_of_a_delta_ends_no_run(whole, tmp_path, monkeypatch):
     write, parent = checkpoint_files.blocks_.write_block, os.getpid()
 
     def dying(file, flat, block):
@@ -142,4 +146,4 @@ def test_a_writer_killed_in_the_middle_of_a_delta_ends_no_run(tmp_path, monkeypa
     assert "no checkpoint could be written at time 4 (its process ended with status -9)" in progress.notes[0]
     assert [int(path.stem) for path in checkpoints(run)][:3] == [6, 5, 3]  # 5 rests on 3
     assert rests_on(checkpoints(run)[1]) == 3
-    assert outcome(resume(run.path).path) == outcome(simulate(often(), out=tmp_path / "whole").path)
+    assert outcome(resume(run.path).path) == whole

@@ -23,12 +23,17 @@ NETWORK = {
 SESSIONS = {"online": {"law": "exponential", "mean": 3.0}, "offline": {"law": "exponential", "mean": 1.0}}
 CHURN = {"sessions": SESSIONS, "leave": {"nodes": [7], "at": 5.0}, "messages": "held", "model": "reset"}
 GOSSIP = {"name": "rand-gossip", "fanout": 2, "wakes": 8}
+FUSED = {"name": "fused"}
 CASES = {
-    "gossip": {"protocol": {**GOSSIP, "view": {"size": 3}}},
+    "gossip": {"protocol": {**GOSSIP, "view": {"size": 3}}, "executor": FUSED},
     "gossip that trains on receive": {"protocol": {**GOSSIP, "train_on": "receive"}},
-    "cyclon": {"protocol": {**GOSSIP, "view": {"sampling": "cyclon", "size": 4, "shuffle": 2}}},
+    "cyclon": {
+        "protocol": {**GOSSIP, "view": {"sampling": "cyclon", "size": 4, "shuffle": 2}},
+        "executor": FUSED,
+    },
     "graph": {"protocol": {**GOSSIP, "view": {"graph": {"family": "watts-strogatz", "k": 4}}}},
     "waiting": {
+        "executor": FUSED,
         "protocol": {
             "name": "fedavg",
             "rounds": 8,
@@ -47,10 +52,9 @@ CASES = {
 }
 
 
-@pytest.mark.parametrize("executor", ["reference", "fused"])
 @pytest.mark.parametrize("case", CASES)
-def test_an_eventful_run_goes_on_where_it_was(case, executor, tmp_path):
-    chosen = {"observers": [SINGLE, COALITION], **CASES[case], "executor": {"name": executor}}
+def test_an_eventful_run_goes_on_where_it_was(case, tmp_path):
+    chosen = {"observers": [SINGLE, COALITION], **CASES[case]}
     scenario = often(**chosen, network=NETWORK, churn=CHURN)
     whole = simulate(scenario, out=tmp_path / "whole")
     broken = ended_early(tmp_path / "broken", scenario, 3)

@@ -6,6 +6,7 @@ import errno
 import importlib
 import json
 import os
+import shutil
 from dataclasses import asdict
 
 import pytest
@@ -25,9 +26,15 @@ def whole(tmp_path_factory):
     return outcome(simulate(often(), out=tmp_path_factory.mktemp("runs") / "whole").path)
 
 
+@pytest.fixture(scope="module")
+def early(tmp_path_factory):
+    return ended_early(tmp_path_factory.mktemp("runs") / "early", often()).path
+
+
 @pytest.fixture
-def broken(tmp_path):
-    return ended_early(tmp_path / "run", often())
+def broken(early, tmp_path):
+    """Return a test's own copy of a run that ended early."""
+    return open_run(shutil.copytree(early, tmp_path / "run"))
 
 
 def flip(path, place):
@@ -58,13 +65,6 @@ def test_two_damaged_checkpoints_are_both_named_and_nothing_is_touched(broken):
         resume(broken.path)
     assert (broken.path / "events.mplog").read_bytes() == before
     assert open_run(broken.path).status == "interrupted"
-
-
-def test_from_start_runs_again_where_no_checkpoint_can_be_used(broken, whole):
-    for path in checkpoints(broken):
-        path.write_bytes(b"")
-
-    assert outcome(resume(broken.path, from_start=True).path) == whole
 
 
 def test_without_a_checkpoint_the_next_step_is_said(tmp_path, whole):
@@ -144,13 +144,24 @@ OTHERS = {
 
 
 @pytest.mark.parametrize("other", OTHERS)
-def test_a_checkpoint_with_other_entries_is_refused_even_if_forced(other, broken, whole):
+def test_a_checkpoint_with_other_entries_is_refused_even_if_forced(other, broken):
     change, told = OTHERS[other]
     for path in checkpoints(broken):
         rewrite(path, change)
 
     with pytest.raises(LogError, match=f"(?s){told}.*--from-start"):
         resume(broken.path, force=True)
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [lambda path: path.write_bytes(b""), lambda path: rewrite(path, OTHERS["a part too few"][0])],
+    ids=["empty", "other entries"],
+)
+def test_from_start_runs_again_where_no_checkpoint_can_be_used(spoil, broken, whole):
+    for path in checkpoints(broken):
+        spoil(path)
+
     assert outcome(resume(broken.path, from_start=True).path) == whole
 
 

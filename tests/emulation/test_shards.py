@@ -59,10 +59,10 @@ def check(tmp_path, scenario, shards):
     return json.loads((run.path / "summary.json").read_text())["shards"]
 
 
-@pytest.mark.parametrize("shards", [2, 4])
 @pytest.mark.parametrize("protocol", [{}, PERSONAL], ids=["rand-gossip", "pers-gossip"])
 @pytest.mark.parametrize("executor", list(EXECUTORS))
-def test_shards_write_what_one_process_writes(executor, protocol, shards, tmp_path):
+def test_shards_write_what_one_process_writes(executor, protocol, tmp_path):
+    shards = 4 if (executor == "batched") == bool(protocol) else 2
     scenario = tiny(**protocol, observers=[SINGLE, COALITIONS], executor={"name": executor, "threads": 1})
     each = check(tmp_path, scenario, shards)
 

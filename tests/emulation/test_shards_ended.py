@@ -42,14 +42,14 @@ def test_a_divided_run_goes_on_divided_otherwise(world, whole, tmp_path):
     assert told(resume(run.path, shards=2, gather=Threads).path) == whole(world)
 
 
-@pytest.mark.parametrize("world", WORLDS)
+@pytest.mark.parametrize("world", ["away", "pers-gossip"])
 def test_a_divided_run_goes_on_in_one_process(world, whole, tmp_path):
     run = simulate(divided(WORLDS[world], 2), out=tmp_path / "run", gather=Threads, progress=Patient(5))
 
     assert told(resume(run.path, shards=1).path) == whole(world)
 
 
-@pytest.mark.parametrize("world", WORLDS)
+@pytest.mark.parametrize("world", ["slow"])
 def test_a_run_of_one_process_goes_on_divided(world, whole, tmp_path):
     run = ended_early(tmp_path / "run", WORLDS[world])
 

@@ -100,8 +100,9 @@ def test_semi_hard_negatives_change_what_is_learnt():
     assert np.abs(versions[0] - versions[1]).max() > 1e-4
 
 
-@pytest.mark.parametrize("semi_hard", [4, 0])
-@pytest.mark.parametrize("kind", ["fedcl", "fed-softmax", "bil"])
+@pytest.mark.parametrize(
+    ("kind", "semi_hard"), [("fedcl", 4), ("fedcl", 0), ("fed-softmax", 0), ("bil", 4), ("bil", 0)]
+)
 @pytest.mark.parametrize("model", ["gru4rec", "two-tower", "bert4rec"])
 def test_every_recommender_of_vectors_runs_with_every_model_of_them(model, kind, semi_hard, tmp_path):
     recommender = {

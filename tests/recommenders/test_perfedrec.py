@@ -271,11 +271,15 @@ AWAY = {
 
 
 @pytest.mark.parametrize(
-    "late",
-    [{}, {"network": LATENCY}, {"network": LATENCY, "churn": AWAY, **DEADLINE}],
-    ids=["at once", "late", "away"],
+    ("late", "models"),
+    [
+        ({}, "own"),
+        ({"network": LATENCY}, "round"),
+        ({"network": LATENCY, "churn": AWAY, **DEADLINE}, "own"),
+        ({"network": LATENCY, "churn": AWAY, **DEADLINE}, "round"),
+    ],
+    ids=["at once", "late", "away", "away, begun anew"],
 )
-@pytest.mark.parametrize("models", ["own", "round"])
 def test_a_run_goes_on_where_it_was(late, models, tmp_path):
     check(
         tmp_path,

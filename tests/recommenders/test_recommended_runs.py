@@ -12,7 +12,7 @@ from tests.emulation.tiny_runs import COORDINATOR, tiny
 
 FEW = {"synthetic_users": 3, "synthetic_items": 5}
 REGULARISED = {"name": "rcl4fedrec", **FEW, "hot_items": 4, "sub_items": 10}
-SLICES = {"name": "fedavg", "rounds": 6, "slice": 5, "client_model": "none", "merge": "touched-mean"}
+SLICES = {"name": "fedavg", "rounds": 5, "slice": 5, "client_model": "none", "merge": "touched-mean"}
 
 
 def recommended(**sections):
@@ -23,6 +23,7 @@ def recommended(**sections):
             "protocol": SLICES,
             "recommender": REGULARISED,
             "executor": {"name": "batched"},
+            "observers": [],
             **sections,
         }
     )
@@ -48,7 +49,7 @@ def test_a_run_goes_on_where_it_was(late, tmp_path):
 def test_a_server_of_the_protocol_comes_first(tmp_path):
     protocol = {**SLICES, "server": {"name": "adaptive"}}
     runs = [
-        simulate(recommended(protocol=one, recommender=choice), out=tmp_path / str(place))
+        simulate(recommended(protocol={**one, "rounds": 2}, recommender=choice), out=tmp_path / str(place))
         for place, (one, choice) in enumerate(
             [(protocol, REGULARISED), (protocol, None), (SLICES, REGULARISED)]
         )
