@@ -56,11 +56,11 @@ class _Outcome:
 def check_attack(name: str, options: Mapping[str, Any] | None = None, *, model: str = "gmf") -> None:
     """Run a registered attack twice in tiny runs of each protocol that it accepts, also on updates.
 
-    Every executor plays the first protocol in which it finds something, and one plays each further protocol.
     The second time everything that it must not see is overwritten where it is handed over
     (:mod:`gossiprec.testing.blinding`); every ranking and all tables must be the same to the byte. Where the
     coordinator observes for its accomplices, a further run has true data of one of them alone, whose ranking must stay.
-    In the last run of a protocol there are reports between the others: what is found at these must stay too.
+    In the last run of a protocol there are reports between the others: what is found at these must stay too. All
+    executors play the first protocol in which it finds something, and the quickest plays each further one.
 
     The meetings foretold by ``world.meetings`` may decide which nodes observe: colluders are placed by them. Nothing
     else may follow from them. An attack whose nodes do not depend on them is set up with wrong ones; for any other they
