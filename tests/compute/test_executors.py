@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import replace
 
 import numpy as np
@@ -43,6 +44,13 @@ def supporting(name, world):
         pytest.skip(str(error))
 
 
+def able(names, world):
+    """Yield the executors of these names that have kernels for all that the world asks for."""
+    for name in names:
+        with suppress(ScenarioError):
+            yield make_executor(name, world.workload())
+
+
 def distance(found, expected):
     """Return the relative Frobenius distance."""
     return np.linalg.norm(found.astype(np.float64) - expected) / max(np.linalg.norm(expected), 1e-30)
@@ -78,49 +86,20 @@ def everyone_trains(n_nodes, times=1):
 
 
 @pytest.mark.parametrize("model", list(MODELS))
-@pytest.mark.parametrize("name", FAST)
-def test_executor_agrees_with_the_reference(name, model):
-    supporting(name, World(model=model))
-
+def test_executors_agree_with_the_reference_on_any_mix_of_treatments(model):
     @settings(max_examples=25, deadline=None, derandomize=True)
     @given(worlds(model))
-    def agrees(world):
+    def agree(world):
         expected = run_waves(make_executor("reference", world.workload()), world.waves())
-        assert_same_state(run_waves(make_executor(name, world.workload()), world.waves()), expected)
-
-    agrees()
-
-
-@pytest.mark.parametrize("model", list(MODELS))
-@pytest.mark.parametrize("name", FAST)
-def test_executor_agrees_with_the_reference_on_any_mix_of_drift_penalties(name, model):
-    supporting(name, World(model=model, drift_penalty=(1.0,)))
-
-    @settings(max_examples=25, deadline=None, derandomize=True)
-    @given(worlds(model, treated=True))
-    def agrees(world):
-        world = replace(world, clip_norm=(), noise_multiplier=())
-        expected = run_waves(make_executor("reference", world.workload()), world.waves())
-        assert_same_state(run_waves(make_executor(name, world.workload()), world.waves()), expected)
-
-    agrees()
-
-
-@pytest.mark.parametrize("model", list(MODELS))
-@pytest.mark.parametrize("name", FAST)
-def test_executor_agrees_with_the_reference_on_any_mix_of_treatments(name, model):
-    supporting(name, World(model=model, drift_penalty=(1.0,), clip_norm=(0.0, 1.0)))
-
-    @settings(max_examples=20, deadline=None, derandomize=True)
-    @given(worlds(model, treated=True))
-    def agrees(world):
-        expected = run_waves(make_executor("reference", world.workload()), world.waves())
+        finite = np.isfinite(expected.rows).all()
         assume(
-            np.isfinite(expected.rows).all()
-        )  # under much noise layers can blow up, and rounding with them
-        assert_same_state(run_waves(make_executor(name, world.workload()), world.waves()), expected)
+            finite or not world.noise_multiplier
+        )  # under much noise layers can blow up, rounding with them
+        for executor in able(FAST, world):
+            assert_same_state(run_waves(executor, world.waves()), expected)
 
-    agrees()
+    assert [*able(FAST, World(model=model))]
+    agree()
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -210,12 +189,14 @@ def gmf_gradient_by_hand(work, node, row):
 @pytest.mark.parametrize("model", list(MODELS))
 @pytest.mark.parametrize("name", EVERY)
 def test_bytes_do_not_depend_on_the_wave_size(name, model, training):
-    world = World(n_nodes=70, n_items=301, model=model, training=training)
-    waves = everyone_trains(70)
+    world = World(n_nodes=24, n_items=301, model=model, training=training)
+    waves = everyone_trains(24)
 
-    states = [state_bytes(run_waves(supporting(name, world), waves, size)) for size in (1, 3, 64, None)]
+    one, some, everyone = (
+        state_bytes(run_waves(supporting(name, world), waves, size)) for size in (1, 7, None)
+    )
 
-    assert states[0] == states[1] == states[2] == states[3]
+    assert one == some == everyone
 
 
 @pytest.mark.parametrize("name", EVERY)
@@ -246,11 +227,13 @@ def after_update(name, world, number):
 @pytest.mark.parametrize("name", EVERY)
 def test_negatives_drawn_once_are_those_of_the_first_update_for_ever(name, model, treated):
     training = replace(World(model=model).settings, batch_size=None, negatives_drawn="once")
-    world = World(n_nodes=4, n_items=60, model=model, training=training, **treated)
+    world = World(n_nodes=3, model=model, training=training, **treated)
     anew = replace(world, training=replace(training, negatives_drawn="each_update"))
 
-    assert after_update(name, world, 3) == after_update(name, world, 0) == after_update(name, anew, 0)
-    assert after_update(name, anew, 3) != after_update(name, anew, 0)
+    first = after_update(name, anew, 0)
+
+    assert after_update(name, world, 3) == after_update(name, world, 0) == first
+    assert after_update(name, anew, 3) != first
 
 
 @pytest.mark.parametrize("model", list(MODELS))
