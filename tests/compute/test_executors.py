@@ -56,11 +56,24 @@ def distance(found, expected):
     return np.linalg.norm(found.astype(np.float64) - expected) / max(np.linalg.norm(expected), 1e-30)
 
 
+def furthest(found, expected):
+    """Return the largest relative distance of rows and moments."""
+    return max(
+        distance(getattr(found, part), getattr(expected, part)) for part in ("rows", "first", "second")
+    )
+
+
 def assert_same_state(found, expected):
     assert found.steps.tolist() == expected.steps.tolist()
-    assert distance(found.rows, expected.rows) < TOLERANCE
-    assert distance(found.first, expected.first) < TOLERANCE
-    assert distance(found.second, expected.second) < TOLERANCE
+    assert furthest(found, expected) < TOLERANCE
+
+
+def own_error(world, expected):
+    """Return how far the reference comes from itself if it begins a rounding apart: at kinks and small norms, far."""
+    work = world.workload()
+    up = np.random.default_rng(0).random(work.arena.rows.shape) < 0.5
+    work.arena.rows *= np.where(up, np.float32(1 + 6e-8), np.float32(1 - 6e-8))
+    return furthest(run_waves(make_executor("reference", work), world.waves()), expected)
 
 
 def state_bytes(arena):
@@ -96,7 +109,10 @@ def test_executors_agree_with_the_reference_on_any_mix_of_treatments(model):
             finite or not world.noise_multiplier
         )  # under much noise layers can blow up, rounding with them
         for executor in able(FAST, world):
-            assert_same_state(run_waves(executor, world.waves()), expected)
+            found = run_waves(executor, world.waves())
+            assert found.steps.tolist() == expected.steps.tolist()
+            apart = furthest(found, expected)
+            assert apart < TOLERANCE or apart < 3 * own_error(world, expected)
 
     assert [*able(FAST, World(model=model))]
     agree()
