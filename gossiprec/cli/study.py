@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from gossiprec.cli import INTERRUPTED
-from gossiprec.cli.options import QUIET, Decorator, adding
+from gossiprec.cli.options import QUIET, TRACK, Decorator, adding
 from gossiprec.machine import usable_cores
 
 if TYPE_CHECKING:
@@ -55,6 +55,7 @@ def conducting(jobs: str) -> Decorator[Callable[..., Any]]:
             is_flag=True,
             help="Use runs of another version of the code, or of other data, as they are.",
         ),
+        TRACK,
         QUIET,
     )
 
@@ -114,6 +115,7 @@ def conduct(
     dry_run: bool,
     again: bool,
     keep: bool,
+    track: tuple[str, ...],
     quiet: bool,
 ) -> Outcome:
     """Carry out a study as the options of the command say, with its progress; return how it went.
@@ -134,7 +136,7 @@ def conduct(
         raise click.UsageError("--again and --keep exclude each other")
     folder = StudyFolder(out or Path("studies") / plan.study.name)
     folder.check(plan.study.name)
-    runner = StudyRunner(plan, folder)
+    runner = StudyRunner(plan, folder, track)
     other_code: OtherCode = "again" if again else "keep" if keep else "refuse"
     if dry_run:
         _foresee(runner, other_code, jobs)
@@ -290,6 +292,9 @@ def _close(runner: StudyRunner, outcome: Outcome) -> None:
     for problem, labels in by_problem.items():
         more = f" (and {len(labels) - 1} more)" if len(labels) > 1 else ""
         click.echo(f"failed: {labels[0]}{more}: {problem}", err=True)
+    for note, hashes in outcome.notes.items():
+        more = f" (and {len(hashes) - 1} more)" if len(hashes) > 1 else ""
+        click.echo(f"note: {runner.record.labels(hashes[0])[0]}{more}: {note}", err=True)
     if outcome.failed:
         click.echo(f"{path / 'study.json'} lists each; the same command tries them again", err=True)
     click.echo(path / "table.parquet")

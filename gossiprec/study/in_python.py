@@ -27,6 +27,7 @@ def study(
     out: str | os.PathLike[str] | None = None,
     jobs: int = 1,
     other_code: OtherCode = "refuse",
+    track: Iterable[str] = (),
     watching: Watching | None = None,
 ) -> StudyResult:
     """Run a study, or what is not finished of it, and return what it found.
@@ -48,6 +49,8 @@ def study(
         must do so under ``if __name__ == "__main__":``, for workers import it.
     other_code : {"refuse", "again", "keep"}
         What becomes of finished runs of another version of the code, or of other data.
+    track : iterable of str
+        Trackers that show the curves of each run while it goes on, as in :func:`gossiprec.simulate`.
     watching : Watching, optional
         Is told how it goes.
 
@@ -66,7 +69,7 @@ def study(
     plan = make_plan(changed(load_study(study), overrides, seeds), limit=limit)
     folder = StudyFolder(Path(out) if out is not None else Path("studies") / plan.study.name)
     folder.check(plan.study.name)
-    runner = StudyRunner(plan, folder)
+    runner = StudyRunner(plan, folder, track)
     runner.check_target()
     start = _here if jobs == 1 else Pool(jobs, share_of_cores(jobs), _nothing).carry_out
     with folder.locked():

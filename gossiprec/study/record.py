@@ -33,6 +33,8 @@ class Outcome:
         Simulations made now, and finished before.
     failed : dict of str to Done
         By hash.
+    notes : dict of str to list of str
+        What runs said in passing, and the hashes of those that did.
     left : int
         Not run yet.
     seconds : float
@@ -42,6 +44,7 @@ class Outcome:
     made: int = 0
     kept: int = 0
     failed: dict[str, Done] = field(default_factory=dict)
+    notes: dict[str, list[str]] = field(default_factory=dict)
     left: int = 0
     seconds: float = 0.0
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Iterable, Mapping
 from typing import Any, Literal, Protocol
 
 from gossiprec import portable
+from gossiprec.emulation.run.tracking import chosen
 from gossiprec.errors import LogError
 from gossiprec.eventlog import Run
 from gossiprec.scenario.model import Scenario
@@ -47,16 +48,24 @@ class StudyRunner:
     plan : Plan
     folder : StudyFolder
         Locked.
+    track : iterable of str
+        Trackers that each run is told to, as :func:`gossiprec.simulate` takes them.
 
     Attributes
     ----------
     record : Record
+
+    Raises
+    ------
+    GossipRecError
+        If there is no such tracker, or what it needs is not installed.
     """
 
-    def __init__(self, plan: Plan, folder: StudyFolder) -> None:
+    def __init__(self, plan: Plan, folder: StudyFolder, track: Iterable[str] = ()) -> None:
         self.plan = plan
         self.folder = folder
         self.record = Record(plan, folder)
+        self._track = tuple(chosen(track))
         self._by_hash = {simulation.hash: simulation for simulation in plan.simulations}
 
     @property
@@ -162,11 +171,20 @@ class StudyRunner:
             signature=signature(simulation.scenario),
             code=code_version(),
             plugins=plugins_of(simulation.scenario),
+            track=self._track,
+            called=self._called(simulation.hash),
         )
+
+    def _called(self, hash_: str) -> str:
+        """Return what a simulation is called where there is room for one label."""
+        first, *more = self.record.labels(hash_)
+        return f"{first} (and {len(more)} more)" if more else first
 
     def _note(self, done: Done, watching: Watching) -> list[Simulation]:
         """Take down the end of a simulation; return what is to be run in its place."""
         simulation = self._by_hash[done.hash]
+        for note in done.notes:
+            self.outcome.notes.setdefault(note, []).append(done.hash)
         if done.problem and len(simulation.serves) > 1:
             return self._apart(simulation, watching)
         self.outcome.left -= 1

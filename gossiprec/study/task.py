@@ -43,6 +43,10 @@ class Task:
         The version of the code that is to carry it out, and
     plugins : dict
         the plug-ins.
+    track : tuple of str
+        Trackers that are told of it, which call it
+    called : str
+        so.
     """
 
     hash: str
@@ -51,6 +55,8 @@ class Task:
     signature: str
     code: str
     plugins: Plugins = field(default_factory=dict)
+    track: tuple[str, ...] = ()
+    called: str = ""
 
     def with_threads(self, threads: int) -> dict[str, Any]:
         """Return the scenario on this many threads; without pictures, which the study draws."""
@@ -66,6 +72,8 @@ class Done:
     ----------
     compiling : float
         Seconds of that which went into compiling kernels, once on a machine.
+    notes : tuple of str
+        What the run said in passing, such as that a tracker failed.
     """
 
     hash: str
@@ -73,6 +81,7 @@ class Done:
     problem: str = ""
     trace: str = ""
     compiling: float = 0.0
+    notes: tuple[str, ...] = ()
 
 
 def perform(task: Task, *, threads: int, progress: Progress | None = None, load: Load | None = None) -> Done:
@@ -80,13 +89,16 @@ def perform(task: Task, *, threads: int, progress: Progress | None = None, load:
 
     Ctrl-C is for the study, which ends its workers: here it must be ignored.
     """
+    from gossiprec.emulation.run.progress import Silent
+
     begin = time.monotonic()
     problem, trace, compiling = "", "", 0.0
+    heard = _Heard(progress or Silent())
     with suppress(OSError):  # where the system can (Linux): the peak of memory that the run tells is its own
         Path("/proc/self/clear_refs").write_text("5")
     try:
         _check_code(task)
-        compiling = _simulate(task, threads, progress, load)
+        compiling = _simulate(task, threads, heard, load)
     except GossipRecError as error:
         problem = str(error)
     except OSError as error:
@@ -97,7 +109,21 @@ def perform(task: Task, *, threads: int, progress: Progress | None = None, load:
             problem = "the memory is exhausted; lower --jobs, or the size of the runs"
         else:
             problem, trace = f"{type(error).__name__}: {error}", traceback.format_exc()
-    return Done(task.hash, time.monotonic() - begin, problem, trace, compiling)
+    return Done(task.hash, time.monotonic() - begin, problem, trace, compiling, tuple(heard.notes))
+
+
+class _Heard:
+    """A progress that keeps what is noted."""
+
+    def __init__(self, say: Progress) -> None:
+        self.phase, self.tick = say.phase, say.tick
+        self._say = say
+        self.notes: list[str] = []
+
+    def note(self, text: str) -> None:
+        """Keep it, and pass it on."""
+        self.notes.append(text)
+        self._say.note(text)
 
 
 def _check_code(task: Task) -> None:
@@ -109,7 +135,7 @@ def _check_code(task: Task) -> None:
     check_installed(task.plugins, "the study uses", ResourceError)
 
 
-def _simulate(task: Task, threads: int, progress: Progress | None, load: Load | None) -> float:
+def _simulate(task: Task, threads: int, progress: Progress, load: Load | None) -> float:
     """Run it; return the seconds that compiling took."""
     from gossiprec.scenario import load_scenario
     from gossiprec.scenario.plugins import plugins_of
@@ -127,7 +153,7 @@ def _simulate(task: Task, threads: int, progress: Progress | None, load: Load | 
     return float((run.summary or {})["seconds"].get("compile", 0.0))
 
 
-def _resumed(task: Task, threads: int, progress: Progress | None, load: Load | None) -> Run | None:
+def _resumed(task: Task, threads: int, progress: Progress, load: Load | None) -> Run | None:
     """Return the run of an attempt that did not end, gone on with from its checkpoint; None: it has to begin anew."""
     from gossiprec.emulation import resume
     from gossiprec.emulation.run.resume import NoCheckpointError
@@ -144,19 +170,23 @@ def _resumed(task: Task, threads: int, progress: Progress | None, load: Load | N
     if attempt.manifest.get("status") == "complete" or wanted != begun:
         return None  # complete, but of other code or data; or of another plan
     try:
-        return resume(task.path, threads=threads, progress=progress, load=load)
+        return resume(
+            task.path, threads=threads, progress=progress, track=task.track, tracked_as=task.called, load=load
+        )
     except NoCheckpointError:
         return None
 
 
-def _anew(task: Task, scenario: Scenario, progress: Progress | None, load: Load | None) -> Run:
+def _anew(task: Task, scenario: Scenario, progress: Progress, load: Load | None) -> Run:
     """Carry out a simulation from its start, in place of what an earlier attempt has left."""
     from gossiprec.emulation import simulate
 
     path = Path(task.path)
     if path.exists():
         shutil.rmtree(path)
-    return simulate(scenario, out=path, progress=progress, load=load)
+    return simulate(
+        scenario, out=path, progress=progress, track=task.track, tracked_as=task.called, load=load
+    )
 
 
 def share_of_cores(jobs: int) -> int:

@@ -15,7 +15,7 @@ from gossiprec.testing.claims import hold
 from gossiprec.trackers import Tracker
 
 Begin: TypeAlias = Callable[..., Tracker]
-"""Begins a tracker of the run in a folder: ``begin(folder, resumed=False)``."""
+"""Begins a tracker of the run in a folder: ``begin(folder, called=None, resumed=False)``."""
 
 SCENARIO = {"name": "tiny", "seed": 3, "observers": [{"name": "cda", "momentum": 0.9}], "recommender": None}
 FIGURES = {"metrics/hr@20": 0.25, "aac/coalition-5% standardized 0.99 50": 0.5}
@@ -37,10 +37,10 @@ def check_tracker(tracker: type[Tracker]) -> None:
         Lists every claim that does not hold.
     """
 
-    def begin(run: Path, *, resumed: bool = False) -> Tracker:
+    def begin(run: Path, *, called: str | None = None, resumed: bool = False) -> Tracker:
         for name, content in OURS.items():
             (run / name).write_bytes(content)
-        return tracker(run, copy.deepcopy(SCENARIO), resumed=resumed)
+        return tracker(run, copy.deepcopy(SCENARIO), name=called or run.name, resumed=resumed)
 
     hold(f"the tracker {tracker.__name__}", begin, CLAIMS)
 
@@ -69,6 +69,15 @@ def a_run_can_go_on(begin: Begin) -> None:
         tracker = begin(Path(folder), resumed=True)
         _report(tracker, 2, 3)
         tracker.end("complete")
+
+
+def runs_are_called_anything(begin: Begin) -> None:
+    """Be told of runs that are not called as their directory."""
+    for called in ("fanout=3, seed 1", "split=last/file, 5 % of {nodes: 7}, seed 2", "été, seed 3"):
+        with tempfile.TemporaryDirectory() as folder:
+            tracker = begin(Path(folder), called=called)
+            _report(tracker, 1)
+            tracker.end("complete")
 
 
 def reports_need_not_find_the_same(begin: Begin) -> None:
@@ -113,6 +122,7 @@ def _legacy() -> list[str]:
 CLAIMS = (
     runs_that_end_in_any_way_can_be_told,
     a_run_can_go_on,
+    runs_are_called_anything,
     reports_need_not_find_the_same,
     the_run_stays_as_it_is,
     draws_stay_as_they_are,

@@ -27,6 +27,8 @@ class Tracker(ABC):
         The run directory, which is there.
     scenario : mapping
         Resolved, plain data.
+    name : str
+        What the run is called: as its directory, or in a study by what varies (``fanout=3, seed 1``).
     resumed : bool
         Whether an earlier process told of the rounds before, and perhaps of later ones that are now done again.
     """
@@ -35,7 +37,7 @@ class Tracker(ABC):
     modules: ClassVar[tuple[str, ...]] = ()
 
     @abstractmethod
-    def __init__(self, run: Path, scenario: Mapping[str, Any], *, resumed: bool) -> None: ...
+    def __init__(self, run: Path, scenario: Mapping[str, Any], *, name: str, resumed: bool) -> None: ...
 
     @abstractmethod
     def report(self, figures: Mapping[str, float], *, round: int, time: float) -> None:

@@ -34,9 +34,10 @@ class MLflow(Tracker):
 
     modules = ("mlflow",)
 
-    def __init__(self, run: Path, scenario: Mapping[str, Any], *, resumed: bool) -> None:
+    def __init__(self, run: Path, scenario: Mapping[str, Any], *, name: str, resumed: bool) -> None:
         self._client = _client()
-        self._run_id = (_begun(self._client, run) if resumed else None) or _new(self._client, run, scenario)
+        begun = _begun(self._client, run) if resumed else None
+        self._run_id = begun or _new(self._client, run, name, scenario)
 
     def report(self, figures: Mapping[str, float], *, round: int, time: float) -> None:
         """Add a point to each curve."""
@@ -85,11 +86,11 @@ def _experiment(client: MlflowClient) -> str:
     return str(found.experiment_id if found else client.create_experiment(name))
 
 
-def _new(client: MlflowClient, run: Path, scenario: Mapping[str, Any]) -> str:
+def _new(client: MlflowClient, run: Path, name: str, scenario: Mapping[str, Any]) -> str:
     from mlflow.entities import Param
 
     tags = {"gossiprec.run": str(run.resolve()), FOLDER: _folder(run)}
-    run_id = str(client.create_run(_experiment(client), run_name=run.name, tags=tags).info.run_id)
+    run_id = str(client.create_run(_experiment(client), run_name=name, tags=tags).info.run_id)
     for some in _parts([Param(key, value) for key, value in flat(scenario)], MOST_PARAMS):
         client.log_batch(run_id, params=some)
     return run_id

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time as clock
 from collections.abc import Mapping
 from pathlib import Path
@@ -15,18 +16,20 @@ from gossiprec.trackers.base import Tracker
 class TensorBoard(Tracker):
     """Curves over rounds in TensorBoard, from event files in the run directory.
 
-    They hold the time of day and the machine's name, unlike all else of a run.
+    They hold the time of day and the machine's name, unlike all else of a run. TensorBoard calls a run by the folder
+    that they lie in, so a run that is called otherwise than its directory has one of its name in there.
     """
 
     modules = ("tensorboard",)
 
-    def __init__(self, run: Path, scenario: Mapping[str, Any], *, resumed: bool) -> None:
+    def __init__(self, run: Path, scenario: Mapping[str, Any], *, name: str, resumed: bool) -> None:
         from tensorboard.compat.proto.event_pb2 import Event, SessionLog
         from tensorboard.compat.proto.summary_pb2 import Summary
         from tensorboard.summary.writer.event_file_writer import EventFileWriter
 
         self._event, self._summary = Event, Summary
-        self._writer = EventFileWriter(str(run))
+        folder = run if name == run.name else run / name.replace(os.sep, "_")
+        self._writer = EventFileWriter(str(folder))
         self._restart = SessionLog(status=SessionLog.START) if resumed else None
 
     def report(self, figures: Mapping[str, float], *, round: int, time: float) -> None:

@@ -24,7 +24,7 @@ def test_a_tracker_keeps_its_contract(name, tmp_path, monkeypatch):
 class Lines(Tracker):
     """Writes a line a report."""
 
-    def __init__(self, run, scenario, *, resumed):
+    def __init__(self, run, scenario, *, name, resumed):
         self.run = run
         self.file = (run / "curves.txt").open("a" if resumed else "w")
 
@@ -44,8 +44,8 @@ class NeedsAReport(Lines):
 
 
 class BeginsOnce(Lines):
-    def __init__(self, run, scenario, *, resumed):
-        super().__init__(run, scenario, resumed=resumed)
+    def __init__(self, run, scenario, *, name, resumed):
+        super().__init__(run, scenario, name=name, resumed=resumed)
         (run / "begun").mkdir()
 
 

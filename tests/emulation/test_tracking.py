@@ -27,7 +27,7 @@ class Told(Tracker):
 
     last: Told
 
-    def __init__(self, run, scenario, *, resumed):
+    def __init__(self, run, scenario, *, name, resumed):
         self.run, self.scenario, self.resumed = run, scenario, resumed
         self.reports, self.status = [], None
         type(self).last = self
@@ -49,7 +49,7 @@ class Fails(Told):
 
 
 class NeverBegins(Told):
-    def __init__(self, run, scenario, *, resumed):
+    def __init__(self, run, scenario, *, name, resumed):
         raise PermissionError("not yours")
 
 

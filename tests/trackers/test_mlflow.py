@@ -39,20 +39,24 @@ def report(tracker, *rounds):
 
 def test_curves_and_settings_are_in_one_run_of_mlflow_also_after_resuming(client, tmp_path):
     folder = tmp_path / "it's 5 %"  # what no search may stumble over
-    begun = TRACKERS["mlflow"](folder, SCENARIO, resumed=False)
+    begun = TRACKERS["mlflow"](folder, SCENARIO, name="fanout=3, seed 1", resumed=False)
     report(begun, 1, 2)
     (running,) = runs(client)
     assert running.info.status == "RUNNING"
     begun.end("interrupted")
     assert [run.info.status for run in runs(client)] == ["KILLED"]
 
-    resumed = TRACKERS["mlflow"](folder, SCENARIO, resumed=True)
+    resumed = TRACKERS["mlflow"](folder, SCENARIO, name="fanout=3, seed 1", resumed=True)
     report(resumed, 3)
     resumed.end("complete")
-    TRACKERS["mlflow"](tmp_path / "other", SCENARIO, resumed=False).end("failed")
+    TRACKERS["mlflow"](tmp_path / "other", SCENARIO, name="fanout=3, seed 1", resumed=False).end("failed")
 
     run, other = runs(client)
-    assert (run.info.run_name, run.info.status, other.info.status) == (folder.name, "FINISHED", "FAILED")
+    assert (run.info.run_name, run.info.status, other.info.status) == (
+        "fanout=3, seed 1",
+        "FINISHED",
+        "FAILED",
+    )
     points = client.get_metric_history(run.info.run_id, "metrics/hr_at_20")
     assert [(point.step, point.value) for point in points] == [(1, 0.125), (2, 0.25), (3, 0.375)]
     assert run.data.metrics["virtual time"] == 1.5
@@ -63,7 +67,7 @@ def test_curves_and_settings_are_in_one_run_of_mlflow_also_after_resuming(client
 
 
 def test_more_values_than_mlflow_takes_at_a_time_are_all_there(client, tmp_path):
-    tracker = TRACKERS["mlflow"](tmp_path, {"many": list(range(230))}, resumed=False)
+    tracker = TRACKERS["mlflow"](tmp_path, {"many": list(range(230))}, name="run", resumed=False)
     tracker.report({f"metrics/{n}%": n / 2 for n in range(1100)}, round=1, time=1.0)
     tracker.end("complete")
     data = runs(client)[-1].data

@@ -17,7 +17,7 @@ from gossiprec.emulation.assembly.prepare import Prepared, prepare
 from gossiprec.emulation.run.progress import Clocks, Progress, Silent, clocks
 from gossiprec.emulation.run.running import Running, carried_out
 from gossiprec.emulation.run.simulate import once_simulated
-from gossiprec.emulation.run.tracking import chosen
+from gossiprec.emulation.run.tracking import Chosen, chosen
 from gossiprec.emulation.shards.gathering import Gather, gathered, recovering
 from gossiprec.errors import LogError
 from gossiprec.eventlog import Run, RunDirectory, layout, open_run
@@ -39,6 +39,7 @@ def resume(
     from_start: bool = False,
     progress: Progress | None = None,
     track: Iterable[str] = (),
+    tracked_as: str | None = None,
     gracefully: bool = False,
     load: Callable[[Scenario], Split] | None = None,
     shards: int | None = None,
@@ -59,6 +60,8 @@ def resume(
     progress : Progress, optional
         Is told what happens.
     track : iterable of str
+        As in :func:`gossiprec.simulate`.
+    tracked_as : str, optional
         As in :func:`gossiprec.simulate`.
     gracefully : bool
         As in :func:`gossiprec.simulate`.
@@ -83,12 +86,12 @@ def resume(
     GossipRecError
         As in :func:`gossiprec.simulate`.
     """
-    say = progress or Silent()
+    say, trackers = progress or Silent(), chosen(track, tracked_as)
 
     def go_on(*, from_start: bool = from_start) -> Run:
         return once_resumed(
-            path, threads=threads, shards=shards, force=force, from_start=from_start, say=say, track=track,
-            gracefully=gracefully, load=load, gather=gather,
+            path, threads=threads, shards=shards, force=force, from_start=from_start, say=say,
+            trackers=trackers, gracefully=gracefully, load=load, gather=gather,
         )  # fmt: skip
 
     return recovering(go_on, functools.partial(go_on, from_start=True), say, path)
@@ -99,7 +102,7 @@ def once_resumed(
     *,
     say: Progress,
     from_start: bool,
-    track: Iterable[str],
+    trackers: Chosen,
     gracefully: bool,
     load: Callable[[Scenario], Split] | None,
     gather: Gather | None,
@@ -108,7 +111,7 @@ def once_resumed(
     force: bool = False,
 ) -> Run:
     """Go on with a run as :func:`resume` does, until it ends or a shard dies."""
-    begin, trackers = clocks(), chosen(track)
+    begin = clocks()
     run = open_run(path)
     if run.manifest["status"] == "complete":
         return run
@@ -145,8 +148,8 @@ def once_resumed(
             + _again(run.path)
         )
     return once_simulated(
-        scenario, run.path, begin=begin, overwrite=True, say=say, track=track, gracefully=gracefully, load=load,
-        gather=gather,
+        scenario, run.path, begin=begin, overwrite=True, say=say, trackers=trackers, gracefully=gracefully,
+        load=load, gather=gather,
     )  # fmt: skip
 
 

@@ -15,7 +15,7 @@ from gossiprec.data.split import Split
 from gossiprec.emulation.assembly.prepare import prepare
 from gossiprec.emulation.run.progress import Clocks, Progress, Silent, clocks
 from gossiprec.emulation.run.running import Running, carried_out
-from gossiprec.emulation.run.tracking import chosen
+from gossiprec.emulation.run.tracking import Chosen, chosen
 from gossiprec.emulation.shards.gathering import Gather, gathered, recovering
 from gossiprec.eventlog import Run, RunDirectory, layout, open_run
 from gossiprec.eventlog.rundir import check_free
@@ -35,6 +35,7 @@ def simulate(
     on_exists: OnExists | None = None,
     progress: Progress | None = None,
     track: Iterable[str] = (),
+    tracked_as: str | None = None,
     load: Callable[[Scenario], Split] | None = None,
     gracefully: bool = False,
     kept_kernels: bool = False,
@@ -60,6 +61,8 @@ def simulate(
         Is told what happens.
     track : iterable of str
         Trackers that show curves while the run goes on, such as ``tensorboard``; results do not depend on them.
+    tracked_as : str, optional
+        What they call the run; as its directory if not given.
     load : callable, optional
         Gives the data in place of :func:`gossiprec.emulation.assembly.prepare.load_data`.
     gracefully : bool
@@ -81,7 +84,7 @@ def simulate(
     """
     say = progress or Silent()
     begin = clocks()
-    chosen(track)
+    trackers = chosen(track, tracked_as)
     if not isinstance(scenario, Scenario):
         scenario = load_scenario(scenario, list(overrides))
     path = Path(out) if out is not None else Path("runs") / f"{scenario.name}-s{scenario.seed}"
@@ -92,7 +95,7 @@ def simulate(
     overwrite = overwrite if on_exists is None else on_exists in ("overwrite", "reuse")
     check_free(path, overwrite=overwrite)
     how: dict[str, Any] = {
-        "say": say, "track": track, "gracefully": gracefully, "load": load, "gather": gather,
+        "say": say, "trackers": trackers, "gracefully": gracefully, "load": load, "gather": gather,
     }  # fmt: skip
 
     def go_on() -> Run:
@@ -115,14 +118,13 @@ def once_simulated(
     begin: Clocks,
     overwrite: bool,
     say: Progress,
-    track: Iterable[str],
+    trackers: Chosen,
     gracefully: bool,
     load: Callable[[Scenario], Split] | None,
     gather: Gather | None,
     kept_kernels: bool = False,
 ) -> Run:
     """Run a scenario as :func:`simulate` does, until it ends or a shard dies."""
-    trackers = chosen(track)
     with gathered(scenario, say, gather) as shards:
         prepared = prepare(scenario, say, load=load, kept_kernels=kept_kernels, seat=shards.seat)
         shards.start(prepared)

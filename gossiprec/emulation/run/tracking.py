@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import importlib.util
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -14,8 +15,8 @@ from gossiprec.errors import ResourceError
 from gossiprec.eventlog import open_run
 from gossiprec.trackers import TRACKERS, Tracker
 
-Chosen = Mapping[str, type[Tracker]]
-"""By name."""
+Chosen = Mapping[str, Callable[..., Tracker]]
+"""What begins each tracker, by its name: ``begin(run directory, resumed=False)``."""
 
 
 def figures_of(
@@ -29,8 +30,8 @@ def figures_of(
     return {name: float(value) for name, value in found.items() if math.isfinite(value)}
 
 
-def chosen(names: Iterable[str]) -> Chosen:
-    """Return the trackers of these names, each once.
+def chosen(names: Iterable[str], called: str | None = None) -> Chosen:
+    """Return the trackers of these names, each once; they call the run as told, or else as its directory.
 
     Raises
     ------
@@ -47,7 +48,11 @@ def chosen(names: Iterable[str]) -> Chosen:
                 f"the tracker {name} needs {' and '.join(lacking)}, which is not installed; install it with: "
                 f"pip install 'gossiprec[{name}]'"
             )
-    return found
+    return {name: functools.partial(_begin, tracker, called) for name, tracker in found.items()}
+
+
+def _begin(tracker: type[Tracker], called: str | None, run: Path, *, resumed: bool) -> Tracker:
+    return tracker(run, open_run(run).scenario, name=called or run.name, resumed=resumed)
 
 
 @contextmanager
@@ -72,10 +77,10 @@ def tracked(trackers: Chosen, say: Progress, run: Path, *, resumed: bool) -> Ite
     begun: dict[str, Tracker] = {}
     telling = Tracked(begun, say)
     try:
-        for name, tracker in trackers.items():
+        for name, begin in trackers.items():
             say.phase(f"starting {name}")
             try:
-                begun[name] = tracker(run, open_run(run).scenario, resumed=resumed)
+                begun[name] = begin(run, resumed=resumed)
             except Exception as error:
                 raise ResourceError(
                     f"the tracker {name} cannot begin ({_reason(error)}); repair that, or leave it out"
