@@ -60,7 +60,10 @@ def test_shard_0_is_where_most_members_of_pools_are():
 
 
 REFUSED = {
-    "coordinator": ({"protocol": {"name": "fedavg", "rounds": 3}}, "fedavg has a coordinator"),
+    "no-models": (
+        {"protocol": {"name": "fedavg", "rounds": 3, "client_model": "none"}, "observers": []},
+        "with protocol.client_model none clients hold none",
+    ),
     "too-many": ({}, "executor.shards: found 13, must be at most 12, the nodes"),
 }
 

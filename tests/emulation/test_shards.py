@@ -13,7 +13,7 @@ from gossiprec.emulation.shards.service import Service
 from gossiprec.errors import ResourceError
 from tests.emulation.ended_early import outcome
 from tests.emulation.sharded import Threads, divided
-from tests.emulation.tiny_runs import SINGLE, tiny
+from tests.emulation.tiny_runs import COORDINATOR, SINGLE, tiny
 
 OF_ONE = ("shards", "needed_mib", "wall_seconds")
 COALITIONS = {**SINGLE, "who": "coalition", "fraction": [0.25, 0.5], "momentum": [0, 0.9]}
@@ -31,6 +31,8 @@ ROBUST = [{"name": "robust-merge", "rule": "median", "buffer": 4}]
 LDP = [{"name": "ldp", "norm": "l2", "bound": 1.0, "scale": 0.1, "nodes": [0, 3, 5, 11]}]
 HIDING = [{"name": "share-less", "nodes": {"fraction": 0.6}}]
 POISONED = {"attackers": [{"name": "a-hum", "number": 2, "targets": [7]}], "model": {"name": "ncf", "dim": 4}}
+FEDAVG = {"name": "fedavg", "rounds": 6}
+BUFFERED = {"name": "buffered", "buffer": 3, "concurrency": 6}
 WORLDS = {
     "slow-and-lossy": {"network": SLOW, **LARGE},
     "away": {"churn": AWAY, "network": SLOW, **LARGE},
@@ -42,6 +44,10 @@ WORLDS = {
     "inboxes": {"policies": ROBUST, **LARGE},
     "rewritten": {"policies": LDP, **LARGE},
     "poisoned": POISONED,
+    "coordinator": {"protocol": FEDAVG, **LISTS, "policies": HIDING, **LARGE},
+    "deadline": {"protocol": {**FEDAVG, "round": {"deadline": 1.0}, "merge": "median"}, "network": SLOW, **LARGE},
+    "buffered": {"protocol": {**FEDAVG, "aggregation": BUFFERED}, "network": SLOW},
+    "server": {"protocol": {**FEDAVG, "participation": 0.5, "server": "adam"}, "churn": AWAY, **POISONED},
     "trains-on-receive": {"protocol": {**tiny()["protocol"], "train_on": "receive"}, **LARGE},
 }  # fmt: skip
 
@@ -72,7 +78,9 @@ def test_shards_write_what_one_process_writes(executor, protocol, tmp_path):
 
 @pytest.mark.parametrize("world", WORLDS)
 def test_shards_write_it_in_every_world(world, tmp_path):
-    scenario = tiny(**{"observers": [SINGLE, COALITIONS], **WORLDS[world]})
+    federated = WORLDS[world].get("protocol", {}).get("name") == "fedavg"
+    observers = [{**COORDINATOR, "momentum": [0, 0.9]}] if federated else [SINGLE, COALITIONS]
+    scenario = tiny(**{"observers": observers, **WORLDS[world]})
     check(tmp_path, scenario, 3)
 
 

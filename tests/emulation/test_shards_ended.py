@@ -10,7 +10,7 @@ from gossiprec.emulation import resume, simulate
 from gossiprec.errors import ResourceError
 from tests.emulation.ended_early import Patient, ended_early, often
 from tests.emulation.sharded import Threads, divided
-from tests.emulation.test_shards import AWAY, COALITIONS, LARGE, PERSONAL, ROBUST, SLOW, told
+from tests.emulation.test_shards import AWAY, COALITIONS, FEDAVG, LARGE, PERSONAL, ROBUST, SLOW, told
 from tests.emulation.tiny_runs import SINGLE
 
 OBSERVED = {"observers": [SINGLE, COALITIONS]}
@@ -18,6 +18,7 @@ WORLDS = {
     "slow": often(**OBSERVED, network=SLOW, **LARGE),
     "away": often(**OBSERVED, network=SLOW, churn=AWAY, policies=ROBUST),
     "pers-gossip": often(**PERSONAL, **OBSERVED, network=SLOW),
+    "server": often(protocol={**FEDAVG, "server": "adam"}, observers=[], network=SLOW, **LARGE),
 }
 
 
@@ -42,7 +43,7 @@ def test_a_divided_run_goes_on_divided_otherwise(world, whole, tmp_path):
     assert told(resume(run.path, shards=2, gather=Threads).path) == whole(world)
 
 
-@pytest.mark.parametrize("world", ["away", "pers-gossip"])
+@pytest.mark.parametrize("world", ["away", "pers-gossip", "server"])
 def test_a_divided_run_goes_on_in_one_process(world, whole, tmp_path):
     run = simulate(divided(WORLDS[world], 2), out=tmp_path / "run", gather=Threads, progress=Patient(5))
 

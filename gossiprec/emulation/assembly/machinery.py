@@ -90,11 +90,17 @@ def write_first_versions(cast: Cast, executor: Executor, nodes: I64 | None = Non
     if protocol.sends_updates or protocol.holds_all_data:
         return
     n_users, n_nodes = len(cast.feed.positives), protocol.n_nodes
+    own = np.arange(n_nodes) if nodes is None else nodes
+    coordinates = protocol.has_coordinator and n_users in own
+    filled = np.union1d(own, 0) if coordinates else own  # the coordinator begins as the first client
     cast.model.fill_rows(
-        arena.rows[:n_users], cast.layout, seed, common_start=protocol.common_start, nodes=nodes
+        arena.rows[:n_users],
+        cast.layout,
+        seed,
+        common_start=protocol.common_start,
+        nodes=filled[filled < n_users],
     )
-    if protocol.has_coordinator:
+    if coordinates:
         arena.rows[n_users] = arena.rows[0]
     if cast.scenario.churn.model == "reset":
-        own = np.arange(n_nodes) if nodes is None else nodes
         arena.rows[n_nodes + own] = arena.rows[own]

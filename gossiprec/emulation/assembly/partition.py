@@ -26,15 +26,25 @@ def refuse_undivided(cast: Cast) -> None:
     ScenarioError
     """
     scenario, protocol = cast.scenario, cast.protocol
-    if protocol.has_coordinator:
+    together = _together(cast)
+    if together:
         raise ScenarioError(
-            f"executor.name: 'ray' divides nodes that gossip among themselves, and {scenario.protocol.name} has a "
-            "coordinator, to which all that happens goes; set executor.name to auto, or take rand-gossip or pers-gossip"
+            f"executor.name: 'ray' divides nodes that hold a model each, and {together}; set executor.name to auto"
         )
     if scenario.executor.shards > protocol.n_nodes:
         raise ScenarioError(
             f"executor.shards: found {scenario.executor.shards}, must be at most {protocol.n_nodes}, the nodes"
         )
+
+
+def _together(cast: Cast) -> str | None:
+    """Return why the nodes cannot be divided, if they cannot."""
+    protocol, server = cast.protocol, cast.server
+    if protocol.sends_updates:
+        return "with protocol.client_model none clients hold none"
+    if server is not None and (server.n_versions > 1 or server.groups is not None):
+        return f"the server {type(server).__name__} sends clients versions of several models"
+    return None
 
 
 def refuse_attacks(attacks: Sequence[Attack]) -> None:

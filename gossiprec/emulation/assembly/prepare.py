@@ -6,6 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
+
 from gossiprec import portable
 from gossiprec.arrays import F32, I64
 from gossiprec.attacks import Attack
@@ -212,6 +214,8 @@ def _assembled(cast: Cast, schedule: Schedule, watch: Stopwatch, seat: Seat | No
     if seat is not None:
         refuse_attacks(attacks)
         pools = [pool for attack in attacks for pool in attack.pools]
+        if cast.protocol.has_coordinator:
+            pools = [np.array([coordinator])]  # it receives what all pools see
         known = schedule.meetings if talk_as_neighbours(cast.scenario) else None
         of = partition(known, cast.protocol.n_nodes, seat.n, pools)
         seat.take(of, keeps_first=cast.scenario.churn.model == "reset")
