@@ -201,6 +201,16 @@ class Network(Options):
     partitions: tuple[Partition, ...] = Field(default=(), description="Windows in which groups are cut off.")
     compute: Compute | None = Field(default=None, description="Time of a local update; null: none.")
 
+    @field_validator("latency", mode="before")
+    @classmethod
+    def _law(cls, latency: object) -> object:
+        if isinstance(latency, str | float | int):
+            raise ValueError(
+                f"found {latency!r}, must be a law, such as {{law: constant, value: 0.1}}; times are in mean "
+                "wake periods: where nodes wake once a second on average, 0.1 is 100 ms"
+            )
+        return latency
+
     @field_validator("partitions")
     @classmethod
     def _few(cls, partitions: tuple[Partition, ...]) -> tuple[Partition, ...]:

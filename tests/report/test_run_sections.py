@@ -5,7 +5,7 @@ import pytest
 
 from gossiprec.errors import LogError
 from gossiprec.eventlog import RunDirectory, open_run
-from gossiprec.report.blocks import Choice, Graph, Spans, Table, Tiles
+from gossiprec.report.blocks import Choice, Graph, Spans, Table, Text, Tiles
 from gossiprec.report.build import report_sections
 from gossiprec.report.runs import Runs, last_time
 from gossiprec.report.sections import (
@@ -170,6 +170,13 @@ def test_of_many_links_the_strongest_of_each_node_are_drawn():
     assert (0, 7) in drawn
     assert len(drawn) <= network.STRONGEST * n
     assert {node for link in drawn for node in link} == set(range(n))
+
+
+def test_a_network_too_large_to_draw_says_so(tmp_path, monkeypatch):
+    run = of(write_run(tmp_path / "r"))
+    monkeypatch.setattr(network, "MOST_NODES", 3)
+    (said,) = blocks(network.section(run), Text)
+    assert "is not drawn; up to 3 are" in said.paragraphs[0]
 
 
 def test_nodes_that_hear_from_a_coordinator_alone_are_no_network(tmp_path):

@@ -33,6 +33,8 @@ ONE_PROBLEM = {
     "seed: 9223372036854775808": "x.yaml:7: seed: found 9223372036854775808, "
     "must be less than or equal to 9223372036854775807",
     "name: other": "x.yaml:7: name: written twice (first in x.yaml:1)",
+    "network: {latency: 100ms}": "x.yaml:7: network.latency: found '100ms', must be a law, such as {law: constant, "
+    "value: 0.1}; times are in mean wake periods: where nodes wake once a second on average, 0.1 is 100 ms",
     "network: {latency: {law: constnat}}": "x.yaml:7: network.latency: found law 'constnat', "
     "must be one of constant, uniform, exponential, lognormal, weibull, pairs, geographic, trace; "
     "did you mean 'constant'?",

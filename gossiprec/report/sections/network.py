@@ -12,7 +12,7 @@ from gossiprec.eventlog.reader import Columns
 from gossiprec.figures.by_node import values_by_node
 from gossiprec.figures.met_over_time import n_nodes_of
 from gossiprec.figures.series import AttackKey
-from gossiprec.report.blocks import Block, Graph, Section, one_of
+from gossiprec.report.blocks import Block, Graph, Section, Text, one_of
 from gossiprec.report.runs import OF_NODES, Runs
 
 ORDER = 60
@@ -29,17 +29,21 @@ def section(runs: Runs) -> Section | None:
     found: dict[str, Block] = {}
     for name, messages in runs.events("message"):
         counts = _meetings(runs.named[name], messages)
-        if counts is not None:
+        if isinstance(counts, str):
+            found[name] = Text([counts])
+        elif counts is not None:
             found[name] = _graph(counts, _by_node(runs, name, counts), _finders(runs, name))
     return Section("Who met whom", [one_of("Run", found)]) if found else None
 
 
-def _meetings(run: Run, messages: Columns) -> I64 | None:
-    """Return how often v heard from u at [v, u]; None where all heard from a coordinator alone, or are too many."""
+def _meetings(run: Run, messages: Columns) -> I64 | str | None:
+    """Return how often v heard from u at [v, u]; None where all heard from a coordinator alone; else why not."""
     n = n_nodes_of(run, messages)
     between = np.maximum(messages["sender"], messages["receiver"]) < n
-    if n > MOST_NODES or not between.any():
+    if not between.any():
         return None
+    if n > MOST_NODES:
+        return f"The network of {n:,} nodes is not drawn; up to {MOST_NODES:,} are: see the log's messages."
     pair = messages["receiver"][between].astype(np.int64) * n + messages["sender"][between]
     return np.bincount(pair, minlength=n * n).reshape(n, n)
 
