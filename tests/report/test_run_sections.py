@@ -174,9 +174,9 @@ def test_of_many_links_the_strongest_of_each_node_are_drawn():
 
 def test_a_network_too_large_to_draw_says_so(tmp_path, monkeypatch):
     run = of(write_run(tmp_path / "r"))
-    monkeypatch.setattr(network, "MOST_NODES", 3)
+    monkeypatch.setattr(network, "MOST_NODES", 2)
     (said,) = blocks(network.section(run), Text)
-    assert "is not drawn; up to 3 are" in said.paragraphs[0]
+    assert "is not drawn; up to 2 are" in said.paragraphs[0]
 
 
 def test_nodes_that_hear_from_a_coordinator_alone_are_no_network(tmp_path):
