@@ -3,13 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from pathlib import Path
 
-from gossiprec.data.fingerprint import fingerprint
-from gossiprec.emulation.assembly.data import load_data
-from gossiprec.errors import GossipRecError
+from gossiprec.emulation.assembly.data import are_read, other_data
 from gossiprec.eventlog import Run
-from gossiprec.scenario.model import DatasetChoice
 from gossiprec.study.deduplication import Simulation
 from gossiprec.study.identity import canonical
 
@@ -25,26 +21,15 @@ def of_other_data(runs: Iterable[tuple[Simulation, Run]]) -> dict[str, tuple[str
     found: dict[str, tuple[str, str]] = {}
     known: dict[str, tuple[str, str] | None] = {}
     for simulation, run in runs:
-        choice, then = simulation.scenario.dataset, run.manifest.get("data")
-        if not then or not _is_read(choice):
+        scenario, then = simulation.scenario, run.manifest.get("data")
+        if not then or not are_read(scenario):
             continue
-        name = canonical(choice.plain())
+        name = canonical(scenario.dataset.plain())
         if name not in known:
-            known[name] = _changed(simulation, str(then["fingerprint"]))
+            before = str(then["fingerprint"])
+            now = other_data(scenario, before)
+            known[name] = None if now is None else (before, now)
         changed = known[name]
         if changed is not None:
             found[simulation.hash] = changed
     return found
-
-
-def _is_read(choice: DatasetChoice) -> bool:
-    options = [*vars(choice.options).values(), *vars(choice.split.options).values()]
-    return any(isinstance(option, Path) for option in options)
-
-
-def _changed(simulation: Simulation, then: str) -> tuple[str, str] | None:
-    try:
-        now = fingerprint(load_data(simulation.scenario))
-    except GossipRecError:
-        return None
-    return None if now == then else (then, now)

@@ -130,6 +130,26 @@ def test_a_run_of_another_scenario_or_code_or_end_is_not_reused(tmp_path, monkey
     assert stamp(gossiprec.simulate(tiny(seed=9), out=out, on_exists="reuse")) > began
 
 
+def test_a_run_of_other_data_is_not_reused(tmp_path):
+    file, out = tmp_path / "views.csv", tmp_path / "run"
+    split = {"name": "leave_last_k", "test": 1, "validation": 1}
+    scenario = tiny(dataset={"name": "file", "path": str(file), "split": split}, observers=[])
+
+    def write(*, swapped):
+        rows = [(user, (3 * user + k) % 9) for user in range(8) for k in range(5)]
+        rows[0] = (0, 8) if swapped else rows[0]
+        file.write_text("".join(f"{u},{i},1,{t}\n" for t, (u, i) in enumerate(rows)))
+
+    write(swapped=False)
+    began = stamp(gossiprec.simulate(scenario, out=out))
+    assert stamp(gossiprec.simulate(scenario, out=out, on_exists="reuse")) == began
+    write(swapped=True)
+    began_anew = stamp(gossiprec.simulate(scenario, out=out, on_exists="reuse"))
+    assert began_anew > began
+    file.unlink()
+    assert stamp(gossiprec.simulate(scenario, out=out, on_exists="reuse")) == began_anew
+
+
 def test_types_are_shipped():
     from importlib.resources import files
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 from gossiprec.data import load_split
+from gossiprec.data.fingerprint import fingerprint
 from gossiprec.data.outline import Outline, sample
 from gossiprec.data.split import Split
+from gossiprec.errors import GossipRecError
 from gossiprec.scenario import Scenario
 
 
@@ -35,6 +38,22 @@ def outline_data(scenario: Scenario) -> Outline:
 def sample_data(scenario: Scenario) -> Outline | None:
     """Return how large the scenario's data are, and what its users have; None: they are soon here."""
     return sample(**_named(scenario))
+
+
+def are_read(scenario: Scenario) -> bool:
+    """Return whether the scenario's data come from files, which may change."""
+    choice = scenario.dataset
+    options = [*vars(choice.options).values(), *vars(choice.split.options).values()]
+    return any(isinstance(option, Path) for option in options)
+
+
+def other_data(scenario: Scenario, then: str) -> str | None:
+    """Return the fingerprint of the scenario's data if it is not `then`; data that are not there contradict nothing."""
+    try:
+        now = fingerprint(load_data(scenario))
+    except GossipRecError:
+        return None
+    return None if now == then else now
 
 
 def _named(scenario: Scenario) -> dict[str, Any]:

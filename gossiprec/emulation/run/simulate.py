@@ -12,6 +12,7 @@ import yaml
 
 from gossiprec.data.fingerprint import known_by
 from gossiprec.data.split import Split
+from gossiprec.emulation.assembly.data import are_read, other_data
 from gossiprec.emulation.assembly.prepare import prepare
 from gossiprec.emulation.run.progress import Clocks, Progress, Silent, clocks
 from gossiprec.emulation.run.running import Running, carried_out
@@ -55,8 +56,8 @@ def simulate(
         Replace an earlier run there.
     on_exists : {"refuse", "overwrite", "new", "reuse"}, optional
         What becomes of an earlier run there: as `overwrite` says if not given. ``new`` writes beside it, with a number
-        behind its name; ``reuse`` returns it if it is complete, of this scenario and of this version of the code, and
-        else replaces it; the data are not read for that.
+        behind its name; ``reuse`` returns it if it is complete, of this scenario, of this version of the code
+        and, where data are read from files, of the data that are there now, and else replaces it.
     progress : Progress, optional
         Is told what happens.
     track : iterable of str
@@ -164,4 +165,8 @@ def _same_run(path: Path, scenario: Scenario) -> Run | None:
         wanted["executor"]["name"] = run.scenario["executor"]["name"]
     code = code_with(run.manifest.get("plugins", {}), run.manifest.get("code"))
     same = run.scenario == wanted and code == code_of(scenario)
-    return run if same and run.status == "complete" else None
+    if not same or run.status != "complete":
+        return None
+    then = run.manifest.get("data")
+    moved = then and are_read(scenario) and other_data(scenario, str(then["fingerprint"]))
+    return None if moved else run
