@@ -61,11 +61,11 @@ from gossiprec.aggregators import Inbox
 from gossiprec.compute.executors.client_trainer import Lesson
 from gossiprec.compute.executors.full_batches import FullBatches
 from gossiprec.compute.executors.pair_batches import PairBatches
-from gossiprec.compute.store.updates import UpdateStore
+from gossiprec.compute.store.update_store import UpdateStore
 from gossiprec.compute.thread_pool import ThreadPool
 from gossiprec.emulation import Prepared, prepare
 from gossiprec.emulation.assembly.memory import peak_rss_mib
-from gossiprec.recommenders.base import AtHand
+from gossiprec.recommenders.client_side import AtHand
 from gossiprec.rng import generator
 from gossiprec.scenario import Scenario, load_scenario
 from gossiprec.servers.base import Answers, Extras, Round

@@ -23,7 +23,8 @@ from gossiprec.compute.executors.client_trainer import ClientTrainer, Lesson
 from gossiprec.compute.executors.clients import ClientExecutor
 from gossiprec.compute.executors.sequence_batches import SequenceBatches
 from gossiprec.compute.reducing import Reducing
-from gossiprec.compute.store.updates import Update, UpdateStore
+from gossiprec.compute.store.update import Update
+from gossiprec.compute.store.update_store import UpdateStore
 from gossiprec.compute.thread_pool import ThreadPool
 from gossiprec.emulation import prepare
 from gossiprec.emulation.scoring.utility import Utility

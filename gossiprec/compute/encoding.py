@@ -14,7 +14,8 @@ from gossiprec.compute.executors.base import Executor, Workload
 from gossiprec.compute.messages import Forgery, Outgoing, Payload, Push
 from gossiprec.compute.plan.program import Program
 from gossiprec.compute.store.keys import push_keys
-from gossiprec.compute.store.updates import Update, UpdateStore
+from gossiprec.compute.store.update import Update
+from gossiprec.compute.store.update_store import UpdateStore
 from gossiprec.errors import ScenarioError
 from gossiprec.models.base import Role
 

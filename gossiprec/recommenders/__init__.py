@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from gossiprec.recommenders.base import Between, Known, Recommender
+from gossiprec.recommenders.base import Recommender
+from gossiprec.recommenders.coordinator_side import Between, Known
 from gossiprec.registry import Registry
 
 RECOMMENDERS: Registry[type[Recommender]] = Registry("recommender", __name__, group="recommenders")

@@ -22,8 +22,9 @@ from gossiprec.models.base.contrast import TINY, unit
 from gossiprec.models.base.sequence_model import SequenceModel
 from gossiprec.options import LARGEST, Options
 from gossiprec.recommenders import RECOMMENDERS
-from gossiprec.recommenders.base import AtHand, Personal, Recommender
+from gossiprec.recommenders.base import Recommender
 from gossiprec.recommenders.client_negatives import NONE
+from gossiprec.recommenders.client_side import AtHand, Personal
 from gossiprec.recommenders.fed_softmax import require_vectors
 from gossiprec.recommenders.pseudo_items import outside
 from gossiprec.recommenders.user_vectors import items_of

@@ -22,7 +22,9 @@ from gossiprec.models.base.analytic import AnalyticGradient
 from gossiprec.models.base.contrast import info_nce, noise_beside, noisy_views, signed_noise, unit
 from gossiprec.options import LARGEST, Options
 from gossiprec.recommenders import RECOMMENDERS
-from gossiprec.recommenders.base import AnalyticTerm, Between, Known, Recommender
+from gossiprec.recommenders.base import Recommender
+from gossiprec.recommenders.client_side import AnalyticTerm
+from gossiprec.recommenders.coordinator_side import Between, Known
 from gossiprec.recommenders.popularity import PopularityRegulariser
 from gossiprec.recommenders.synthetic_users import SyntheticUsers
 from gossiprec.servers.base import Answers, Extras, Round

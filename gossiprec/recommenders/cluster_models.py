@@ -10,8 +10,8 @@ from pydantic import Field, model_validator
 from gossiprec.arrays import F32, F64, I32, I64
 from gossiprec.errors import ScenarioError
 from gossiprec.options import LARGEST, Options
-from gossiprec.recommenders.base import Between, Known
 from gossiprec.recommenders.clusters import k_means
+from gossiprec.recommenders.coordinator_side import Between, Known
 from gossiprec.recommenders.pretraining import PretrainingOptions, pretrained
 from gossiprec.recommenders.pretraining_leaks import edges_known
 from gossiprec.servers.base import Answers, Extras, Round

@@ -19,7 +19,8 @@ from gossiprec.models.base.analytic import AnalyticGradient
 from gossiprec.models.base.contrast import TINY, unit
 from gossiprec.options import Options
 from gossiprec.recommenders import RECOMMENDERS
-from gossiprec.recommenders.base import AnalyticTerm, Recommender
+from gossiprec.recommenders.base import Recommender
+from gossiprec.recommenders.client_side import AnalyticTerm
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -21,8 +21,9 @@ from gossiprec.models.base import Layout
 from gossiprec.models.base.sequence_model import SequenceModel
 from gossiprec.options import LARGEST, Options
 from gossiprec.recommenders import RECOMMENDERS
-from gossiprec.recommenders.base import AtHand, Recommender
+from gossiprec.recommenders.base import Recommender
 from gossiprec.recommenders.client_negatives import local_items, some_of
+from gossiprec.recommenders.client_side import AtHand
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -26,10 +26,11 @@ from gossiprec.errors import ScenarioError
 from gossiprec.models.base import Layout
 from gossiprec.options import LARGEST
 from gossiprec.recommenders import RECOMMENDERS
-from gossiprec.recommenders.base import AtHand, Between, Known
 from gossiprec.recommenders.candidates import CandidateLists, best_items, scores_of
 from gossiprec.recommenders.centroids import Method, nearest
 from gossiprec.recommenders.client_negatives import NONE, some_of, without
+from gossiprec.recommenders.client_side import AtHand
+from gossiprec.recommenders.coordinator_side import Between, Known
 from gossiprec.recommenders.fed_softmax import FedSoftmax, FedSoftmaxOptions
 from gossiprec.recommenders.perturbation import clipped, laplace_scale, with_noise
 from gossiprec.recommenders.user_vectors import dim_of, items_of, vectors_of

@@ -17,7 +17,8 @@ from gossiprec.feeds.base import Columns
 from gossiprec.models.base import Layout
 from gossiprec.models.base.analytic import AnalyticGradient
 from gossiprec.recommenders import RECOMMENDERS
-from gossiprec.recommenders.base import AnalyticTerm, Recommender
+from gossiprec.recommenders.base import Recommender
+from gossiprec.recommenders.client_side import AnalyticTerm
 
 if TYPE_CHECKING:
     from torch import Tensor

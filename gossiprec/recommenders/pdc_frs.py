@@ -28,8 +28,10 @@ from gossiprec.options import LARGEST, Options
 from gossiprec.recommenders import RECOMMENDERS
 from gossiprec.recommenders.auxiliary import AuxiliaryModel, unit_rows
 from gossiprec.recommenders.auxiliary_leaks import leaks_of
-from gossiprec.recommenders.base import AnalyticTerm, Between, Known, Recommender
+from gossiprec.recommenders.base import Recommender
+from gossiprec.recommenders.client_side import AnalyticTerm
 from gossiprec.recommenders.contribution import Contribution, contribute
+from gossiprec.recommenders.coordinator_side import Between, Known
 from gossiprec.rng import generator
 from gossiprec.servers.base import Answers, Extras, Round
 from gossiprec.similarities import SIMILARITIES

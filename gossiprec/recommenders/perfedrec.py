@@ -22,8 +22,10 @@ from gossiprec.models.base import Layout, Role
 from gossiprec.models.base.graph import Graph
 from gossiprec.options import LARGEST, Options
 from gossiprec.recommenders import RECOMMENDERS
-from gossiprec.recommenders.base import AtHand, Between, Known, Personal, Recommender
+from gossiprec.recommenders.base import Recommender
+from gossiprec.recommenders.client_side import AtHand, Personal
 from gossiprec.recommenders.cluster_models import Clustering, ClusterOptions
+from gossiprec.recommenders.coordinator_side import Between, Known
 from gossiprec.recommenders.pretraining import PretrainingOptions
 from gossiprec.recommenders.pseudo_items import with_pseudo_items
 from gossiprec.servers.base import Extras

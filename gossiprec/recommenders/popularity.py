@@ -13,7 +13,7 @@ import numpy as np
 from gossiprec.arrays import F32, I64
 from gossiprec.errors import ScenarioError
 from gossiprec.models.base.contrast import unit
-from gossiprec.recommenders.base import Known
+from gossiprec.recommenders.coordinator_side import Known
 from gossiprec.rng import generator
 
 

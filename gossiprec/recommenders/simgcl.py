@@ -21,7 +21,8 @@ from gossiprec.models.base.analytic import AnalyticGradient
 from gossiprec.models.base.contrast import info_nce, noise_beside, noisy_views
 from gossiprec.options import Options
 from gossiprec.recommenders import RECOMMENDERS
-from gossiprec.recommenders.base import AnalyticTerm, Recommender
+from gossiprec.recommenders.base import Recommender
+from gossiprec.recommenders.client_side import AnalyticTerm
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -14,7 +14,7 @@ import numpy as np
 
 from gossiprec.arrays import F32, I64
 from gossiprec.errors import ScenarioError
-from gossiprec.recommenders.base import Known
+from gossiprec.recommenders.coordinator_side import Known
 from gossiprec.rng import generator
 
 NEGATIVES = 4

@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 
 from gossiprec.arrays import F32
-from gossiprec.recommenders.base import Between, Known
 from gossiprec.recommenders.centroids import Method, centroids_of
+from gossiprec.recommenders.coordinator_side import Between, Known
 from gossiprec.recommenders.user_vectors import dim_of
 from gossiprec.recommenders.vector_leaks import Told
 from gossiprec.servers.base import Answers, Extras, Round

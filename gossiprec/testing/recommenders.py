@@ -12,12 +12,12 @@ import numpy as np
 from gossiprec.aggregators import Inbox
 from gossiprec.aggregators.base import Change
 from gossiprec.arrays import F32
-from gossiprec.compute.store.updates import UpdateStore
+from gossiprec.compute.store.update_store import UpdateStore
 from gossiprec.emulation import Prepared, prepare
 from gossiprec.emulation.assembly.data import load_data
 from gossiprec.models import MODELS
 from gossiprec.recommenders import RECOMMENDERS, Between, Known, Recommender
-from gossiprec.recommenders.base import AtHand
+from gossiprec.recommenders.client_side import AtHand
 from gossiprec.recommenders.written_out import not_written_out
 from gossiprec.scenario import load_scenario
 from gossiprec.servers.base import Answers, Round

@@ -8,7 +8,7 @@ import pytest
 from gossiprec.aggregators import Inbox
 from gossiprec.aggregators.base import Change, Summing
 from gossiprec.aggregators.rule import make_rule
-from gossiprec.compute.store.updates import Update, _Models
+from gossiprec.compute.store.update import ReceivedModels, Update
 
 BASE = np.float32([1, 2, 3, 4, 5])
 FIRST = Update(BASE, np.int32([0, 1]), np.float32([[2, 2], [3, 6]]), np.float32([8]))
@@ -72,7 +72,7 @@ def test_a_mean_of_updates_is_that_of_the_models_that_they_make():
         )
         for of, items in touched
     ]
-    rows, weights = _Models(updates, 23), np.array([1.0, 5.0, 2.0, 0.5])
+    rows, weights = ReceivedModels(updates, 23), np.array([1.0, 5.0, 2.0, 0.5])
     assert isinstance(rows, Summing)
     found = make_rule("mean").aggregate(bases[0], Inbox(rows, np.arange(4), weights))
     models = np.stack([update.whole for update in updates])

@@ -5,7 +5,7 @@ import pytest
 
 from gossiprec.compute.store import adding
 from gossiprec.compute.store.adding import are_finite, sum_of_changes, weighted_sum
-from gossiprec.compute.store.updates import Update
+from gossiprec.compute.store.update import Update
 from gossiprec.compute.thread_pool import ThreadPool
 
 WIDTH, N_ITEMS = 8, 40

@@ -12,8 +12,8 @@ from gossiprec.aggregators import Inbox
 from gossiprec.errors import ScenarioError
 from gossiprec.models import MODELS
 from gossiprec.recommenders import RECOMMENDERS, Known
-from gossiprec.recommenders.base import AtHand
 from gossiprec.recommenders.client_negatives import local_items
+from gossiprec.recommenders.client_side import AtHand
 from gossiprec.recommenders.user_vectors import vectors_of
 from gossiprec.recommenders.vector_bank import VectorBank
 from gossiprec.servers.base import Answers, Round

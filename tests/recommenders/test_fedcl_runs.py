@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from gossiprec.compute.store.updates import Update
+from gossiprec.compute.store.update import Update
 from gossiprec.emulation import prepare, simulate
 from gossiprec.errors import ScenarioError
 from gossiprec.models import Role
-from gossiprec.recommenders.base import AtHand
+from gossiprec.recommenders.client_side import AtHand
 from gossiprec.scenario import load_scenario
 from tests.emulation.ended_early import OFTEN
 from tests.emulation.test_resume import check

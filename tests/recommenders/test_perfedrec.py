@@ -11,7 +11,7 @@ from scipy import stats
 
 from gossiprec.aggregators import Inbox
 from gossiprec.aggregators.base import Change
-from gossiprec.compute.store.updates import Update
+from gossiprec.compute.store.update import Update
 from gossiprec.emulation import prepare, simulate
 from gossiprec.errors import ScenarioError
 from gossiprec.models import MODELS, Role

@@ -12,9 +12,10 @@ import numpy as np
 
 from gossiprec.arrays import F32
 from gossiprec.compute.executors.base import Workload
-from gossiprec.compute.store.updates import Update, UpdateStore
+from gossiprec.compute.store.update import Update
+from gossiprec.compute.store.update_store import UpdateStore
 from gossiprec.feeds.base import Columns
-from gossiprec.recommenders.base import AtHand
+from gossiprec.recommenders.client_side import AtHand
 from gossiprec.rng import generator
 
 

@@ -12,7 +12,8 @@ from gossiprec.compute.executors.base import Executor
 from gossiprec.compute.executors.client_trainer import ClientTrainer, Lesson
 from gossiprec.compute.plan.program import Program
 from gossiprec.compute.store.base import Readable
-from gossiprec.compute.store.updates import Update, UpdateStore
+from gossiprec.compute.store.update import Update
+from gossiprec.compute.store.update_store import UpdateStore
 from gossiprec.compute.thread_pool import ThreadPool
 from gossiprec.models.base.kernels import Query
 

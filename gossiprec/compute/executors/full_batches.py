@@ -13,11 +13,12 @@ from gossiprec.arrays import F32
 from gossiprec.compute.executors.base import Workload
 from gossiprec.compute.executors.client_trainer import Lesson
 from gossiprec.compute.executors.written_out import WrittenOut
-from gossiprec.compute.store.updates import Update, UpdateStore
+from gossiprec.compute.store.update import Update
+from gossiprec.compute.store.update_store import UpdateStore
 from gossiprec.compute.train.full_batch_kernels import Data, trainer
 from gossiprec.feeds.base import Columns
 from gossiprec.ragged import Ragged
-from gossiprec.recommenders.base import AnalyticTerm
+from gossiprec.recommenders.client_side import AnalyticTerm
 from gossiprec.recommenders.kernels import nothing
 from gossiprec.servers.base import Extras
 

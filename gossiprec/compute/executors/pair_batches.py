@@ -9,7 +9,8 @@ import numpy as np
 from gossiprec.compute.executors.base import Workload
 from gossiprec.compute.executors.client_trainer import Lesson
 from gossiprec.compute.executors.written_out import WrittenOut
-from gossiprec.compute.store.updates import Update, UpdateStore
+from gossiprec.compute.store.update import Update
+from gossiprec.compute.store.update_store import UpdateStore
 from gossiprec.compute.train.pair_batch_kernels import Pairs, trainer
 from gossiprec.feeds.base import Columns
 

@@ -10,7 +10,8 @@ from gossiprec.arrays import F32, I64
 from gossiprec.compute.executors.base import Workload
 from gossiprec.compute.executors.client_trainer import Lesson
 from gossiprec.compute.executors.written_out import WrittenOut
-from gossiprec.compute.store.updates import Update, UpdateStore
+from gossiprec.compute.store.update import Update
+from gossiprec.compute.store.update_store import UpdateStore
 from gossiprec.compute.train.sequence_batch_kernels import Sequences, trainer
 from gossiprec.feeds.base import Columns
 from gossiprec.ragged import Ragged

@@ -14,7 +14,8 @@ from gossiprec.compute.executors.base import Executor, Workload
 from gossiprec.compute.executors.client_trainer import ClientTrainer, Lesson
 from gossiprec.compute.plan.program import Program
 from gossiprec.compute.store.arena import Arena
-from gossiprec.compute.store.updates import Update, UpdateStore
+from gossiprec.compute.store.update import Update
+from gossiprec.compute.store.update_store import UpdateStore
 from gossiprec.feeds.touched import Touched, TouchedFeed
 from gossiprec.models.base.blocks import Layout
 from gossiprec.servers.base import Extras

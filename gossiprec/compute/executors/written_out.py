@@ -10,7 +10,8 @@ import numpy as np
 from gossiprec.arrays import F32, I64
 from gossiprec.compute.executors.base import Workload
 from gossiprec.compute.executors.client_trainer import ClientTrainer, Lesson
-from gossiprec.compute.store.updates import Update, UpdateStore
+from gossiprec.compute.store.update import Update
+from gossiprec.compute.store.update_store import UpdateStore
 from gossiprec.compute.train.client_steps import Results
 
 AT_ONCE = 2**20

@@ -16,7 +16,7 @@ from gossiprec.jit import compiled
 from gossiprec.servers.base import Threads
 
 if TYPE_CHECKING:
-    from gossiprec.compute.store.updates import Update
+    from gossiprec.compute.store.update import Update
 
 AT_ONCE = 2**22
 """Numbers of updates that are put side by side at once, about."""

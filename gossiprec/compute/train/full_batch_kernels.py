@@ -11,7 +11,7 @@ from numpy import float32
 from gossiprec.compute.train.client_steps import SLOPES, VALUES, begin, descend, end, longest
 from gossiprec.numerics.jit import NO_DENORMALS, outline, specialised, swap_float_mode
 from gossiprec.numerics.sampling import sample_negatives
-from gossiprec.recommenders.base import ClientStep
+from gossiprec.recommenders.client_side import ClientStep
 
 
 @functools.cache

@@ -7,7 +7,7 @@ from gossiprec.compute.executors.client_trainer import ClientTrainer
 from gossiprec.compute.executors.clients import ClientExecutor
 from gossiprec.compute.executors.small_models import SmallModels
 from gossiprec.compute.store.arena import Arena
-from gossiprec.compute.store.updates import UpdateStore
+from gossiprec.compute.store.update_store import UpdateStore
 from gossiprec.compute.train.node_settings import Kind, NodeSettings
 from gossiprec.emulation.assembly.choosing import choose_client_executors
 from gossiprec.emulation.assembly.client_messages import refused

@@ -34,7 +34,7 @@ from gossiprec.models import MODELS, Layout, Model, Role
 from gossiprec.policies import POLICIES, Policy
 from gossiprec.protocols import Protocol
 from gossiprec.recommenders import RECOMMENDERS, Between, Known, Recommender
-from gossiprec.recommenders.base import Coordinator
+from gossiprec.recommenders.coordinator_side import Coordinator
 from gossiprec.rng import generator
 from gossiprec.scenario import Scenario
 from gossiprec.scenario.sections import NodeFraction, Nodes

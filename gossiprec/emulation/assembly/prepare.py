@@ -19,7 +19,7 @@ from gossiprec.compute.push_rounds import PushRounds
 from gossiprec.compute.reducing import Reducing
 from gossiprec.compute.serving import Serving
 from gossiprec.compute.shards.seat import Seat
-from gossiprec.compute.store.updates import UpdateStore
+from gossiprec.compute.store.update_store import UpdateStore
 from gossiprec.compute.thread_pool import ThreadPool
 from gossiprec.data.outline import Outline
 from gossiprec.data.split import Split

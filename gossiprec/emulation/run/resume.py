@@ -14,8 +14,9 @@ from gossiprec.compute.shards.seat import Seat
 from gossiprec.data.fingerprint import known_by
 from gossiprec.data.split import Split
 from gossiprec.emulation.assembly.prepare import Prepared, prepare
+from gossiprec.emulation.run.carried_out import carried_out
 from gossiprec.emulation.run.progress import Clocks, Progress, Silent, clocks
-from gossiprec.emulation.run.running import Running, carried_out
+from gossiprec.emulation.run.running import Running
 from gossiprec.emulation.run.simulate import once_simulated
 from gossiprec.emulation.run.tracking import Chosen, chosen
 from gossiprec.emulation.shards.gathering import Gather, gathered, recovering

@@ -5,8 +5,7 @@ from __future__ import annotations
 import functools
 import itertools
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import nullcontext
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -16,27 +15,27 @@ from gossiprec.attacks.base import Guesses
 from gossiprec.attacks.findings import Finding
 from gossiprec.emulation.assembly.memory import peak_rss_mib
 from gossiprec.emulation.assembly.prepare import Prepared
+from gossiprec.emulation.run.accountable import accountable, told_rows
 from gossiprec.emulation.run.checkpointing import Checkpoints
 from gossiprec.emulation.run.measuring import make_utility
 from gossiprec.emulation.run.metering import seconds_by_label
 from gossiprec.emulation.run.progress import Clocks, Progress, Status, Stopwatch, clocks
 from gossiprec.emulation.run.rates import Rate, kind_of, note_rate, work_of
 from gossiprec.emulation.run.recording import Recording
-from gossiprec.emulation.run.stopping import Stop, stopped_by_signals
-from gossiprec.emulation.run.tracking import Chosen, figures_of, tracked
+from gossiprec.emulation.run.stopping import Stop
+from gossiprec.emulation.run.tracking import figures_of
 from gossiprec.emulation.scoring.accuracy import AttackRecord
 from gossiprec.emulation.scoring.by_activity import ByActivity
 from gossiprec.emulation.scoring.findings import FindingRecord
 from gossiprec.emulation.scoring.last_version import last_version
 from gossiprec.emulation.scoring.membership import metric_rows
 from gossiprec.emulation.scoring.positions import by_attack, write_positions
-from gossiprec.emulation.scoring.privacy import Ledger, ToldRows
+from gossiprec.emulation.scoring.privacy import Ledger
 from gossiprec.emulation.scoring.validated import Validated
 from gossiprec.emulation.shards.lead import Alone, Lead
 from gossiprec.errors import ScenarioError
-from gossiprec.eventlog import Run, RunDirectory, open_run
+from gossiprec.eventlog import RunDirectory
 from gossiprec.eventlog.tables import as_json
-from gossiprec.policies import Policy
 
 
 class _Stateful(Protocol):
@@ -71,77 +70,6 @@ def _check_entries(where: str, found: Mapping[str, Any], due: Mapping[str, Any])
     )
     if lacking or surplus:
         raise ValueError(f"{where} lacks {lacking or 'nothing'} and has {surplus or 'nothing'} too much")
-
-
-def carried_out(
-    make: Callable[[Progress], Running],
-    directory: RunDirectory,
-    say: Progress,
-    *,
-    gracefully: bool,
-    trackers: Chosen,
-    after: int = 0,
-) -> Run:
-    """Carry out a run, or the rest of it after so many reports, and end it in its directory, however it ends.
-
-    Parameters
-    ----------
-    make : callable
-        Returns the run, given what it tells its progress.
-    directory : RunDirectory
-    say : Progress
-    gracefully : bool
-        Whether the run ends at its next report after a signal; else signals do as ever.
-    trackers : Chosen
-        Are told what the run finds, too.
-    after : int
-
-    Returns
-    -------
-    Run
-        Complete, or interrupted by Ctrl-C.
-    """
-    try:
-        with (
-            tracked(trackers, say, directory.path, resumed=after > 0) as telling,
-            stopped_by_signals(telling) if gracefully else nullcontext(Stop()) as stop,
-        ):
-            run = make(telling)
-            try:
-                run.execute(stop, after)
-                status = "complete"
-            except KeyboardInterrupt:
-                status = "interrupted"
-            run.close(status)
-            telling.status = status
-    except BaseException:
-        directory.finish("failed")
-        raise
-    return open_run(directory.path)
-
-
-def _accountable(prepared: Prepared) -> list[Policy]:
-    """Return the policies whose privacy is accounted for by what nodes have trained and pushed.
-
-    Where clients send updates, what rewrites them leaves in the open which items were touched: nothing is claimed of
-    messages, only of the numbers in them.
-    """
-    if not prepared.protocol.sends_updates:
-        return prepared.policies
-    transforms = [policy.transform() for policy in prepared.policies]
-    return [
-        policy
-        for policy, transform in zip(prepared.policies, transforms, strict=True)
-        if transform is None or not transform.rewrites
-    ]
-
-
-def _told(prepared: Prepared) -> ToldRows | None:
-    """Return the account of what clients tell of their users, if they do and it is known what that spends."""
-    recommender = prepared.recommender
-    if recommender is None or not prepared.told_width or recommender.told_epsilon is None:
-        return None
-    return ToldRows(recommender.told_epsilon, prepared.split.n_users)
 
 
 class Running:
@@ -187,8 +115,8 @@ class Running:
         self._validated = Validated(evaluate.validated_by) if evaluate.validated_by else None
         self._activity = ByActivity(split, evaluate.activity_groups) if evaluate.activity_groups else None
         self._ledger = Ledger(
-            _accountable(prepared), prepared.protocol.n_nodes, by_coordinates=prepared.policies,
-            items_in_the_open=prepared.protocol.sends_updates, told=_told(prepared),
+            accountable(prepared), prepared.protocol.n_nodes, by_coordinates=prepared.policies,
+            items_in_the_open=prepared.protocol.sends_updates, told=told_rows(prepared),
         )  # fmt: skip
         self._recording = Recording(directory.log, prepared)
         self._tape_runner = prepared.tape_runner(self._timed)

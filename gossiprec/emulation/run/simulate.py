@@ -14,8 +14,9 @@ from gossiprec.data.fingerprint import known_by
 from gossiprec.data.split import Split
 from gossiprec.emulation.assembly.data import are_read, other_data
 from gossiprec.emulation.assembly.prepare import prepare
+from gossiprec.emulation.run.carried_out import carried_out
 from gossiprec.emulation.run.progress import Clocks, Progress, Silent, clocks
-from gossiprec.emulation.run.running import Running, carried_out
+from gossiprec.emulation.run.running import Running
 from gossiprec.emulation.run.tracking import Chosen, chosen
 from gossiprec.emulation.shards.gathering import Gather, gathered, recovering
 from gossiprec.eventlog import Run, RunDirectory, layout, open_run

@@ -2,136 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from typing import Any, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 
-from gossiprec.aggregators.base import Change, Inbox
-from gossiprec.arrays import F32, F64, I32, I64, U32, Bools
+from gossiprec.aggregators.base import Inbox
+from gossiprec.arrays import F32, F64, I64, U32
 from gossiprec.compute.plan.planner import Planner, Sightings
-from gossiprec.compute.store.adding import are_finite, sum_of_changes, weighted_sum
 from gossiprec.compute.store.base import Handles, Readable, Store, UpdateRows
+from gossiprec.compute.store.update import Payload, ReceivedChanges, ReceivedModels, Update, whole
 from gossiprec.models.base import Layout, Model, Role
 from gossiprec.ragged import Ragged
-from gossiprec.recommenders.base import Personal
-from gossiprec.servers.base import ALONE, Extras, Threads
+from gossiprec.recommenders.client_side import Personal
+from gossiprec.servers.base import Extras
 
 NOTHING: Extras = {}
 SHOWN = 2**24
 """Numbers of whole models that are put together at once, for observers."""
 
 
-@dataclass(frozen=True, eq=False)
-class Update:
-    """What a client has made of a version.
-
-    Attributes
-    ----------
-    base : ndarray of float32, shape (n_columns,)
-        The version, ``[items | shared]``; one array for all who were sent it. Not to be changed.
-    items : ndarray of int32, shape (n_touched,)
-        The items touched, ascending.
-    rows : ndarray of float32, shape (n_touched, item_width)
-        Their rows after training.
-    shared : ndarray of float32, shape (n_shared,)
-    user : ndarray of float32, shape (told_width,), or None
-        What the client tells of its user; None: nothing.
-    """
-
-    base: F32
-    items: I32
-    rows: F32
-    shared: F32
-    user: F32 | None = None
-
-    @property
-    def whole(self) -> F32:
-        """The model, ``[items | shared]``."""
-        return self.part(0, len(self.base))
-
-    def part(self, low: int, high: int) -> F32:
-        """Return the columns ``low .. high`` of the model."""
-        out, width, end = self.base[low:high].copy(), self.rows.shape[1], len(self.base) - len(self.shared)
-        some = slice(*np.searchsorted(self.items, [low // width, -(-high // width)]))
-        at = (self.items[some, None].astype(np.int64) * width + np.arange(width)).ravel() - low
-        within = (at >= 0) & (at < len(out))
-        out[at[within]] = self.rows[some].ravel()[within]
-        out[max(end - low, 0) :] = self.shared[max(low - end, 0) : max(high - end, 0)]
-        return out
-
-    @property
-    def change(self) -> Change:
-        """Trained values less those of the version."""
-        shared = self.base[len(self.base) - len(self.shared) :]
-        before = self._tables(self.base).take(self.items, axis=0)
-        return Change(self.items, self.rows - before, self.shared - shared)
-
-    def move(self, model: F32, share: float) -> None:
-        """Add a share of the change to a model, ``[items | shared]``."""
-        change = self.change
-        self._tables(model)[change.items] += np.float32(share) * change.rows
-        model[len(model) - len(self.shared) :] += np.float32(share) * change.shared
-
-    @property
-    def size_bytes(self) -> int:
-        """Size as it is sent: the touched rows with the numbers of their items, and the shared weights."""
-        told = 0 if self.user is None else self.user.nbytes
-        return self.items.nbytes + self.rows.nbytes + self.shared.nbytes + told
-
-    def _tables(self, model: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        return model[: len(model) - len(self.shared)].reshape(-1, self.rows.shape[1])
-
-
-Payload: TypeAlias = "F32 | Update"
-"""A version, ``[items | shared]``, or an update."""
-
-
 Mixture: TypeAlias = Callable[[I64, F32, Extras], Personal | None]
 """What says by what some clients recommend: :meth:`gossiprec.recommenders.base.Recommender.personal`."""
-
-
-class _Models:
-    """Received models as rows to be read (:class:`gossiprec.aggregators.base.Summing`), some columns at a time."""
-
-    def __init__(self, updates: list[Update], n_columns: int, threads: Threads = ALONE) -> None:
-        self._updates, self._threads = updates, threads
-        self.shape = (len(updates), n_columns)
-
-    def __getitem__(self, at: tuple[Handles, slice]) -> F32:
-        places, columns = at
-        return np.stack([self._updates[place].part(columns.start, columns.stop) for place in places.tolist()])
-
-    def are_finite(self, places: Handles) -> Bools:
-        """Return which of some models, and what they have changed, are numbers alone."""
-        return are_finite([self._updates[place] for place in places.tolist()])
-
-    def weighted_sum(self, places: Handles, shares: F64) -> F32:
-        """Return the sum of some models, each times its share: each version once, and what was made of it."""
-        return weighted_sum([self._updates[place] for place in places.tolist()], shares, self._threads)
-
-
-class _Changes(Sequence[Change]):
-    """The changes of received updates, each worked out when it is first asked for."""
-
-    def __init__(self, updates: list[Update], threads: Threads) -> None:
-        self._updates, self._threads = updates, threads
-        self._known: list[Change | None] = [None] * len(updates)
-
-    def __len__(self) -> int:
-        return len(self._updates)
-
-    def __getitem__(self, at: Any) -> Any:
-        known = self._known[at]
-        if known is None:
-            known = self._known[at] = self._updates[at].change
-        return known
-
-    def summed(self, weights: F64) -> tuple[F64, F64, F64]:
-        """Return the sum of all, each times its weight (:class:`gossiprec.aggregators.adding.Summed`)."""
-        return sum_of_changes(self._updates, weights, self._threads)
 
 
 class _ByHandle:
@@ -227,7 +120,7 @@ class UpdateStore(Store):
         rows = np.zeros((len(handles), self.layout.row_size), np.float32)
         for row, handle in zip(rows, handles.tolist(), strict=True):
             held = self.held(handle)
-            row[self.layout.merged] = _whole(held)
+            row[self.layout.merged] = whole(held)
             if isinstance(held, Update) and held.user is not None and self.layout.user_width:
                 row[self.layout.users] = held.user
         return rows
@@ -255,7 +148,7 @@ class UpdateStore(Store):
 
     def merged(self, handle: int) -> F32:
         """Return a model, ``[items | shared]``: a version itself."""
-        return _whole(self.held(handle))
+        return whole(self.held(handle))
 
     def store_merged(self, target: int, source: int, values: F32, keys: U32 | None) -> None:
         """Keep a version."""
@@ -266,8 +159,10 @@ class UpdateStore(Store):
         held = [self.held(handle) for handle in handles.tolist()]
         updates = [each for each in held if isinstance(each, Update)]
         assert len(updates) == len(held), "clients answer with updates"
-        models = _Models(updates, self._n_columns, self.threads)
-        return Inbox(models, np.arange(len(held)), weights, own_weight, _Changes(updates, self.threads))
+        models = ReceivedModels(updates, self._n_columns, self.threads)
+        return Inbox(
+            models, np.arange(len(held)), weights, own_weight, ReceivedChanges(updates, self.threads)
+        )
 
     def shown(self, sightings: Sightings, first: int, last: int) -> Iterator[tuple[F32, Sightings, int, int]]:
         """Yield a few whole models at a time."""
@@ -417,7 +312,3 @@ class UpdateStore(Store):
 def _is_of(payload: Payload | None, version: F32) -> bool:
     """Return whether a payload is an update of this very version."""
     return isinstance(payload, Update) and payload.base is version
-
-
-def _whole(payload: Payload) -> F32:
-    return payload.whole if isinstance(payload, Update) else payload
