@@ -7,7 +7,7 @@ from collections.abc import Callable, Generator, Iterable, Mapping
 from typing import Any, Literal, Protocol
 
 from gossiprec import portable
-from gossiprec.emulation.run.tracking import chosen
+from gossiprec.emulation.run.tracking import chosen, prepare
 from gossiprec.errors import LogError
 from gossiprec.eventlog import Run
 from gossiprec.scenario.model import Scenario
@@ -132,10 +132,14 @@ class StudyRunner:
 
         Raises
         ------
+        ResourceError
+            If a tracker cannot begin.
         KeyboardInterrupt
             After Ctrl-C, when what was under way has been ended and the table written.
         """
         begin = time.monotonic()
+        if todo:
+            prepare(self._track)
         self.outcome.left = len(todo)
         self.folder.write_spec(self.plan.study.told())
         self.record.write("running")

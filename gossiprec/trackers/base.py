@@ -39,6 +39,10 @@ class Tracker(ABC):
     @abstractmethod
     def __init__(self, run: Path, scenario: Mapping[str, Any], *, name: str, resumed: bool) -> None: ...
 
+    @classmethod  # noqa: B027 (most have nothing to do)
+    def prepare(cls) -> None:
+        """Do what several runs that begin at the same time must not all do: a study calls it once, before its first."""
+
     @abstractmethod
     def report(self, figures: Mapping[str, float], *, round: int, time: float) -> None:
         """Show what a report found.

@@ -7,7 +7,7 @@ from small_studies import in_turn, planned, study_file, tables
 
 import gossiprec
 from gossiprec.cli.main import exit_code
-from gossiprec.errors import ScenarioError
+from gossiprec.errors import ResourceError, ScenarioError
 from gossiprec.trackers import TRACKERS, Tracker
 
 MOMENTUM = {"memory": {"key": "observers.0.momentum", "values": [0.5, 0.9]}}
@@ -17,12 +17,17 @@ class Told(Tracker):
     """Keeps what it is told of each run."""
 
     runs: ClassVar[list] = []
+    prepared: ClassVar[list] = []
 
     def __init__(self, run, scenario, *, name, resumed):
         if "fanout=3" in name:
             raise PermissionError("not yours")
         self.found = {"name": name, "run": run, "resumed": resumed, "rounds": []}
         type(self).runs.append(self.found)
+
+    @classmethod
+    def prepare(cls):
+        cls.prepared.append(len(cls.runs))
 
     def report(self, figures, *, round, time):
         if "fanout=2, seed 2" in self.found["name"]:
@@ -38,6 +43,7 @@ def told(monkeypatch):
     list(TRACKERS)
     monkeypatch.setattr(TRACKERS, "_members", {**TRACKERS._members, "told": Told})
     monkeypatch.setattr(Told, "runs", [])
+    monkeypatch.setattr(Told, "prepared", [])
     return Told
 
 
@@ -53,6 +59,17 @@ def test_each_run_is_told_under_its_label_and_bytes_stay(tmp_path, told):
 
     gossiprec.study(study_file(tmp_path, axes=axes, seeds=1), out=tmp_path / "told", track=["told"])
     assert len(told.runs) == 2, "a finished run was told again"
+    assert told.prepared == [0], "once, before the first run, and not where there is none"
+
+
+def test_a_tracker_that_cannot_be_prepared_ends_the_study_before_its_first_run(tmp_path, monkeypatch):
+    def prepare(cls):
+        raise ConnectionError("no server")
+
+    monkeypatch.setattr(Told, "prepare", classmethod(prepare))
+    with pytest.raises(ResourceError, match=r"told cannot begin \(ConnectionError: no server\)"):
+        gossiprec.study(study_file(tmp_path), out=tmp_path / "out", track=["told"])
+    assert not (tmp_path / "out" / "table.csv").exists()
 
 
 def test_a_shared_run_says_that_it_stands_for_several(tmp_path, told):

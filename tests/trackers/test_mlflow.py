@@ -81,3 +81,10 @@ def test_no_more_is_sent_at_a_time_than_servers_of_mlflow_take(client):
     assert MOST_METRICS <= validation.MAX_METRICS_PER_BATCH
     assert MOST_PARAMS <= validation.MAX_PARAMS_TAGS_PER_BATCH
     assert LONGEST_PARAM <= validation.MAX_PARAM_VAL_LENGTH
+
+
+def test_several_runs_may_begin_at_once_when_all_is_prepared(client, tmp_path, monkeypatch):
+    TRACKERS["mlflow"].prepare()
+    monkeypatch.setattr(type(client), "create_experiment", None)
+    TRACKERS["mlflow"](tmp_path, SCENARIO, name="fanout=2, seed 7", resumed=False).end("complete")
+    assert runs(client)[-1].info.run_name == "fanout=2, seed 7"

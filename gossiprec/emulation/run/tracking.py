@@ -51,8 +51,31 @@ def chosen(names: Iterable[str], called: str | None = None) -> Chosen:
     return {name: functools.partial(_begin, tracker, called) for name, tracker in found.items()}
 
 
+def prepare(names: Iterable[str]) -> None:
+    """Let trackers do what must be done before several runs begin at the same time.
+
+    Raises
+    ------
+    ResourceError
+        If one cannot.
+    """
+    for name in names:
+        with _beginning(name):
+            TRACKERS[name].prepare()
+
+
 def _begin(tracker: type[Tracker], called: str | None, run: Path, *, resumed: bool) -> Tracker:
     return tracker(run, open_run(run).scenario, name=called or run.name, resumed=resumed)
+
+
+@contextmanager
+def _beginning(name: str) -> Iterator[None]:
+    try:
+        yield
+    except Exception as error:
+        raise ResourceError(
+            f"the tracker {name} cannot begin ({_reason(error)}); repair that, or leave it out"
+        ) from error
 
 
 @contextmanager
@@ -79,12 +102,8 @@ def tracked(trackers: Chosen, say: Progress, run: Path, *, resumed: bool) -> Ite
     try:
         for name, begin in trackers.items():
             say.phase(f"starting {name}")
-            try:
+            with _beginning(name):
                 begun[name] = begin(run, resumed=resumed)
-            except Exception as error:
-                raise ResourceError(
-                    f"the tracker {name} cannot begin ({_reason(error)}); repair that, or leave it out"
-                ) from error
         yield telling
     finally:
         telling.end()
