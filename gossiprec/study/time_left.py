@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from gossiprec.emulation import Outlook
+from gossiprec.emulation.run.rates import trained
 from gossiprec.errors import GossipRecError
 
 LAGGING = 0.1
@@ -117,7 +118,11 @@ class TimeLeft:
         return max(1.0, busy / max(now - self._begin, 1e-9))
 
     def _expected(self, plan: Planned) -> float | None:
-        """Return how long a run takes: by runs of its kind here, else as before on this machine, else by all here."""
+        """Return how long a run takes.
+
+        By runs of its kind here; else as before on this machine; else by runs here that train the same model
+        likewise; else as long as runs here take: work of unlike kinds cannot be compared.
+        """
         if not plan.work:
             return 0.0
         alike = self._took[plan.kind]
@@ -127,7 +132,14 @@ class TimeLeft:
         if plan.seconds is not None:
             known = [seconds / then.seconds for then, seconds in ended if then.seconds]
             return plan.seconds * (statistics.median(known) if known else 1.0)
-        return plan.work * _pace(ended) if any(then.work for then, _ in ended) else None
+        by_kind = {kind: ends for kind, ends in self._took.items() if ends}
+        trained_alike = [
+            end for kind in by_kind if trained(kind) == trained(plan.kind) for end in by_kind[kind]
+        ]
+        if trained_alike:
+            return plan.work * _pace(trained_alike)
+        means = [statistics.fmean(seconds for _, seconds in ends) for ends in by_kind.values()]
+        return statistics.fmean(means) if means else None
 
 
 def _pace(ends: Iterable[tuple[Planned, float]]) -> float:

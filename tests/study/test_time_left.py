@@ -52,9 +52,19 @@ def test_experiments_take_what_runs_of_their_own_take():
 
 
 def test_an_experiment_that_has_not_begun_is_told_by_its_work():
-    planned = {"a": Planned("gossip", 1.0), "b": Planned("gossip", 50.0), "c": Planned("other", 200.0)}
+    alike, watched = "fused gmf None rand-gossip", "fused gmf None rand-gossip cda single"
+    planned = {"a": Planned(alike, 1.0), "b": Planned(alike, 50.0), "c": Planned(watched, 200.0)}
     first = next(carried_out(planned, 1, lambda hash_: planned[hash_].work / 10))
     assert first == ("a", pytest.approx(25.0), pytest.approx(25.0))
+
+
+def test_one_that_trains_something_else_is_taken_to_last_as_long_as_others_whatever_its_work():
+    gossip, clients = "fused gmf None rand-gossip", "fused ncf fedncf fedavg"
+    planned = {"a": Planned(gossip, 1.0), "b": Planned(gossip, 1.0), "c": Planned(clients, 5000.0)}
+    planned |= {"d": Planned("batched mf None central", 9.0)}
+    seconds = {"a": 10.0, "b": 10.0, "c": 30.0, "d": 20.0}
+    said = [left for _, left, _ in carried_out(planned, 1, seconds.__getitem__)]
+    assert said == pytest.approx([30.0, 20.0, (10.0 + 30.0) / 2, 0.0])
 
 
 def test_earlier_runs_on_this_machine_tell_before_anything_has_ended():

@@ -102,7 +102,7 @@ def duration(kind: str, work: float, threads: int) -> Duration | None:
         )  # twice as unsure a hundred times as large
         found = _seconds(near, work, threads)
         return Duration(found, found / off, found * off, f"by {_runs(len(same))} of its kind on this machine")
-    others = [rate for name in kinds if _trained(name) == _trained(kind) for rate in kinds[name]]
+    others = [rate for name in kinds if trained(name) == trained(kind) for rate in kinds[name]]
     all_ = sorted(_seconds(rate, work, threads) for rate in others)
     if not others or all_[-1] > APART * all_[0]:
         return None
@@ -121,7 +121,7 @@ def _runs(number: int) -> str:
     return "a run" if number == 1 else f"{number} runs"
 
 
-def _trained(kind: str) -> list[str]:
+def trained(kind: str) -> list[str]:
     """Return what trains and what is trained."""
     return kind.split(" ")[:3]
 
