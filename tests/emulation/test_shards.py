@@ -33,6 +33,7 @@ HIDING = [{"name": "share-less", "nodes": {"fraction": 0.6}}]
 POISONED = {"attackers": [{"name": "a-hum", "number": 2, "targets": [7]}], "model": {"name": "ncf", "dim": 4}}
 FEDAVG = {"name": "fedavg", "rounds": 6}
 BUFFERED = {"name": "buffered", "buffer": 3, "concurrency": 6}
+AIA = {"name": "aia", "adversaries": 2, "community_size": 3, "models": 6, "epochs": 2}
 WORLDS = {
     "slow-and-lossy": {"network": SLOW, **LARGE},
     "away": {"churn": AWAY, "network": SLOW, **LARGE},
@@ -48,6 +49,7 @@ WORLDS = {
     "deadline": {"protocol": {**FEDAVG, "round": {"deadline": 1.0}, "merge": "median"}, "network": SLOW, **LARGE},
     "buffered": {"protocol": {**FEDAVG, "aggregation": BUFFERED}, "network": SLOW},
     "server": {"protocol": {**FEDAVG, "participation": 0.5, "server": "adam"}, "churn": AWAY, **POISONED},
+    "accomplices": {"protocol": FEDAVG, "observers": [AIA]},
     "trains-on-receive": {"protocol": {**tiny()["protocol"], "train_on": "receive"}, **LARGE},
 }  # fmt: skip
 

@@ -47,15 +47,15 @@ def _together(cast: Cast) -> str | None:
     return None
 
 
-def refuse_attacks(attacks: Sequence[Attack]) -> None:
-    """Refuse attacks by single nodes that do not say what each of these has learnt.
+def refuse_attacks(attacks: Sequence[Attack], n_users: int) -> None:
+    """Refuse attacks by single users' nodes that do not say what each of these has learnt.
 
     Raises
     ------
     ScenarioError
     """
     for attack in attacks:
-        if len(attack.nodes) and type(attack).learnt is Attack.learnt:
+        if (attack.nodes < n_users).any() and type(attack).learnt is Attack.learnt:
             raise ScenarioError(
                 f"observers: {attack.label} observes at single nodes and does not say what each has learnt (learnt and "
                 "learn of gossiprec.attacks.Attack), so its nodes cannot be divided among shards; set executor.name "

@@ -212,7 +212,7 @@ def _assembled(cast: Cast, schedule: Schedule, watch: Stopwatch, seat: Seat | No
     meters = _metered(cast, executor, attacks, deliveries)
     planner = machinery.make_planner(cast, executor, schedule, meters, needs.rows)
     if seat is not None:
-        refuse_attacks(attacks)
+        refuse_attacks(attacks, cast.protocol.n_users)
         pools = [pool for attack in attacks for pool in attack.pools]
         if cast.protocol.has_coordinator:
             pools = [np.array([coordinator])]  # it receives what all pools see

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from gossiprec.arrays import F32, I64
+from gossiprec.attacks import Attack
 from gossiprec.compute.shards.runner import ShardRunner
 from gossiprec.compute.shards.seat import Seat
 from gossiprec.emulation.assembly.memory import peak_rss_mib
@@ -104,7 +105,10 @@ class Service:
         found: list[Mapping[str, Any] | None] = []
         for attack in self._prepared.attacks:
             nodes = self._observers(attack.nodes, number)
-            found.append(attack.learnt(nodes, whole=whole) if len(nodes) else None)
+            tells = (
+                len(nodes) and type(attack).learnt is not Attack.learnt
+            )  # at the coordinator nobody has to
+            found.append(attack.learnt(nodes, whole=whole) if tells else None)
         return found
 
     def _observers(self, nodes: I64, number: int) -> I64:
