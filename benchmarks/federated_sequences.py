@@ -58,8 +58,8 @@ def world(rounds: int, threads: int) -> Scenario:
             "recommender": {"name": "fedcl", "clusters": CLUSTERS},
             "training": {"optimizer": "sgd", "learning_rate": 1.0, "batch_size": "full"},
             "protocol": {
-                "name": "fedavg", "rounds": rounds, "slice": SLICE, "client_model": "none", "upload": "gradients",
-                "merge": "mean", "server": {"name": "adam", "learning_rate": 0.001},
+                "name": "fedavg", "rounds": rounds, "participation": SLICE / BEAUTY["users"], "client_model": "none",
+                "upload": "gradients", "merge": "mean", "server": {"name": "adam", "learning_rate": 0.001},
             },
             "evaluate": {"every": rounds, "metrics": METRICS},
             "executor": {"name": "fused", "threads": threads},
@@ -230,7 +230,7 @@ def clients(rounds: int, threads: int) -> None:
 
 def whole(rounds: int, threads: int, folder: Path) -> None:
     """Measure rounds of the whole emulator; what they lead to is not ranked, which takes longer than they do."""
-    Utility.measure = lambda self, current: dict.fromkeys(METRICS, 0.0)  # type: ignore[method-assign]
+    Utility.measure = lambda self, current, looks=(): dict.fromkeys(METRICS, 0.0)  # type: ignore[method-assign]
     simulate(world(2, threads), out=folder / "run", overwrite=True)
     say(f"{rounds} rounds")
     spent: dict[str, float] = {}
