@@ -21,6 +21,10 @@ from gossiprec.compute.thread_pool import ThreadPool
 class Watcher(ABC):
     """Sees delivered versions while they exist; must not change them. Called from several threads at once."""
 
+    def watched(self, program: Program, tasks: I64) -> I64:
+        """Return those of some tasks whose merges it looks at: all, unless it says otherwise."""
+        return tasks
+
     @abstractmethod
     def observe(self, rows: F32 | UpdateRows, program: Program, tasks: I64) -> None:
         """See what `tasks` are about to merge: each receiver's messages in their order of arrival."""
@@ -108,7 +112,9 @@ class WaveRunner:
         mine = tasks[np.minimum(cycle, 2 * parts - 1 - cycle) == part]
         if len(mine):
             for watcher in self._watchers:
-                watcher.observe(self._executor.store.rows, program, mine)
+                seen = watcher.watched(program, mine)
+                if len(seen):
+                    watcher.observe(self._executor.store.delivered(program, seen), program, seen)
             for step in self._steps:
                 step.prepare(program, mine)
             self._executor.run(program, mine)

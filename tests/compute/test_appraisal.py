@@ -17,8 +17,9 @@ from gossiprec.measures.base import RelevantRanks
 from gossiprec.measures.ranking import CUTOFF, ranks_against
 from gossiprec.models.prme_g.performance import total_of
 from gossiprec.ragged import Ragged
-from tests.compute.worlds import World, make_executor, run_waves
+from tests.compute.worlds import ON_DEVICE, World, make_executor, run_waves, up_to_date
 
+EVERY = [*EXECUTORS, ON_DEVICE]
 N_ITEMS = 60
 
 
@@ -37,7 +38,7 @@ def appraised(waves):
     return waves
 
 
-@pytest.mark.parametrize("name", [name for name in EXECUTORS if name != "reference"])
+@pytest.mark.parametrize("name", [name for name in EVERY if name != "reference"])
 @pytest.mark.parametrize("user_table", [False, True])
 @pytest.mark.parametrize("seed", range(4))
 def test_executors_agree_on_worth_refusal_and_model(name, user_table, seed):
@@ -52,7 +53,7 @@ def test_executors_agree_on_worth_refusal_and_model(name, user_table, seed):
     np.testing.assert_allclose(found.rows, expected.rows, rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.parametrize("name", list(EXECUTORS))
+@pytest.mark.parametrize("name", EVERY)
 @pytest.mark.parametrize("seed", range(3))
 def test_weights_can_be_known_before_and_are_those_of_the_merge(name, seed):
     world = World(n_nodes=6, n_items=N_ITEMS, seed=seed)
@@ -66,11 +67,12 @@ def test_weights_can_be_known_before_and_are_those_of_the_merge(name, seed):
         assert (program.merge_keep[slice(*program.merge_offsets[[start, stop]])] == -1).all()
         expected = {}
         for task in tasks:
-            own = arena.rows[program.source[task], merged].copy()
+            own = up_to_date(arena).rows[program.source[task], merged].copy()
             for entry in range(*program.merge_offsets[task : task + 2]):
                 own = keeps[entry] * own + (1 - keeps[entry]) * arena.rows[program.merge_row[entry], merged]
             expected[program.target[task]] = own
         executor.run(program, tasks)
+        up_to_date(arena)
         for row, own in expected.items():
             np.testing.assert_allclose(arena.rows[row, merged], own, rtol=1e-5, atol=1e-6)
 

@@ -18,7 +18,7 @@ from gossiprec.feeds import PointwiseFeed
 from gossiprec.models import MODELS
 from gossiprec.models.base.sequence_model import SequenceModel
 from gossiprec.ragged import Ragged
-from tests.compute.worlds import WavesBuilder, World, make_executor, run_waves, worlds
+from tests.compute.worlds import ON_DEVICE, WavesBuilder, World, make_executor, run_waves, up_to_date, worlds
 
 TOLERANCE = 1e-5
 """Of the Frobenius norm of all rows, and of all moments.
@@ -28,7 +28,7 @@ terms and typically within 6e-7; the worlds keep Adam from enlarging it (see `wo
 worlds: 7e-7 at most.
 """
 
-EVERY = list(EXECUTORS)
+EVERY = [*EXECUTORS, ON_DEVICE]
 WITH_NEGATIVES = [name for name in MODELS if not issubclass(MODELS[name], SequenceModel)]
 """Those of sequences tell a positive from all items, and what drops out is drawn in each update."""
 FAST = [name for name in EVERY if name != "reference"]
@@ -77,6 +77,7 @@ def own_error(world, expected):
 
 
 def state_bytes(arena):
+    up_to_date(arena)
     return [part.tobytes() for part in (arena.rows, arena.first, arena.second, arena.steps)]
 
 
@@ -235,7 +236,7 @@ def after_update(name, world, number):
     executor = supporting(name, world)
     nodes = np.arange(world.n_nodes, dtype=np.int32)
     executor.run(Program.updates(nodes, np.full(world.n_nodes, number, np.int32)), np.arange(world.n_nodes))
-    return executor.work.arena.rows[: world.n_nodes].tobytes()
+    return up_to_date(executor.work.arena).rows[: world.n_nodes].tobytes()
 
 
 @pytest.mark.parametrize("treated", [{}, {"drift_penalty": (0.5,)}, {"clip_norm": (1.0,)}], ids=str)

@@ -13,9 +13,9 @@ from gossiprec.compute.executors import EXECUTORS
 from gossiprec.compute.train.local_update import TrainingSettings, local_batches
 from gossiprec.compute.train.noise import noise_row
 from tests.compute.test_executors import everyone_trains, one_wave, state_bytes
-from tests.compute.worlds import World, make_executor, run_waves
+from tests.compute.worlds import ON_DEVICE, World, make_executor, run_waves, up_to_date
 
-EVERY = list(EXECUTORS)
+EVERY = [*EXECUTORS, ON_DEVICE]
 SGD = TrainingSettings(optimizer="sgd", learning_rate=0.1, batch_size=None)
 ADAM = TrainingSettings(epsilon=1e-3, batch_size=7, local_epochs=2)
 
@@ -28,7 +28,7 @@ def trained(name, world, node=3, times=1):
     for wave in range(times):
         waves = everyone_trains(world.n_nodes, times=times)
         executor.run(waves.program, np.arange(waves.starts[wave], waves.starts[wave + 1]))
-    return before, executor.work.arena.rows[node, :size].copy(), executor.work
+    return before, up_to_date(executor.work.arena).rows[node, :size].copy(), executor.work
 
 
 def samples_of(work):

@@ -10,7 +10,7 @@ from gossiprec.compute.executors import EXECUTORS
 from gossiprec.compute.plan.program import Program
 from gossiprec.compute.reducing import Receiver, Reducing
 from gossiprec.options import NoOptions
-from tests.compute.worlds import World, make_executor
+from tests.compute.worlds import ON_DEVICE, World, make_executor, up_to_date
 
 
 class Largest(Aggregator):
@@ -36,7 +36,7 @@ def one_task(target, update=-1):
     )
 
 
-@pytest.mark.parametrize("name", list(EXECUTORS))
+@pytest.mark.parametrize("name", [*EXECUTORS, ON_DEVICE])
 @pytest.mark.parametrize("target", [1, 7])
 def test_an_executor_goes_on_from_what_the_last_models_of_the_inbox_were_reduced_to(name, target):
     executor = make_executor(name, World().workload())
@@ -47,6 +47,7 @@ def test_an_executor_goes_on_from_what_the_last_models_of_the_inbox_were_reduced
 
     reducing.prepare(program, np.array([0]))
     executor.run(program, np.array([0]))
+    up_to_date(arena)
 
     merged = layout.merged
     own, inbox = rule.given

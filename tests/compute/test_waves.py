@@ -20,7 +20,9 @@ class FakeExecutor:
     def __init__(self):
         rows = np.zeros((1, 1), np.float32)
         self.store = SimpleNamespace(
-            rows=rows, shown=lambda *sightings: [(rows, *sightings)], note=lambda program: None
+            shown=lambda *sightings: [(rows, *sightings)],
+            delivered=lambda program, tasks: rows,
+            note=lambda program: None,
         )
         self.calls = []
 

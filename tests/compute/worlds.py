@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import itertools
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
+import torch
 from hypothesis import strategies as st
 
 from gossiprec.compute.executors import EXECUTORS, Executor, Workload
 from gossiprec.compute.plan.program import Program
 from gossiprec.compute.store.arena import Arena
+from gossiprec.compute.store.device_arena import DeviceArena
 from gossiprec.compute.train.local_update import TrainingSettings
 from gossiprec.compute.train.node_settings import NodeSettings
 from gossiprec.data.split import CheckIns, Split, Transitions
 from gossiprec.models import MODELS
 from gossiprec.ragged import Ragged
 
+ON_DEVICE = "batched-on-device"
+"""The batched executor as on CUDA, on a device that is the CPU: a row that was not copied is another."""
 ROUNDS = 3
 SGD_MOVES = TrainingSettings(optimizer="sgd", learning_rate=0.005, batch_size=128, negatives=1)
 
@@ -190,8 +194,28 @@ def split_of(train, n_items, degrees, items, previous) -> Split:
 
 
 def make_executor(name: str, work: Workload) -> Executor:
-    """Return a registered executor on the CPU."""
+    """Return a registered executor on the CPU, or that whose models stay on the device."""
+    if name == ON_DEVICE:
+        return EXECUTORS["batched"](replace(work, arena=on_device(work.arena)), "cpu")
     return EXECUTORS[name](work, "cpu")
+
+
+def on_device(arena: Arena) -> DeviceArena:
+    """Return the same models and moments in an arena on a device, which is the CPU."""
+    if isinstance(arena, DeviceArena):
+        return arena
+    sizes = {"n_nodes": arena.n_nodes, "capacity": len(arena.rows), "moments": len(arena.first) > 0}
+    found = DeviceArena(arena.layout, **sizes, device=torch.device("cpu"))
+    for name in ("rows", "first", "second", "steps"):
+        getattr(found, name)[...] = getattr(arena, name)
+    return found
+
+
+def up_to_date(arena: Arena) -> Arena:
+    """Return an arena of which everything may be read on the host."""
+    arena.host_rows(np.arange(len(arena.rows)))
+    arena.host_moments(np.arange(len(arena.first)))
+    return arena
 
 
 def run_waves(executor: Executor, waves: Waves, wave_size: int | None = None) -> Arena:
@@ -200,7 +224,7 @@ def run_waves(executor: Executor, waves: Waves, wave_size: int | None = None) ->
         size = wave_size or stop - start
         for low in range(start, stop, size):
             executor.run(waves.program, np.arange(low, min(low + size, stop)))
-    return executor.work.arena
+    return up_to_date(executor.work.arena)
 
 
 @st.composite

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from gossiprec.compute.executors import EXECUTORS, Executor
-from tests.compute.worlds import World, make_executor, run_waves
+from tests.compute.worlds import ON_DEVICE, World, make_executor, run_waves
 
 
-@pytest.fixture(params=list(EXECUTORS))
+@pytest.fixture(params=[*EXECUTORS, ON_DEVICE])
 def executor(request):
     return make_executor(request.param, World().workload())
 

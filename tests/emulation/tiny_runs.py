@@ -45,5 +45,5 @@ def carried_out(scenario, upto=None):
 
 def final_models(prepared):
     """Return every node's parameters, shape (n_nodes, size)."""
-    arena = prepared.executor.work.arena
-    return arena.rows[prepared.planner.current, : arena.layout.size]
+    store = prepared.executor.store
+    return store.load(prepared.planner.current)[:, : store.layout.size]

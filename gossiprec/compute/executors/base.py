@@ -11,7 +11,7 @@ import numpy as np
 
 from gossiprec.arrays import F32, I32, I64
 from gossiprec.compute.plan.program import Program
-from gossiprec.compute.store.arena import Arena
+from gossiprec.compute.store.arena import Arena, Storage
 from gossiprec.compute.store.base import Readable, Store
 from gossiprec.compute.thread_pool import ThreadPool
 from gossiprec.compute.train.local_update import TrainingSettings, local_batches
@@ -104,6 +104,15 @@ class Executor(ABC):
         self.device = device
 
     @classmethod
+    def make_arena(
+        cls, layout: Layout, *, n_nodes: int, moments: bool, storage: Storage, divided: bool, device: str
+    ) -> Arena:
+        """Return where the models of a run are kept; most of them elsewhere, if it is divided among shards."""
+        return Arena(
+            layout, n_nodes=n_nodes, capacity=n_nodes, moments=moments, storage=storage, sparse=divided
+        )
+
+    @classmethod
     def lacks(
         cls, model: Model, training: TrainingSettings, storage: str, node_settings: NodeSettings
     ) -> str | None:
@@ -138,9 +147,12 @@ class Executor(ABC):
         Only the items of the receiver's lists are looked at, in small models ``[own user | items | shared]``.
         """
         keep, offsets = program.merge_keep, program.merge_offsets
-        for task in tasks[(np.diff(offsets) > 0)[tasks]].tolist():
-            if keep[offsets[task]] < 0:
-                self._appraise_one(program, task)
+        merging = tasks[(np.diff(offsets) > 0)[tasks]]
+        asked = merging[keep[offsets[merging]] < 0]
+        if len(asked):
+            rows = self.work.arena.delivered(program, asked)
+            for task in asked.tolist():
+                self._appraise_one(program, rows, task)
 
     def weighed(self, program: Program, tasks: I64) -> Program:
         """Return the program with the weights that merges of these tasks will have, for those who look before."""
@@ -148,7 +160,7 @@ class Executor(ABC):
         self.appraise(copy, tasks)
         return copy
 
-    def _appraise_one(self, program: Program, task: int) -> None:
+    def _appraise_one(self, program: Program, rows: F32, task: int) -> None:
         work, node = self.work, int(program.node[task])
         assert work.candidates is not None
         lists = work.candidates[node]
@@ -160,11 +172,11 @@ class Executor(ABC):
         small = replace(work.layout, n_items=len(kept), n_users=1)
         known = {name: values[kept] for name, values in work.model.constants.items()}
         asked = np.tile(places.astype(np.int32).ravel(), 2)
-        before = work.arena.rows[program.source[task]]
+        before = rows[program.source[task]]
         own = work.layout.part(before, kept, node)
         own[small.private] = before[work.layout.private]
         for entry in entries:
-            received = work.layout.part(work.arena.rows[program.merge_row[entry]], kept, node)
+            received = work.layout.part(rows[program.merge_row[entry]], kept, node)
             if work.layout.n_users == 1:
                 received[small.users] = own[small.users]
             received[small.private] = own[small.private]

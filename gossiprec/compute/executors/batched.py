@@ -26,6 +26,7 @@ from gossiprec.compute.executors import EXECUTORS
 from gossiprec.compute.executors.base import Executor, Workload
 from gossiprec.compute.executors.stacks import Stack, width_of
 from gossiprec.compute.executors.tensors import (
+    HostRows,
     Tensors,
     alike,
     constants_of,
@@ -37,12 +38,15 @@ from gossiprec.compute.executors.tensors import (
 )
 from gossiprec.compute.executors.whole_lists import WholeLists
 from gossiprec.compute.plan.program import Program
+from gossiprec.compute.store.arena import Arena, Storage
 from gossiprec.compute.store.base import Readable
-from gossiprec.compute.store.keys import merge_keys, update_keys
+from gossiprec.compute.store.device_arena import DeviceArena
+from gossiprec.compute.store.keys import update_keys
 from gossiprec.compute.thread_pool import ThreadPool
 from gossiprec.compute.train.node_settings import Kind
 from gossiprec.compute.train.noise import noise_row
 from gossiprec.errors import ResourceError
+from gossiprec.models.base.blocks import Layout
 from gossiprec.models.base.kernels import Query
 from gossiprec.numerics.one_thread import one_torch_thread
 
@@ -52,9 +56,11 @@ _STACK_BYTES = {"cpu": 4 << 20, "cuda": 256 << 20}
 
 @EXECUTORS.register("batched")
 class BatchedExecutor(Executor):
-    """Stacks the tasks of a wave; the arena stays on the host.
+    """Stacks the tasks of a wave.
 
-    Merges are done on the host, where the rows are; a stack moves to the device for its training, and back.
+    On CUDA models and moments stay on the device (:class:`~gossiprec.compute.store.device_arena.DeviceArena`). In
+    float16 they stay on the host, and so do those of a run that is divided among shards and of clients without a model:
+    merges are then done there, and a stack moves to the device for its training, and back.
 
     Parameters
     ----------
@@ -86,11 +92,23 @@ class BatchedExecutor(Executor):
         self._kinds = work.node_settings.kinds
         self._stack_rows = max(1, _STACK_BYTES[self._device.type] // (4 * work.layout.row_size))
 
+    @classmethod
+    def make_arena(
+        cls, layout: Layout, *, n_nodes: int, moments: bool, storage: Storage, divided: bool, device: str
+    ) -> Arena:
+        """Return an arena on the device, unless rows are rounded or divided."""
+        chosen, stays = _choose_device(device), storage == "float32" and not divided
+        if chosen.type != "cpu" and stays:
+            return DeviceArena(layout, n_nodes=n_nodes, capacity=n_nodes, moments=moments, device=chosen)
+        return super().make_arena(
+            layout, n_nodes=n_nodes, moments=moments, storage=storage, divided=divided, device=device
+        )
+
     def run(self, program: Program, tasks: I64) -> None:
         """Run `tasks` of one wave: first all merges, then all local updates."""
         self.appraise(program, tasks)
         for some in pieces(tasks, self._stack_rows):
-            self._merge(program, some)
+            self.work.arena.merge(program, some, self.work.seed)
         with one_torch_thread():
             for stack in self._stacks(program, tasks[(program.update[tasks] >= 0) & ~program.refused[tasks]]):
                 self._train(stack)
@@ -138,19 +156,10 @@ class BatchedExecutor(Executor):
         found = None if contexts or histories else self._whole_lists.user_by_user(models, threads)
         return super().score_all(models, contexts, threads, histories) if found is None else found
 
-    def _merge(self, program: Program, tasks: I64) -> None:
-        """Merge every task's first delivery, then every task's second, and so on, into the target rows."""
-        arena, merged = self.work.arena, self.work.layout.merged
-        rows = arena.load(program.source[tasks])
-        first, n_merges = program.merge_offsets[tasks], np.diff(program.merge_offsets)[tasks]
-        for k in range(n_merges.max(initial=0)):
-            entry, some = (first + k)[n_merges > k], n_merges > k
-            keep = program.merge_keep[entry, None]
-            received = arena.load(program.merge_row[entry])[:, merged]
-            mixed = keep * rows[some, merged] + (1 - keep) * received
-            rows[some, merged] = np.where(keep == 0, received, mixed)
-        keys = merge_keys(program, tasks, self.work.seed) if arena.is_half else None
-        arena.store(program.target[tasks], rows, keys)
+    @property
+    def _stored(self) -> HostRows | DeviceArena:
+        arena = self.work.arena
+        return arena if isinstance(arena, DeviceArena) else HostRows(arena, self._device)
 
     def _stacks(self, program: Program, tasks: I64) -> Iterator[Stack]:
         """Draw all batches; stack updates of equal width, those with most batches first."""
@@ -177,11 +186,10 @@ class BatchedExecutor(Executor):
 
     def _train(self, stack: Stack) -> None:
         """Train a stack and store the result; nodes drop out as their batches run out."""
-        arena, size = self.work.arena, self.work.layout.size
-        has_moments = self.work.training.optimizer == "adam"
-        rows, owned = arena.load(stack.target), arena.owned(stack.node)
-        parameters = self._put(rows[:, :size])
-        moments = [self._put(m[owned, :size]) for m in (arena.first, arena.second) if has_moments]
+        stored, has_moments = self._stored, self.work.training.optimizer == "adam"
+        rows = stored.take(stack.target)
+        parameters = rows[:, : self.work.layout.size]
+        moments = stored.take_moments(stack.node) if has_moments else []
         counts = self._step_counts(stack.node)
         user = self._put(self.work.layout.user_index(stack.node)[:, None])
         columns = {name: self._put(part) for name, part in {**stack.columns, **stack.drawn}.items()}
@@ -202,11 +210,10 @@ class BatchedExecutor(Executor):
             if stack.kind != Kind.PLAIN:
                 self._draw_back(gradient[some], parameters[some], start[some], stack, some, batch)
             self._descend(parameters[:n], gradient[:n], [m[:n] for m in moments], counts)
-        rows[:, :size] = parameters.cpu().numpy()
-        arena.store(stack.target, rows, stack.keys)
-        for stored, trained in zip((arena.first, arena.second), moments, strict=False):
-            stored[owned, :size] = trained.cpu().numpy()
-        arena.steps[stack.node] += stack.n_steps
+        stored.put(stack.target, rows, stack.keys)
+        if has_moments:
+            stored.put_moments(stack.node, moments)
+        self.work.arena.steps[stack.node] += stack.n_steps
 
     def _step_counts(self, nodes: I64) -> list[tuple[slice, Tensor]]:
         """Return the steps that have been taken, of each node, by the columns that they belong to."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from math import prod
 from typing import Any
 
@@ -11,11 +11,46 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from gossiprec.arrays import I64
+from gossiprec.arrays import I64, U32
+from gossiprec.compute.store.arena import Arena
+from gossiprec.compute.store.base import Handles
 from gossiprec.feeds.base import Columns
 from gossiprec.models.base.blocks import Layout
 
 Tensors = dict[str, Tensor]
+
+
+class HostRows:
+    """Models and moments of an arena on the host, moved to where torch computes and back.
+
+    Parameters
+    ----------
+    arena : Arena
+    device : torch.device
+    """
+
+    def __init__(self, arena: Arena, device: torch.device) -> None:
+        self._arena, self._device = arena, device
+
+    def take(self, handles: Handles) -> Tensor:
+        """Return copies of rows, shape (n, row_size)."""
+        return tensor_of(self._arena.load(handles)).to(self._device)
+
+    def put(self, handles: Handles, rows: Tensor, keys: U32 | None) -> None:
+        """Write rows, shape (n, row_size); float16 rounds by `keys`."""
+        self._arena.store(handles, rows.cpu().numpy(), keys)
+
+    def take_moments(self, nodes: I64) -> list[Tensor]:
+        """Return copies of the nodes' first and second moments, of shape (n, size) each."""
+        owned, size = self._arena.owned(nodes), self._arena.layout.size
+        both = (self._arena.first, self._arena.second)
+        return [tensor_of(part[owned, :size]).to(self._device) for part in both]
+
+    def put_moments(self, nodes: I64, moments: Sequence[Tensor]) -> None:
+        """Write the nodes' moments."""
+        owned, size = self._arena.owned(nodes), self._arena.layout.size
+        for stored, part in zip((self._arena.first, self._arena.second), moments, strict=True):
+            stored[owned, :size] = part.cpu().numpy()
 
 
 def tables_of(layout: Layout, row: Tensor) -> Tensors:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -65,6 +66,13 @@ class Program:
     def __post_init__(self) -> None:
         object.__setattr__(self, "found", np.full(len(self.merge_row), np.nan, np.float32))
         object.__setattr__(self, "refused", np.zeros(len(self.node), np.bool_))
+
+    def deliveries_in_turn(self, tasks: I64) -> Iterator[tuple[Bools, I64]]:
+        """Yield for every first delivery of some tasks, every second, and so on: which tasks have one, and where."""
+        first, n_merges = self.merge_offsets[tasks], np.diff(self.merge_offsets)[tasks]
+        for k in range(n_merges.max(initial=0)):
+            some = n_merges > k
+            yield some, (first + k)[some]
 
     @classmethod
     def updates(cls, nodes: I32, updates: I32) -> Program:

@@ -13,6 +13,7 @@ from gossiprec.compute.plan.planner import Sightings
 from gossiprec.compute.plan.program import Program
 from gossiprec.compute.store.addresses import Addresses
 from gossiprec.compute.store.base import Handles, Readable, Store
+from gossiprec.compute.store.keys import merge_keys
 from gossiprec.errors import ResourceError
 from gossiprec.eventlog.live import Live, Written, rows_as_extents
 from gossiprec.models.base.blocks import Layout
@@ -48,6 +49,8 @@ class Arena(Store):
     Attributes
     ----------
     rows : ndarray of float32 or float16, shape (capacity, row_size)
+        Who reads some asks for them (:meth:`host_rows`), and who writes some does so by :meth:`store`: they may be
+        elsewhere. First versions are written here, before anything is run.
     first, second : ndarray of float32, shape (n_owners, row_size) or (0, row_size)
         Adam's moments; whose is which row says :meth:`owned`.
     steps : ndarray of int64, shape (n_nodes,)
@@ -95,31 +98,53 @@ class Arena(Store):
         """Return the rows of moments that belong to some nodes."""
         return nodes if self._owners is None else np.searchsorted(self._owners, nodes)
 
+    def host_rows(self, handles: Handles) -> F32:
+        """Return all rows, those under `handles` as they are at present."""
+        return self.rows
+
+    def host_moments(self, owned: I64) -> tuple[F32, F32]:
+        """Return all moments, those in the rows `owned` as they are at present."""
+        return self.first, self.second
+
     def load(self, handles: Handles) -> F32:
         """Return copies of rows in float32, shape (n, row_size)."""
-        return np.asarray(self.rows[handles], np.float32)
+        return np.asarray(self.host_rows(handles)[handles], np.float32)
 
     def store(self, handles: Handles, values: F32, keys: U32 | None) -> None:
         """Write `values`, shape (n, row_size), to rows; float16 rounds by `keys`, one for each row."""
         self._rows_written.note(handles)
         self.rows[handles] = values if keys is None else to_half(values, keys)
 
+    def merge(self, program: Program, tasks: I64, seed: int) -> None:
+        """Merge every task's first delivery, then every task's second, and so on, into the target rows."""
+        merged = self.layout.merged
+        rows = self.load(program.source[tasks])
+        for some, entry in program.deliveries_in_turn(tasks):
+            keep = program.merge_keep[entry, None]
+            received = self.load(program.merge_row[entry])[:, merged]
+            mixed = keep * rows[some, merged] + (1 - keep) * received
+            rows[some, merged] = np.where(keep == 0, received, mixed)
+        keys = merge_keys(program, tasks, seed) if self.is_half else None
+        self.store(program.target[tasks], rows, keys)
+
     def inbox(self, handles: Handles, weights: F64, own_weight: float) -> Inbox:
         """Return received versions as an aggregation rule reads them: the columns that receivers merge."""
-        return Inbox(self.rows[:, self.layout.merged], handles, weights, own_weight)
+        return Inbox(self.host_rows(handles)[:, self.layout.merged], handles, weights, own_weight)
 
     def shown(self, sightings: Sightings, first: int, last: int) -> Iterator[tuple[F32, Sightings, int, int]]:
         """Yield all rows: a handle is the number of its row."""
-        yield self.rows, sightings, first, last
+        yield self.host_rows(sightings.row[first:last]), sightings, first, last
 
     def models(self, current: I64, nodes: I64) -> F32:
         """Return copies of the nodes' rows."""
-        found: F32 = self.rows[current[nodes]]
+        handles = current[nodes]
+        found: F32 = self.host_rows(handles)[handles]
         return found
 
     def readable(self, current: I64, users: I64) -> Readable:
         """Return the users' rows where they lie."""
-        return Readable(self.layout, self.rows, current[users], self.layout.user_index(users))
+        handles = current[users]
+        return Readable(self.layout, self.host_rows(handles), handles, self.layout.user_index(users))
 
     def discard(self, rows: I64) -> None:
         """Give back the memory of rows, as far as they fill pages."""
@@ -165,12 +190,13 @@ class Arena(Store):
                 lambda time: rows_as_extents(moments.since(time), width),
             )
 
-        present = self.rows[: needed.max(initial=-1) + 1]
+        present = self.host_rows(needed)[: needed.max(initial=-1) + 1]
+        first, second = self.host_moments(moments.ever())
         return {
             "needed": needed,
             "rows": Live(present, lambda: rows_as_extents(needed, width), changed),
-            "first": of_moments(self.first),
-            "second": of_moments(self.second),
+            "first": of_moments(first),
+            "second": of_moments(second),
             "steps": self.steps,
         }
 

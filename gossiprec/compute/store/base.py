@@ -108,6 +108,10 @@ class Store(ABC):
         With rows of models come sightings, whose `row` says where in them, and which of these are meant.
         """
 
+    def delivered(self, program: Program, tasks: I64) -> Any:
+        """Return what `rows` is, to read in it what some tasks are about to merge, and their own versions."""
+        return self.rows
+
     @abstractmethod
     def models(self, current: I64, nodes: I64) -> F32:
         """Return copies of the present models of some nodes; `current` are the present handles of all nodes."""

@@ -7,7 +7,6 @@ import numpy as np
 from gossiprec.arrays import I64
 from gossiprec.compute.executors import EXECUTORS, Executor, Workload
 from gossiprec.compute.plan.planner import Planner
-from gossiprec.compute.store.arena import Arena
 from gossiprec.compute.train.node_settings import Kind, NodeSettings
 from gossiprec.compute.train.performance_merge import draw_candidates
 from gossiprec.emulation.assembly.attackers import with_poisoners
@@ -31,21 +30,21 @@ def make_executor(cast: Cast, settings: NodeSettings, epochs: int, *, divided: b
         return make_client_executor(cast, settings, epochs)
     if protocol.holds_all_data:
         return make_central_executor(cast, settings)
-    arena = Arena(
+    kind = EXECUTORS[choose_executor(scenario, model, cast.training, settings, epochs)]
+    arena = kind.make_arena(
         cast.layout,
         n_nodes=protocol.n_nodes,
-        capacity=protocol.n_nodes,
         moments=cast.training.optimizer == "adam",
         storage=scenario.executor.storage,
-        sparse=divided,
+        divided=divided,
+        device=scenario.executor.device,
     )
     candidates = None
     if protocol.chooses_by_value:
         everyone = with_poisoners(cast.split, cast.n_poisoners)
         candidates = draw_candidates(everyone, protocol.n_nodes, scenario.seed)
     work = Workload(model, cast.layout, cast.training, cast.feed, arena, scenario.seed, settings, candidates)
-    name = choose_executor(scenario, model, cast.training, settings, epochs)
-    return EXECUTORS[name](work, scenario.executor.device)
+    return kind(work, scenario.executor.device)
 
 
 def make_planner(

@@ -78,11 +78,13 @@ class Metered(Watcher):
         """Return those deliveries that the attack may know: to its own nodes."""
         return meetings.at(self._knows)
 
+    def watched(self, program: Program, tasks: I64) -> I64:
+        """Return the tasks of the attack's single nodes."""
+        return tasks[self._own[program.node[tasks]]] if len(self.attack.nodes) else tasks[:0]
+
     def observe(self, rows: F32 | UpdateRows, program: Program, tasks: I64) -> None:
         """Let the attack see what its single nodes are about to merge."""
-        if not len(self.attack.nodes):
-            return
-        mine = tasks[self._own[program.node[tasks]]]
+        mine = self.watched(program, tasks)
         if len(mine):
             program = self.weighed(program, mine)
             bases = rows.bases if isinstance(rows, UpdateRows) else None

@@ -1,0 +1,223 @@
+"""An arena on a device: rows and moments stay there, and come to the host when somebody there is about to read them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from gossiprec.arrays import F32, I64, U32
+from gossiprec.compute.plan.program import Program
+from gossiprec.compute.store.arena import Arena
+from gossiprec.compute.store.base import Handles
+from gossiprec.errors import ResourceError
+from gossiprec.models.base.blocks import Layout
+from gossiprec.ragged import entries_of
+
+AT_ONCE = 256 << 20
+"""Bytes copied at once between host and device."""
+
+
+class Mirrored:
+    """Rows of an array on the host and of a tensor on a device: each is up to date on one of them, or on both.
+
+    Parameters
+    ----------
+    host : ndarray of float32, shape (n_rows, row_size)
+        Its rows are up to date.
+    device : torch.device
+
+    Attributes
+    ----------
+    host : ndarray
+    n_fetched, n_brought : int
+        Rows copied so far to the host, and to the device.
+    """
+
+    def __init__(self, host: F32, device: torch.device) -> None:
+        self.host = host
+        self.n_fetched = self.n_brought = 0
+        self._device = device
+        self._tensor = torch.zeros((0, host.shape[1]), device=device)
+        self._here = np.ones(len(host), np.bool_)
+        self._there = np.zeros(len(host), np.bool_)
+
+    def grow(self, host: F32) -> None:
+        """Take an array that has more rows; the others are what they were."""
+        more = len(host) - len(self.host)
+        self.host = host
+        if not more:
+            return
+        self._here = np.concatenate([self._here, np.ones(more, np.bool_)])
+        self._there = np.concatenate([self._there, np.zeros(more, np.bool_)])
+
+    def fetch(self, rows: Handles) -> None:
+        """Bring rows of the host up to date."""
+        for some in self._pieces(rows, self._here):
+            self.host[some] = self._tensor.index_select(0, self._index(some)).cpu().numpy()
+            self.n_fetched += len(some)
+        self._here[rows] = True
+
+    def overwritten(self, rows: Handles) -> None:
+        """Note that rows have been written on the host."""
+        self._here[rows], self._there[rows] = True, False
+
+    def take(self, rows: Handles) -> Tensor:
+        """Return copies of rows on the device, shape (n, row_size)."""
+        self._reach(rows)
+        for some in self._pieces(rows, self._there):
+            self._tensor.index_copy_(0, self._index(some), torch.from_numpy(self.host[some]).to(self._device))
+            self.n_brought += len(some)
+        self._there[rows] = True
+        return self._tensor.index_select(0, self._index(rows))
+
+    def put(self, rows: Handles, values: Tensor) -> None:
+        """Write rows on the device, shape (n, row_size)."""
+        self._reach(rows)
+        self._tensor.index_copy_(0, self._index(rows), values)
+        self._here[rows], self._there[rows] = False, True
+
+    def _pieces(self, rows: Handles, are_present: npt.NDArray[np.bool_]) -> Iterator[I64]:
+        """Yield those of some rows that are not up to date, as many as are copied at once."""
+        lacking = np.unique(rows[~are_present[rows]]).astype(np.int64)
+        size = max(1, AT_ONCE // (4 * self.host.shape[1]))
+        return (lacking[low : low + size] for low in range(0, len(lacking), size))
+
+    def _index(self, rows: Handles) -> Tensor:
+        return torch.from_numpy(rows.astype(np.int64)).to(self._device)
+
+    def _reach(self, rows: Handles) -> None:
+        """Make room on the device up to the last of some rows; for half as many more than there were, if that fits."""
+        needed, before = int(rows.max(initial=-1)) + 1, self._tensor
+        if needed <= len(before):
+            return
+        width = before.shape[1]
+        for n_rows in (min(max(needed, 3 * len(before) // 2), len(self.host)), needed):
+            try:
+                self._tensor = torch.zeros((n_rows, width), device=self._device)
+            except torch.OutOfMemoryError:
+                continue
+            self._tensor[: len(before)] = before
+            return
+        raise ResourceError(
+            f"executor.device: the device has no room for {4 * needed * width / 2**20:,.0f} MiB, {needed} model "
+            "versions or their moments; set it to cpu, or lower dataset.limit_users or model.dim"
+        )
+
+
+class DeviceArena(Arena):
+    """An arena whose rows and moments are trained and merged on a device, and stay there.
+
+    The arrays of the host are copies. Before host code reads rows, those that are newer on the device come over
+    (:meth:`host_rows`, :meth:`delivered`); what host code has stored goes over when the device needs it next. So a wave
+    that nobody looks at moves none.
+
+    Parameters
+    ----------
+    layout : Layout
+    n_nodes, capacity : int
+    moments : bool
+    device : torch.device
+    owners : ndarray of int64, shape (n_owners,), optional
+    anew : bool
+
+    Notes
+    -----
+    Rows are float32: what rounds them to float16 are compiled loops of the host, by keys of each number.
+    The device has room for the rows up to the last that was ever needed there, and for the moments likewise.
+    """
+
+    def __init__(
+        self,
+        layout: Layout,
+        *,
+        n_nodes: int,
+        capacity: int,
+        moments: bool,
+        device: torch.device,
+        owners: I64 | None = None,
+        anew: bool = False,
+    ) -> None:
+        super().__init__(
+            layout, n_nodes=n_nodes, capacity=capacity, moments=moments, owners=owners, anew=anew
+        )
+        self._device = device
+        self._both = Mirrored(self.rows, device)
+        self._both_moments = [Mirrored(part, device) for part in (self.first, self.second)]
+
+    @property
+    def n_fetched(self) -> int:
+        """Rows copied to the host so far, those of moments among them."""
+        return sum(part.n_fetched for part in (self._both, *self._both_moments))
+
+    @property
+    def n_brought(self) -> int:
+        """Rows copied to the device so far."""
+        return sum(part.n_brought for part in (self._both, *self._both_moments))
+
+    def host_rows(self, handles: Handles) -> F32:
+        """Return all rows, those under `handles` as they are at present."""
+        self._both.fetch(handles)
+        return self.rows
+
+    def host_moments(self, owned: I64) -> tuple[F32, F32]:
+        """Return all moments, those in the rows `owned` as they are at present."""
+        for part in self._both_moments:
+            part.fetch(owned)
+        return self.first, self.second
+
+    def delivered(self, program: Program, tasks: I64) -> F32:
+        """Return all rows: what the tasks are about to merge, and their own versions, as they are at present."""
+        received = program.merge_row[entries_of(program.merge_offsets, tasks)[0]]
+        return self.host_rows(np.concatenate([program.source[tasks], received]))
+
+    def store(self, handles: Handles, values: F32, keys: U32 | None) -> None:
+        """Write rows on the host."""
+        super().store(handles, values, keys)
+        self._both.overwritten(handles)
+
+    def take(self, handles: Handles) -> Tensor:
+        """Return copies of rows on the device, shape (n, row_size)."""
+        return self._both.take(handles)
+
+    def put(self, handles: Handles, rows: Tensor, keys: U32 | None = None) -> None:
+        """Write rows on the device, shape (n, row_size); they are not rounded."""
+        self._rows_written.note(handles)
+        self._both.put(handles, rows)
+
+    def take_moments(self, nodes: I64) -> list[Tensor]:
+        """Return copies of the nodes' first and second moments on the device, of shape (n, row_size) each."""
+        return [part.take(self.owned(nodes)) for part in self._both_moments]
+
+    def put_moments(self, nodes: I64, moments: Sequence[Tensor]) -> None:
+        """Write the nodes' moments on the device."""
+        for part, values in zip(self._both_moments, moments, strict=True):
+            part.put(self.owned(nodes), values)
+
+    def merge(self, program: Program, tasks: I64, seed: int) -> None:
+        """Merge every task's first delivery, then every task's second, and so on, into the target rows."""
+        merged = self.layout.merged
+        rows = self.take(program.source[tasks])
+        for some, entry in program.deliveries_in_turn(tasks):
+            at = torch.from_numpy(np.flatnonzero(some)).to(self._device)
+            keep = torch.from_numpy(program.merge_keep[entry, None]).to(self._device)
+            received = self.take(program.merge_row[entry])[:, merged]
+            mixed = keep * rows[at, merged] + (1 - keep) * received
+            rows[at, merged] = torch.where(keep == 0, received, mixed)
+        self.put(program.target[tasks], rows)
+
+    def grow(self, capacity: int) -> None:
+        """Make room for `capacity` rows."""
+        super().grow(capacity)
+        self._both.grow(self.rows)
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Take over what :meth:`state` gave."""
+        super().restore(state)
+        self._both.overwritten(state["needed"])
+        for part in self._both_moments:
+            part.overwritten(np.arange(len(part.host)))
