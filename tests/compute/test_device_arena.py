@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import replace
 
 import numpy as np
@@ -141,6 +142,16 @@ def test_whatever_is_done_to_it_an_arena_on_a_device_holds_what_one_on_the_host_
     assert device._rows_written.ever().tolist() == host._rows_written.ever().tolist()
 
 
+@pytest.mark.parametrize("what", READS)
+def test_whoever_reads_finds_what_was_trained_last(what):
+    for seed in range(20):
+        arenas = both()
+        for arena, low in itertools.product(arenas, range(0, 2 * N_NODES, 2)):
+            train(arena, OWNERS[:2], np.array([low, low + 1]), seed)
+        host, device = (read(what, np.random.default_rng(seed), arena) for arena in arenas)
+        assert device == host
+
+
 def test_rows_are_copied_once_and_those_alone_that_are_newer_elsewhere():
     _, arena = both()
     train(arena, np.array([0, 1]), np.array([2, 5]), seed=1)
@@ -153,6 +164,14 @@ def test_rows_are_copied_once_and_those_alone_that_are_newer_elsewhere():
     arena.store(np.array([5]), values(1, 1), None)
     arena.take(np.array([2, 5, 2]))
     assert (arena.n_brought, arena.n_fetched) == (6 + 1, 2)
+
+
+def test_what_is_written_on_the_device_is_there_without_a_copy():
+    _, arena = both()
+    arena.put(np.array([6, 1]), torch.from_numpy(values(2, 2)))
+
+    assert arena.take(np.array([1, 6])).numpy().tobytes() == values(2, 2)[::-1].tobytes()
+    assert (arena.n_brought, arena.n_fetched) == (0, 0)
 
 
 @pytest.mark.parametrize("rows_at_once", [1, 3])
