@@ -25,7 +25,7 @@ from tests.compute.worlds import make_model, up_to_date
 CPU = torch.device("cpu")
 LAYOUT = make_model("gmf", dim=2).layout(5)
 N_NODES = 4
-OWNERS = np.array([0, 1, 3])
+OWNERS = np.array([0, 2, 3])
 
 
 def both(**about):

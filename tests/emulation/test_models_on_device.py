@@ -142,10 +142,11 @@ def test_looking_at_a_few_nodes_copies_what_these_receive():
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="torch sees no CUDA device")
 @pytest.mark.parametrize("world", ["all watch", "inboxes", "federated"])
 def test_a_run_on_cuda_ends_where_it_does_on_the_cpu(world, tmp_path):
-    """Of the way that models go, as in the contract of models (`gossiprec.testing.model_runs.SAME`)."""
+    """To 1e-3 of the way that models go (`gossiprec.testing.model_runs.SAME`); the epsilon keeps rounding small."""
     found = {}
     for device in ("cpu", "cuda"):
-        prepared = prepare(load_scenario(tiny(**WORLDS[world], executor={**BATCHED, "device": device})))
+        sections = {**WORLDS[world], "training": {"eps": 1e-3}, "executor": {**BATCHED, "device": device}}
+        prepared = prepare(load_scenario(tiny(**sections)))
         first = final_models(prepared).astype(np.float64)
         for _ in prepared.schedule.play(prepared.tape_runner(Stopwatch()).carry_out):
             pass
