@@ -36,6 +36,7 @@ WORLDS = {
     },
     "guesses": {"observers": [{"name": "entropy-mia", "who": "coalition", "fraction": 0.5, "community_size": 3}]},
     "by performance": {"protocol": PERSONAL, "dataset": JUDGING, "observers": WATCHED},
+    "by performance, unseen": {"protocol": PERSONAL, "dataset": JUDGING, "observers": []},
     "inboxes": {
         "observers": WATCHED,
         "policies": [{"name": "robust-merge", "rule": "median", "nodes": {"fraction": 0.5}}],
