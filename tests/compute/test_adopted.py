@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from gossiprec.compute.executors.clients import _adopted
 from gossiprec.compute.plan.program import Program
 
 
@@ -38,4 +37,4 @@ def test_it_is_the_last_that_replaces_its_own_or_else_its_own(seed):
     draw = np.random.default_rng(seed)
     program = program_of(draw, 30)
     for tasks in (np.arange(30), np.sort(draw.choice(30, 7, replace=False)), np.zeros(0, np.int64)):
-        assert _adopted(program, tasks).tolist() == [adopted_last(program, task) for task in tasks]
+        assert program.adopted(tasks).tolist() == [adopted_last(program, task) for task in tasks]

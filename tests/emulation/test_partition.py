@@ -14,8 +14,10 @@ from gossiprec.emulation import simulate
 from gossiprec.emulation.assembly.partition import by_contacts, crossing, partition
 from gossiprec.errors import ScenarioError
 from gossiprec.scenario import load_scenario
+from gossiprec.servers import SERVERS
 from gossiprec.testing import registered
 from tests.emulation.sharded import Threads, divided
+from tests.emulation.test_server_runs import Factions
 from tests.emulation.tiny_runs import SINGLE, tiny
 
 
@@ -60,9 +62,9 @@ def test_shard_0_is_where_most_members_of_pools_are():
 
 
 REFUSED = {
-    "no-models": (
-        {"protocol": {"name": "fedavg", "rounds": 3, "client_model": "none"}, "observers": []},
-        "with protocol.client_model none clients hold none",
+    "several-versions": (
+        {"protocol": {"name": "fedavg", "rounds": 3, "server": {"name": "factions"}}, "observers": []},
+        "and the server Factions sends clients versions of several models; set executor.name to auto",
     ),
     "too-many": ({}, "executor.shards: found 13, must be at most 12, the nodes"),
 }
@@ -71,7 +73,7 @@ REFUSED = {
 @pytest.mark.parametrize("case", REFUSED)
 def test_what_cannot_be_divided_is_refused(case, tmp_path):
     sections, message = REFUSED[case]
-    with pytest.raises(ScenarioError, match=message):
+    with registered(SERVERS, {"factions": Factions}), pytest.raises(ScenarioError, match=message):
         simulate(divided(tiny(**sections), 13), out=tmp_path / "run", gather=Threads)
     assert not (tmp_path / "run").exists()
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-import numpy as np
-
 from gossiprec.arrays import F32, I32, I64
 from gossiprec.compute.executors.base import Executor
 from gossiprec.compute.executors.client_trainer import ClientTrainer, Lesson
@@ -102,22 +100,10 @@ class ClientExecutor(Executor):
 
     def _adopt(self, program: Program, tasks: I64) -> dict[int, int]:
         """Let each task's target be the version that it adopts last, or its source; return the handle of that."""
-        sent = dict(zip(tasks.tolist(), _adopted(program, tasks).tolist(), strict=True))
+        sent = dict(zip(tasks.tolist(), program.adopted(tasks).tolist(), strict=True))
         targets, trained = program.target[tasks].tolist(), (program.update[tasks] >= 0).tolist()
         for from_, target, trains in zip(sent.values(), targets, trained, strict=True):
             self.store.keep(target, self.store.version(from_))
             if not trains and (extras := self.store.extras(from_)):  # it may be trained by another task
                 self.store.attach(target, extras)
         return sent
-
-
-def _adopted(program: Program, tasks: I64) -> I64:
-    """Return the handle of the version that each task adopts last, or of its source if it adopts none."""
-    begins, ends = program.merge_offsets[tasks], program.merge_offsets[tasks + 1]
-    first, last = (int(begins.min()), int(ends.max())) if len(tasks) else (0, 0)
-    entries = first + np.flatnonzero(program.merge_keep[first:last] == 0)
-    found, own = program.source[tasks].astype(np.int64), np.searchsorted(entries, ends) - 1
-    some = np.flatnonzero(own >= 0)
-    some = some[entries[own[some]] >= begins[some]]
-    found[some] = program.merge_row[entries[own[some]]]
-    return found

@@ -74,6 +74,17 @@ class Program:
             some = n_merges > k
             yield some, (first + k)[some]
 
+    def adopted(self, tasks: I64) -> I64:
+        """Return the row of the version that each of some tasks adopts last, or its source if it adopts none."""
+        begins, ends = self.merge_offsets[tasks], self.merge_offsets[tasks + 1]
+        first, last = (int(begins.min()), int(ends.max())) if len(tasks) else (0, 0)
+        entries = first + np.flatnonzero(self.merge_keep[first:last] == 0)
+        found, own = self.source[tasks].astype(np.int64), np.searchsorted(entries, ends) - 1
+        some = np.flatnonzero(own >= 0)
+        some = some[entries[own[some]] >= begins[some]]
+        found[some] = self.merge_row[entries[own[some]]]
+        return found
+
     @classmethod
     def updates(cls, nodes: I32, updates: I32) -> Program:
         """Return the program in which some nodes train once, in place: node k in row k."""

@@ -41,7 +41,9 @@ class Wave:
     ready : ndarray of int64
         Tasks that read nothing which comes in for this wave.
     waiting : ndarray of int64
-        The others.
+        Its others.
+    elsewhere : ndarray of int64
+        The tasks of other shards.
     incoming : list of Batch
         By sender.
     outdated : ndarray of int64
@@ -50,6 +52,7 @@ class Wave:
 
     ready: I64
     waiting: I64
+    elsewhere: I64
     incoming: list[Batch]
     outdated: I64
 
@@ -101,6 +104,14 @@ class Routes:
         """Return whether this shard has the present version of some rows."""
         return (self._holders[rows] >> np.uint64(self._parts.number) & np.uint64(1)).astype(np.bool_)
 
+    def share(self, rows: I64) -> dict[int, I64]:
+        """Return which of some rows of shard 0 each other shard lacks; note that all will have them."""
+        everywhere = list(range(1, self._parts.n))
+        lacking = {n: rows[(self._holders[rows] >> np.uint64(n) & np.uint64(1)) == 0] for n in everywhere}
+        for shard in everywhere:
+            self._holders[rows] |= _bits(np.array(shard))
+        return lacking
+
     def restore(self, rows: I64, nodes: I64) -> None:
         """Begin anew: some rows were written by these nodes, and nobody else has them."""
         self.grow(int(rows.max(initial=-1)) + 1)
@@ -139,7 +150,9 @@ class Routes:
             here = shard_of[tasks] == own
             written = program.target[tasks].astype(np.int64)
             outdated = np.sort(written[~here & self.holds(written)])
-            route.waves.append(Wave(tasks[here & ~waits], tasks[here & waits], batches, outdated))
+            route.waves.append(
+                Wave(tasks[here & ~waits], tasks[here & waits], tasks[~here], batches, outdated)
+            )
             self._owner[written] = shard_of[tasks]
             self._holders[written] = _bits(shard_of[tasks])
             self._written[written] = self._done + wave

@@ -12,14 +12,15 @@ from gossiprec.arrays import I64, Bools
 from gossiprec.compute.executors.base import Executor
 from gossiprec.compute.plan.planner import Plan
 from gossiprec.compute.plan.program import Program
-from gossiprec.compute.shards.exchange import Exchange
+from gossiprec.compute.shards.exchange import Exchange, Key
 from gossiprec.compute.shards.parts import Parts
+from gossiprec.compute.shards.payloads import Packed, payloads_of
 from gossiprec.compute.shards.routes import Batch, Route, Routes
 from gossiprec.compute.thread_pool import ThreadPool
 from gossiprec.compute.waves import Step, Watcher, WaveRunner
 from gossiprec.ragged import entries_of
 
-ROWS, FOUND = "rows", "found"
+ROWS, FOUND, SHARED, TOLD = "rows", "found", "shared", "told"
 """What letters are about."""
 
 
@@ -66,6 +67,8 @@ class ShardRunner(WaveRunner):
 
     Attributes
     ----------
+    payloads : Payloads
+        What is under handles, as it is sent.
     sent : Sent
     """
 
@@ -87,6 +90,9 @@ class ShardRunner(WaveRunner):
         self._parts, self._routes, self._exchange = parts, routes, exchange
         self._needed, self._tells_found = needed, tells_found
         self._number = 0  # of the plan
+        self._n_shared = self._n_told = 0
+        self.payloads = payloads_of(executor.store)
+        self._bytes_for: dict[int, int] = {}  # by the wave that they are sent for
         self._used: list[I64] = []
         self._resident = np.zeros(0, np.int64)
         self.sent = Sent()
@@ -106,6 +112,7 @@ class ShardRunner(WaveRunner):
             if self._parts.number == 0:
                 self._show(plan, wave)
             self._compute(plan, part.waiting)
+            self.payloads.follow(plan.program, part.elsewhere)
             self._executor.store.discard(part.outdated)
         self._note(plan, route)
         if self._tells_found:
@@ -125,20 +132,50 @@ class ShardRunner(WaveRunner):
         self._executor.store.discard(resident[~stays])
         self._resident, self._used = resident[stays], []
 
+    def share(self, rows: I64) -> None:
+        """Let all shards have some rows of shard 0; all are to call this at the same point of the plan."""
+        lacking, key = self._routes.share(rows), (SHARED, self._n_shared)
+        self._n_shared += 1
+        for shard, some in lacking.items():
+            if len(some) and self._parts.number == 0:
+                self._post(shard, key, some)
+            elif len(some) and self._parts.number == shard:
+                self._fetch(0, key, some)
+
+    def told(self, found: I64) -> I64:
+        """Return what shard 0 has found; likewise."""
+        key = (TOLD, self._n_told)
+        self._n_told += 1
+        if self._parts.number != 0:
+            return np.array(self._exchange.receive(0, key), np.int64)
+        for shard in self._parts.others:
+            self._exchange.send(shard, key, found)
+        return found
+
     def _send(self, route: Route, wave: int) -> None:
         """Send what is due before a wave."""
         for batch in route.outgoing.get(wave, ()):
-            rows = self._executor.store.rows[batch.rows]
-            self._exchange.send(batch.shard, (ROWS, self._number, batch.wave), rows)
-            self.sent.batches += 1
-            self.sent.rows += len(rows)
-            self.sent.bytes += rows.nbytes
+            size = self._post(batch.shard, (ROWS, self._number, batch.wave), batch.rows)
+            self._bytes_for[batch.wave] = self._bytes_for.get(batch.wave, 0) + size
+
+    def _post(self, shard: int, key: Key, rows: I64) -> int:
+        """Send rows; return their size in bytes."""
+        found = self.payloads.pack(rows, self._parts.of_shard(shard))
+        self._exchange.send(shard, key, found)
+        size = _bytes_of(found)
+        self.sent.batches += 1
+        self.sent.rows += len(rows)
+        self.sent.bytes += size
+        return size
 
     def _take(self, batch: Batch) -> None:
         """Wait for the rows that another shard sends for a wave."""
+        self._fetch(batch.shard, (ROWS, self._number, batch.wave), batch.rows)
+
+    def _fetch(self, shard: int, key: Key, rows: I64) -> None:
+        """Wait for rows."""
         begin = time.perf_counter()
-        rows = self._exchange.receive(batch.shard, (ROWS, self._number, batch.wave))
-        self._executor.store.rows[batch.rows] = rows
+        self.payloads.unpack(rows, self._exchange.receive(shard, key), self._parts.own)
         self.sent.waited_s += time.perf_counter() - begin
 
     def _note(self, plan: Plan, route: Route) -> None:
@@ -147,11 +184,8 @@ class ShardRunner(WaveRunner):
         mine = np.concatenate([np.zeros(0, np.int64), *(np.append(w.ready, w.waiting) for w in route.waves)])
         sent.waves += len(route.waves)
         sent.updates += int((program.update[mine] >= 0).sum())
-        by_wave: dict[int, int] = {}
-        for batch in (batch for batches in route.outgoing.values() for batch in batches):
-            by_wave[batch.wave] = by_wave.get(batch.wave, 0) + len(batch.rows)
-        row_bytes = self._executor.store.rows[:1].nbytes
-        sent.most_bytes = max(sent.most_bytes, row_bytes * max(by_wave.values(), default=0))
+        sent.most_bytes = max(sent.most_bytes, *self._bytes_for.values(), 0)
+        self._bytes_for.clear()
         came = [batch.rows for wave in route.waves for batch in wave.incoming]
         self.use(np.unique(np.concatenate([program.target[mine].astype(np.int64), *came])))
         if sum(len(some) for some in self._used) > len(self._parts.of) // (2 * self._parts.n):
@@ -175,3 +209,10 @@ class ShardRunner(WaveRunner):
     def _of_shard(self, program: Program, shard_of: I64, shard: int) -> tuple[I64, I64]:
         tasks = np.flatnonzero(shard_of == shard)
         return tasks, entries_of(program.merge_offsets, tasks)[0]
+
+
+def _bytes_of(found: Packed) -> int:
+    """Return the size of all arrays in what is sent."""
+    if isinstance(found, np.ndarray):
+        return found.nbytes
+    return sum(_bytes_of(part) for part in (found.values() if isinstance(found, dict) else found))

@@ -10,7 +10,7 @@ from gossiprec.compute.shards.parts import Parts
 from gossiprec.compute.shards.routes import Routes
 
 
-def _nothing(rows: I64) -> None:
+def _nothing(nodes: I64) -> None:
     pass
 
 
@@ -31,7 +31,7 @@ class Seat:
         Set by :meth:`take`, as are the
     routes : Routes
     bring : callable
-        Has rows of others written into the store, where this shard leads.
+        Has what some nodes have for themselves written into the store, where this shard leads.
     """
 
     def __init__(self, number: int, n: int, exchange: Exchange) -> None:

@@ -133,6 +133,9 @@ class Store(ABC):
     def discard(self, rows: I64) -> None:  # noqa: B027
         """Give back the memory of handles (ascending) that are written before they are read again."""
 
+    def discard_moments(self, nodes: I64) -> None:  # noqa: B027 (where they are few they stay)
+        """Give back the memory of the optimizer state of nodes (ascending) that do not train here."""
+
     def grow(self, capacity: int) -> None:  # noqa: B027
         """Make room for `capacity` handles."""
 

@@ -12,9 +12,9 @@ from gossiprec.aggregators.base import Inbox
 from gossiprec.arrays import F32, F64, I64, U32
 from gossiprec.compute.plan.planner import Planner, Sightings
 from gossiprec.compute.store.base import Handles, Readable, Store, UpdateRows
+from gossiprec.compute.store.packing import packed, unpacked
 from gossiprec.compute.store.update import Payload, ReceivedChanges, ReceivedModels, Update, whole
 from gossiprec.models.base import Layout, Model, Role
-from gossiprec.ragged import Ragged
 from gossiprec.recommenders.client_side import Personal
 from gossiprec.servers.base import Extras
 
@@ -68,6 +68,8 @@ class UpdateStore(Store):
         Optimizer steps taken.
     mixture : callable or None
         By what clients recommend; None: all by the coordinator's present version.
+    own_extras : frozenset of str
+        Names of what the coordinator sends beside versions that has a row for each client.
     """
 
     def __init__(
@@ -83,6 +85,7 @@ class UpdateStore(Store):
         self._extras: dict[int, Extras] = {}
         self.rows = UpdateRows(_ByHandle(self.load), _ByHandle(self._load_bases))
         self.mixture: Mixture | None = None
+        self.own_extras: frozenset[str] = frozenset()
 
     def begin(self, start: Callable[[F32, F32], tuple[F32, F32]]) -> None:
         """Let the common version and the users' rows be what `start` makes of them, before anything has happened."""
@@ -159,7 +162,7 @@ class UpdateStore(Store):
         held = [self.held(handle) for handle in handles.tolist()]
         updates = [each for each in held if isinstance(each, Update)]
         assert len(updates) == len(held), "clients answer with updates"
-        models = ReceivedModels(updates, self._n_columns, self.threads)
+        models = ReceivedModels(updates, self.n_columns, self.threads)
         return Inbox(
             models, np.arange(len(held)), weights, own_weight, ReceivedChanges(updates, self.threads)
         )
@@ -239,6 +242,10 @@ class UpdateStore(Store):
             kept |= {handle: held for handle, held in of_present.items() if needed(handle)}
         self._held, self._common = kept, present
 
+    def discard(self, rows: I64) -> None:
+        """Keep the versions under some handles, and not what was made of them."""
+        self._held |= {handle: self.version(handle) for handle in rows.tolist() if handle in self._held}
+
     @staticmethod
     def own_columns(layout: Layout) -> I64:
         """Return the columns of a row that a client keeps, in the order of :attr:`own`."""
@@ -246,7 +253,8 @@ class UpdateStore(Store):
         return np.concatenate([np.arange(user.start, user.stop), np.arange(private.start, private.stop)])
 
     @property
-    def _n_columns(self) -> int:
+    def n_columns(self) -> int:
+        """Numbers of a version."""
         return self.layout.n_items * self.layout.item_width + self.layout.n_shared
 
     def state(self, needed: I64, now: float) -> dict[str, Any]:
@@ -260,21 +268,9 @@ class UpdateStore(Store):
         return {
             "needed": needed,
             "version": version,
-            "versions": np.array([bases[at] for at in first], np.float32).reshape(-1, self._n_columns),
+            "versions": np.array([bases[at] for at in first], np.float32).reshape(-1, self.n_columns),
             "is_update": np.array([isinstance(each, Update) for each in held], np.bool_),
-            "touched": np.array([len(update.items) for update in updates], np.int64),
-            "items": np.concatenate([np.zeros(0, np.int32), *(update.items for update in updates)]),
-            "rows": np.concatenate(
-                [np.zeros((0, self.layout.item_width), np.float32), *(update.rows for update in updates)]
-            ),
-            "shared": np.array([update.shared for update in updates], np.float32).reshape(
-                len(updates), self.layout.n_shared
-            ),
-            "tells": np.array([update.user is not None for update in updates], np.bool_),
-            "told": np.concatenate(
-                [np.zeros((0, self.told_width), np.float32)]
-                + [update.user[None] for update in updates if update.user is not None]
-            ),
+            **packed(updates, self.layout, self.told_width),
             **self._extras_state(needed),
             **{name: getattr(self, name) for name in ("own", "first", "second", "steps")},
         }
@@ -289,21 +285,11 @@ class UpdateStore(Store):
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Take over what :meth:`state` gave."""
-        versions = list(state["versions"])
-        self._held = {}
-        items = Ragged.from_sizes(state["touched"], state["items"])
-        rows, number = Ragged(items.offsets, state["rows"]), 0
-        told = iter(state["told"])
-        users = [next(told) if tells else None for tells in state["tells"].tolist()]
-        for handle, at, is_update in zip(
-            state["needed"].tolist(), state["version"].tolist(), state["is_update"].tolist(), strict=True
-        ):
-            self._held[handle] = versions[at]
-            if is_update:
-                self._held[handle] = Update(
-                    versions[at], items[number], rows[number], state["shared"][number], users[number]
-                )
-                number += 1
+        versions, needed, is_update = list(state["versions"]), state["needed"], state["is_update"]
+        bases = [versions[at] for at in state["version"].tolist()]
+        self._held = dict(zip(needed.tolist(), bases, strict=True))
+        made_from = [bases[at] for at in np.flatnonzero(is_update).tolist()]
+        self._held |= dict(zip(needed[is_update].tolist(), unpacked(state, made_from), strict=True))
         self._extras = {int(handle): state["extras"][str(at)] for handle, at in state["extras_of"].items()}
         for name in ("own", "first", "second", "steps"):
             getattr(self, name)[...] = state[name]

@@ -77,23 +77,23 @@ def choose_client_executors(
         If the scenario asks for ``fused``, and the gradient of what it trains is not written out; or for ``portable``,
         and something is not compiled.
     """
-    executor = scenario.executor
+    executor, name = scenario.executor, scenario.executor.computes
     lacking = _lacks_gradient(model, training, recommender, settings)
-    if executor.name == "fused" and lacking:
+    if name == "fused" and lacking:
         raise refused(
             f"executor.name: 'fused' has no written-out gradient for {lacking}; use 'batched' or 'auto'"
         )
-    if executor.name == "fused" and executor.device == "cuda":
+    if name == "fused" and executor.device == "cuda":
         raise refused("executor.device: 'fused' computes on the CPU; use 'batched' for cuda")
     uncompiled = EXECUTORS["fused"].lacks(model, training, "float32", settings)
     if executor.portable:
         _need_kernels(lacking or uncompiled)
         return "fused", "fused"
     compiled = uncompiled is None
-    if executor.name == "fused":
+    if name == "fused":
         return "fused", "fused" if compiled else "batched"
-    if executor.name != "auto":
-        return executor.name, executor.name
+    if name != "auto":
+        return name, name
     if executor.device == "cuda":
         return "batched", "batched"
     few = epochs < FEW_CLIENT_EPOCHS

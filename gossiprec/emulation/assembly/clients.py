@@ -49,6 +49,7 @@ def make_client_executor(cast: Cast, settings: NodeSettings, epochs: int) -> Cli
     store = UpdateStore(model, layout, n_nodes=n_nodes, seed=seed, moments=moments, told_width=told)
     if cast.between is not None:
         store.begin(cast.between.start)
+        store.own_extras = cast.between.own_extras
     if cast.recommender is not None and has_own(cast.recommender, "personal"):
         store.mixture = cast.recommender.personal
     training, scoring = choose_client_executors(

@@ -29,7 +29,7 @@ def refuse_undivided(cast: Cast) -> None:
     together = _together(cast)
     if together:
         raise ScenarioError(
-            f"executor.name: 'ray' divides nodes that hold a model each, and {together}; set executor.name to auto"
+            f"executor.name: 'ray' divides nodes among processes, and {together}; set executor.name to auto"
         )
     if scenario.executor.shards > protocol.n_nodes:
         raise ScenarioError(
@@ -39,10 +39,8 @@ def refuse_undivided(cast: Cast) -> None:
 
 def _together(cast: Cast) -> str | None:
     """Return why the nodes cannot be divided, if they cannot."""
-    protocol, server = cast.protocol, cast.server
-    if protocol.sends_updates:
-        return "with protocol.client_model none clients hold none"
-    if server is not None and (server.n_versions > 1 or server.groups is not None):
+    server = cast.server
+    if server is not None and server.n_versions > 1:
         return f"the server {type(server).__name__} sends clients versions of several models"
     return None
 

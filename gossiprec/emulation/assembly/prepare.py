@@ -51,6 +51,7 @@ from gossiprec.emulation.run.tape_runner import TapeRunner
 from gossiprec.errors import ScenarioError
 from gossiprec.models import Role
 from gossiprec.numerics.kept import Missing, NotKeptError, if_missing
+from gossiprec.recommenders.base import has_own
 from gossiprec.scenario import Scenario
 from gossiprec.scenario.churn import Churn
 from gossiprec.scenario.network import Network
@@ -114,6 +115,11 @@ class Prepared(Cast):
     def uneventful(self) -> bool:
         """Whether every message arrives the moment it is sent, and nobody is ever away or busy."""
         return self.scenario.network == Network() and self.scenario.churn == Churn()
+
+    @property
+    def reports_on_users(self) -> bool:
+        """Whether what the recommender says of the run depends on all users' rows."""
+        return self.recommender is not None and has_own(self.recommender, "report")
 
     def recommender_report(self) -> dict[str, Any]:
         """Return what the recommender says of the run."""
@@ -205,7 +211,7 @@ def _assembled(cast: Cast, schedule: Schedule, watch: Stopwatch, seat: Seat | No
 
     def own_models(nodes: I64) -> F32:  # attacks ask during the run, when there is a planner
         if seat is not None:
-            seat.bring(planner.current[nodes])
+            seat.bring(nodes)
         return store.models(planner.current, nodes)
 
     attacks = make_attacks(cast, executor, threads, schedule.meetings, own_models)

@@ -199,6 +199,7 @@ class Running:
                 after + 1,
             ):
                 with self._timed("log"):
+                    self._others.gather_sizes()
                     self._recording.write(*tape_runner.taken(), until=tick.time, last=tick.last)
                 updates = int(prepared.planner.updates.sum()) - tape_runner.n_refused
                 self._done = updates * prepared.executor.work.training.local_epochs

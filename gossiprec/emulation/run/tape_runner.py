@@ -61,7 +61,7 @@ class TapeRunner:
                 routes=prepared.seat.routes,
                 exchange=prepared.seat.exchange,
                 needed=self._planner.are_needed,
-                tells_found=self._protocol.chooses_by_value,
+                tells_found=self._protocol.chooses_by_value and self._serving is None,
                 **how,
             )
         self._runner = self.shard or WaveRunner(self._executor, self._meters, **how)
@@ -175,7 +175,8 @@ class TapeRunner:
     def _learn_groups(self, serving: Serving) -> None:
         """Tell the protocol which group each client is in, if any is in another than when it was told last."""
         assert serving.groups is not None, "see assembly.participants"
-        groups = serving.groups.astype(np.int32)
+        found = serving.groups if self.shard is None else self.shard.told(serving.groups)
+        groups = found.astype(np.int32)
         told = np.arange(0 if np.array_equal(groups, self._groups) else len(groups), dtype=np.int32)
         self._groups = groups
         lesson = (told, groups[told], np.zeros(len(told), np.float32))

@@ -26,9 +26,10 @@ def follow(prepared: Prepared) -> None:
         _restore(prepared, own, state)
         tape_runner.restore(state["carrier"])
     answers: dict[str, Callable[..., Any]] = {
-        service.LOOK: lambda: utility.look(prepared.planner.current, own.users),
+        service.SIZES: own.sizes,
+        service.LOOK: lambda: own.look(utility),
         service.LEARNT: own.learnt,
-        service.ROWS: own.rows,
+        service.OWN: own.own,
         service.ALL: own.all,
     }
     number = 0
@@ -51,5 +52,6 @@ def _restore(prepared: Prepared, own: service.Service, state: Mapping[str, Any])
         prepared.push_rounds.restore(state["push_rounds"])
     prepared.executor.store.grow(prepared.planner.capacity)
     own.seat.routes.restore(*prepared.planner.writers)
+    own.runner.payloads.refer(prepared.planner.needed_rows, state["versions"])
     own.take_all(own.seat.number, state["own"])
     own.runner.use(state["own"]["rows"][0])

@@ -25,6 +25,9 @@ class Alone:
     def begin(self, after: int) -> None:
         """Let the others begin after so many reports, in the state that the run is in."""
 
+    def gather_sizes(self) -> None:
+        """Have here the sizes of messages as far as others know them alone."""
+
     def looks(self, utility: Utility) -> Sequence[Look]:
         """Return what all shards' users are recommended; nothing where this process has all models."""
         return ()
@@ -60,7 +63,7 @@ class Lead(Alone):
         assert tape_runner.shard is not None
         self._prepared, self._tape_runner, self._seat = prepared, tape_runner, prepared.seat
         self._service = service.Service(prepared, tape_runner.shard)
-        self._others = self._seat.parts.others
+        self._payloads, self._others = tape_runner.shard.payloads, self._seat.parts.others
         self._number = 0
         self._told: list[dict[str, Any]] = []
         self._seat.bring = self._bring
@@ -79,16 +82,25 @@ class Lead(Alone):
                 "planner": prepared.planner.state(),
                 "carrier": self._tape_runner.state(),
                 "push_rounds": prepared.push_rounds and prepared.push_rounds.state(),
+                "versions": self._payloads.versions(rows),
             }
             state = copy.deepcopy(state) | {"own": self._service.all(shard)}
             exchange.send(shard, (service.BEGIN,), {"after": after, "state": state})
         self._service.runner.use(rows)
         self.let_go()
 
+    def gather_sizes(self) -> None:
+        """Have here how large the updates of others' clients are."""
+        if not self._prepared.protocol.sends_updates:
+            return
+        self._ask(service.SIZES)
+        for sizes in self._answers():
+            self._service.take_sizes(sizes)
+
     def looks(self, utility: Utility) -> list[Look]:
         """Let every shard look at its own users' models."""
         self._ask(service.LOOK)
-        own = utility.look(self._prepared.planner.current, self._service.users)
+        own = self._service.look(utility)
         return [own, *self._answers()]
 
     def gather_learnt(self) -> None:
@@ -109,6 +121,8 @@ class Lead(Alone):
                 )
             self._service.take_learnt(shard, told["attacks"])
         self._prepared.reducing.n_elsewhere = sum(told["n_discarded"] for told in self._told)
+        if self._prepared.reports_on_users:
+            self._bring(np.arange(self._prepared.split.n_users))
 
     def gather_all(self) -> None:
         """Have here all rows that are needed, all optimizer state and all that observers have learnt."""
@@ -120,8 +134,7 @@ class Lead(Alone):
     def let_go(self) -> None:
         """Give back the memory of others' rows and moments."""
         self._service.runner.release()
-        elsewhere = np.flatnonzero(self._seat.parts.of != 0)
-        self._prepared.executor.work.arena.discard_moments(elsewhere)
+        self._prepared.executor.store.discard_moments(np.flatnonzero(self._seat.parts.of != 0))
 
     def go_on(self, *, end: bool) -> None:
         """Let the others go on, or end."""
@@ -136,15 +149,16 @@ class Lead(Alone):
             ]
         }
 
-    def _bring(self, rows: I64) -> None:
-        """Have rows of others here until memory is given back next."""
-        rows = np.unique(rows)
-        rows = rows[~self._seat.routes.holds(rows)]
-        owner = self._seat.routes.owner(rows)
-        self._ask(service.ROWS, [rows[owner == shard] for shard in self._others])
+    def _bring(self, nodes: I64) -> None:
+        """Have here what some nodes of others have for themselves: of rows until memory is given back next."""
+        nodes, current = np.unique(nodes), self._prepared.planner.current
+        if self._payloads.in_rows:
+            nodes = nodes[~self._seat.routes.holds(current[nodes])]
+            self._service.runner.use(current[nodes])
+        of = self._seat.parts.of[nodes]
+        self._ask(service.OWN, [nodes[of == shard] for shard in self._others])
         for shard, values in zip(self._others, self._answers(), strict=True):
-            self._prepared.executor.work.arena.rows[rows[owner == shard]] = values
-        self._service.runner.use(rows)
+            self._payloads.take_own(current, nodes[of == shard], values)
 
     def _ask(self, question: str, about: Sequence[Any] | None = None) -> None:
         for place, shard in enumerate(self._others):

@@ -14,13 +14,15 @@ from gossiprec.attacks import Attack
 from gossiprec.compute.shards.runner import ShardRunner
 from gossiprec.compute.shards.seat import Seat
 from gossiprec.emulation.assembly.memory import peak_rss_mib
+from gossiprec.emulation.scoring.looks import Look
+from gossiprec.emulation.scoring.utility import Utility
 
 if TYPE_CHECKING:
     from gossiprec.emulation.assembly.prepare import Prepared
 
 BEGIN, ASK, ANSWER = "begin", "ask", "answer"
 """What letters between the leading shard and another are about."""
-LOOK, LEARNT, ROWS, ALL, ON, END = "look", "learnt", "rows", "all", "on", "end"
+SIZES, LOOK, LEARNT, OWN, ALL, ON, END = "sizes", "look", "learnt", "own", "all", "on", "end"
 """What the leading shard asks for at a report, and with what it ends its questions."""
 
 
@@ -36,7 +38,7 @@ class Service:
     def __init__(self, prepared: Prepared, runner: ShardRunner) -> None:
         assert prepared.seat is not None
         self._prepared, self.runner, self._seat = prepared, runner, prepared.seat
-        self._arena, self._planner = prepared.executor.work.arena, prepared.planner
+        self._payloads, self._planner = runner.payloads, prepared.planner
         own = self._seat.parts.own
         runner.use(own)
 
@@ -51,10 +53,24 @@ class Service:
         own, n_users = self._seat.parts.own, self._prepared.split.n_users
         return own[: np.searchsorted(own, n_users)]
 
-    def rows(self, rows: I64) -> F32:
-        """Return copies of rows."""
-        found: F32 = self._arena.rows[rows]
-        return found
+    def sizes(self) -> dict[str, I64]:
+        """Return the sizes of updates that were trained since this was last asked, and what was rewritten of each."""
+        return {name: _taken_out(found) for name, found in self._sizes.items()}
+
+    def take_sizes(self, sizes: Mapping[str, I64]) -> None:
+        """Take over what :meth:`sizes` gave."""
+        for name, found in self._sizes.items():
+            found |= {(node, number): size for node, number, size in sizes[name].tolist()}
+
+    def look(self, utility: Utility) -> Look:
+        """Return what metrics look at of the models of its own users."""
+        current = self._planner.current
+        self.runner.share(self._payloads.common(current))
+        return utility.look(current, self.users)
+
+    def own(self, nodes: I64) -> F32:
+        """Return copies of what some of its nodes have for themselves."""
+        return self._payloads.own(self._planner.current, nodes)
 
     def learnt(self) -> dict[str, Any]:
         """Return what a report needs: what single observers have found, and how the run has gone so far."""
@@ -74,13 +90,12 @@ class Service:
         """Return copies of all that a checkpoint holds of the nodes of this shard, or of another that is known here."""
         number = self._seat.number if number is None else number
         needed = self._planner.needed_rows
-        rows, nodes = needed[self._seat.routes.owner(needed) == number], self._seat.parts.of_shard(number)
-        trained = nodes if len(self._arena.first) else nodes[:0]
+        rows = self._payloads.made(needed[self._seat.routes.owner(needed) == number])
+        nodes = self._seat.parts.of_shard(number)
         rules = self._prepared.reducing.state()
         return {
-            "rows": (rows, self._arena.rows[rows]),
-            "moments": (self._arena.first[trained], self._arena.second[trained]),
-            "steps": self._arena.steps[nodes],
+            "rows": (rows, self._payloads.pack(rows, nodes)),
+            "nodes": self._payloads.state(nodes),
             "attacks": self._attacks(number, whole=True),
             "rules": copy.deepcopy({str(n): rules[str(n)] for n in nodes.tolist() if str(n) in rules}),
         }
@@ -94,12 +109,19 @@ class Service:
     def take_all(self, number: int, found: Mapping[str, Any]) -> None:
         """Take over what :meth:`all` gave of the nodes of a shard."""
         nodes, (rows, values) = self._seat.parts.of_shard(number), found["rows"]
-        self._arena.rows[rows] = values
-        if len(self._arena.first):
-            self._arena.first[nodes], self._arena.second[nodes] = found["moments"]
-        self._arena.steps[nodes] = found["steps"]
+        self._payloads.unpack(rows, values, nodes)
+        self._payloads.restore(nodes, found["nodes"])
         self.take_learnt(number, found["attacks"])
         self._prepared.reducing.take(found["rules"])
+
+    @property
+    def _sizes(self) -> dict[str, dict[tuple[int, int], int]]:
+        """Sizes of updates that are not logged yet, by node and number of its update; likewise what was rewritten."""
+        trained, encoding = self._prepared.executor.update_bytes, self._prepared.encoding
+        return {
+            "updates": {} if trained is None else trained,
+            "rewritten": {} if encoding is None else encoding.numbers,
+        }
 
     def _attacks(self, number: int, *, whole: bool) -> list[Mapping[str, Any] | None]:
         found: list[Mapping[str, Any] | None] = []
@@ -113,3 +135,10 @@ class Service:
 
     def _observers(self, nodes: I64, number: int) -> I64:
         return np.asarray(nodes[self._seat.parts.of[nodes] == number])
+
+
+def _taken_out(found: dict[tuple[int, int], int]) -> I64:
+    """Return what was found, one entry a row, and leave nothing of it."""
+    rows = [(*which, size) for which, size in found.items()]
+    found.clear()
+    return np.array(rows, np.int64).reshape(-1, 3)
