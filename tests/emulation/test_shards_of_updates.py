@@ -8,7 +8,7 @@ from gossiprec.emulation import simulate
 from gossiprec.scenario import load_scenario
 from tests.emulation.sharded import Threads, divided
 from tests.emulation.test_clients_without_models import CHURN, NETWORK, star
-from tests.emulation.test_shards import AIA, BUFFERED, LDP, told
+from tests.emulation.test_shards import BUFFERED, LDP, told
 from tests.emulation.tiny_runs import COORDINATOR
 from tests.recommenders.test_perfedrec import LDP as OF_UPDATES
 from tests.recommenders.test_perfedrec import personal
@@ -20,7 +20,7 @@ DATASET = (
 )
 SHIPPED = {
     "fedncf": (["protocol.slice=7"], "fused"),
-    "poisoned_fedncf": (["protocol.slice=7", "attackers.0.fraction=0.2"], "batched"),
+    "poisoned_fedncf": (["protocol.slice=7", "attackers.0.fraction=0.2"], "fused"),
     "cl4fedrec": (
         ["protocol.slice=7", "recommender.hot_items=4", "recommender.sub_items=10", "observers.0.community_size=3"],
         "fused",
@@ -30,23 +30,33 @@ SHIPPED = {
     "fedcl": (["protocol.slice=7", "recommender.clusters=3", "recommender.semi_hard=4"], "batched"),
 }  # fmt: skip
 OBSERVERS = [
-    {**COORDINATOR, "momentum": [0, 0.9]}, {**COORDINATOR, "fictive_user": "own_embedding"}, AIA,
+    {**COORDINATOR, "momentum": [0, 0.9]},
+    {**COORDINATOR, "fictive_user": "own_embedding"},
     {"name": "entropy-mia", "who": "coordinator", "community_size": 3, "threshold": [0.4]},
-]  # fmt: skip
-A_HUM = {"attackers": [{"name": "a-hum", "number": 3, "targets": [7], "start": 2}], "evaluate": {
-    "every": 2, "metrics": ["hr@5", "full_ndcg@5", "er@5"], "targets": "attacked"}}  # fmt: skip
+    {"name": "aia", "adversaries": 2, "community_size": 3, "models": 2, "epochs": 1},
+]
+COMPILED = {"executor": {"name": "fused"}}
+PLAIN = {"executor": {"name": "reference"}}
+A_HUM = {
+    "attackers": [{"name": "a-hum", "number": 3, "targets": [7], "start": 2}],
+    "evaluate": {"every": 2, "metrics": ["hr@5", "full_ndcg@5", "er@5"], "targets": "attacked"},
+}
 RULES = ["median", {"name": "krum", "byzantine": 1}, {"name": "trimmed-mean"}, {"name": "hics"}]
 LATE = {"network": NETWORK, "churn": CHURN}
+DEADLINE = {"round": {"deadline": 1.0}}
+BUFFER = {"aggregation": BUFFERED, "participation": 1}
 WORLDS = {
-    "late-lost-and-copied": star(rounds=8, observers=OBSERVERS, **LATE),
-    "deadline": star(protocol={"round": {"deadline": 1.0}}, rounds=6, network=NETWORK, policies=LDP),
-    "buffered": star(protocol={"aggregation": BUFFERED, "participation": 1}, rounds=9, **LATE),
-    "told-late": personal(**LATE, policies=[OF_UPDATES]),
-    "synthetic-users-late": recommended(**LATE, observers=OBSERVERS[:1]),
-}  # fmt: skip
-WORLDS |= {
-    rule if isinstance(rule, str) else rule["name"]: recommended(protocol={**SLICES, "merge": rule}, **A_HUM)
-    for rule in RULES
+    "late-lost-and-copied": star(rounds=6, observers=OBSERVERS, **PLAIN, **LATE),
+    "deadline": star(protocol=DEADLINE, rounds=6, network=NETWORK, policies=LDP, **PLAIN),
+    "buffered": star(protocol=BUFFER, rounds=9, **PLAIN, **LATE),
+    "told-late": personal(policies=[OF_UPDATES], **COMPILED, **LATE),
+    "synthetic-users-late": recommended(observers=OBSERVERS[:1], **COMPILED, **LATE),
+    **{
+        rule if isinstance(rule, str) else rule["name"]: recommended(
+            protocol={**SLICES, "merge": rule}, **COMPILED, **A_HUM
+        )
+        for rule in RULES
+    },
 }
 
 
@@ -68,7 +78,7 @@ def test_shipped_scenarios_are_divided(name, tmp_path):
 
 @pytest.mark.parametrize("inner", ["reference", "batched", "fused"])
 def test_every_executor_computes_in_shards(inner, tmp_path):
-    check(tmp_path, recommended(executor={"name": inner}), 4)
+    check(tmp_path, recommended(executor={"name": inner}, protocol={**SLICES, "rounds": 2}), 4)
 
 
 @pytest.mark.parametrize("world", WORLDS)

@@ -16,13 +16,22 @@ from gossiprec.errors import ResourceError
 from gossiprec.scenario import load_scenario
 from tests.emulation.ended_early import Patient, often
 from tests.emulation.sharded import divided
+from tests.emulation.test_clients_without_models import NETWORK
 from tests.emulation.test_shards import COALITIONS, told
 from tests.emulation.tiny_runs import SINGLE, tiny
+from tests.recommenders.test_perfedrec import personal
 
 needs_ray = pytest.mark.skipif(
     importlib.util.find_spec("ray") is None, reason="needs the extra gossiprec[ray]"
 )
 SCENARIO = often(observers=[SINGLE, COALITIONS], executor={"name": "reference", "threads": 1})
+UPDATES = often(
+    **personal(
+        executor={"name": "reference", "threads": 1},
+        evaluate={"every": 1, "metrics": ["hr@5"]},
+        network=NETWORK,
+    )
+)
 
 
 def on_this_machine(scenario, shards):
@@ -48,11 +57,13 @@ class Killing(Patient):
 
 
 @needs_ray
-@pytest.mark.parametrize("shards", [2, 4])
-def test_actors_write_what_one_process_writes_though_one_is_killed(shards, tmp_path):
+@pytest.mark.parametrize(
+    ("scenario", "shards"), [(SCENARIO, 2), (SCENARIO, 4), (UPDATES, 3)], ids=["two", "four", "updates"]
+)
+def test_actors_write_what_one_process_writes_though_one_is_killed(scenario, shards, tmp_path):
     say = Killing(at=4)
-    one = simulate(SCENARIO, out=tmp_path / "one")
-    run = simulate(on_this_machine(SCENARIO, shards), out=tmp_path / "ray", progress=say)
+    one = simulate(scenario, out=tmp_path / "one")
+    run = simulate(on_this_machine(scenario, shards), out=tmp_path / "ray", progress=say)
 
     assert told(run.path) == told(one.path)
     assert len(say.notes) == 1

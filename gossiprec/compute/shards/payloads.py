@@ -151,7 +151,9 @@ class _Updates(Payloads):
                 extras[name][nodes] = rows
             store.attach(handle, extras)
         updated = handles[is_update].tolist()
-        updates = unpacked(found, [store.version(handle) for handle in updated])
+        # copies: Ray holds in its store what somebody still looks at
+        parts = {name: part.copy() for name, part in found.items() if name != "versions"}
+        updates = unpacked(parts, [store.version(handle) for handle in updated])
         for handle, update in zip(updated, updates, strict=True):
             store.keep(handle, update)
 
