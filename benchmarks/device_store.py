@@ -30,7 +30,7 @@ from common import emit, median, say
 
 from gossiprec.compute.executors.batched import BatchedExecutor
 from gossiprec.compute.executors.stacks import Stack
-from gossiprec.compute.plan.planner import Plan
+from gossiprec.compute.plan.plan import Plan
 from gossiprec.compute.store.arena import Arena
 from gossiprec.compute.store.device_arena import DeviceArena
 from gossiprec.compute.thread_pool import ThreadPool

@@ -37,7 +37,7 @@ from common import emit, median, rate, say
 from gossiprec import simulate
 from gossiprec.compute.executors import Workload
 from gossiprec.compute.executors.tensors import tables_of, tensor_of
-from gossiprec.compute.plan.planner import Plan
+from gossiprec.compute.plan.plan import Plan
 from gossiprec.compute.plan.program import Program
 from gossiprec.compute.train.local_update import draw_order
 from gossiprec.emulation import Prepared, prepare

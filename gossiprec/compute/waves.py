@@ -12,7 +12,7 @@ import numpy as np
 
 from gossiprec.arrays import F32, I64
 from gossiprec.compute.executors.base import Executor
-from gossiprec.compute.plan.planner import Plan, Sightings
+from gossiprec.compute.plan.plan import Plan, Sightings
 from gossiprec.compute.plan.program import Program
 from gossiprec.compute.store.base import UpdateRows
 from gossiprec.compute.thread_pool import ThreadPool

@@ -14,7 +14,7 @@ from gossiprec.arrays import F32, I32, I64, Bools
 from gossiprec.attacks import Attack
 from gossiprec.attacks.base import World
 from gossiprec.attacks.observations import Deliveries, Meetings, Observations, Seen, Tasks
-from gossiprec.compute.plan.planner import Sightings
+from gossiprec.compute.plan.plan import Sightings
 from gossiprec.compute.plan.program import Program
 from gossiprec.compute.store.base import UpdateRows
 from gossiprec.data.split import CheckIns, Split, Transitions

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from gossiprec.arrays import I64
-from gossiprec.compute.plan.planner import Plan, Sightings
+from gossiprec.compute.plan.plan import Plan, Sightings
 from gossiprec.compute.plan.program import Program
 from gossiprec.testing.naive_interpreter import encoded, first_values, merged, reduced, trained
 

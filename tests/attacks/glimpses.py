@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from gossiprec.attacks.base import World as AttackWorld
 from gossiprec.attacks.observations import Deliveries, Meetings
 from gossiprec.compute.executors import Executor, Workload
-from gossiprec.compute.plan.planner import Sightings
+from gossiprec.compute.plan.plan import Sightings
 from gossiprec.compute.plan.program import Program
 from gossiprec.compute.scorer import Scorer
 from gossiprec.compute.store.arena import Arena

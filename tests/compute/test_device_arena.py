@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from gossiprec.compute.executors import batched
 from gossiprec.compute.executors.batched import BatchedExecutor
 from gossiprec.compute.executors.tensors import HostRows
-from gossiprec.compute.plan.planner import Sightings
+from gossiprec.compute.plan.plan import Sightings
 from gossiprec.compute.plan.program import Program
 from gossiprec.compute.store import device_arena
 from gossiprec.compute.store.arena import RESERVE, Arena

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from gossiprec.compute.plan.planner import Plan, Sightings
+from gossiprec.compute.plan.plan import Plan, Sightings
 from gossiprec.compute.plan.program import Program
 from gossiprec.compute.shards.exchange import InProcess, Mailbox, ShardLostError
 from gossiprec.compute.shards.parts import Parts

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -12,46 +11,12 @@ import numpy.typing as npt
 
 from gossiprec.arrays import F32, F64, I8, I32, I64, Bools
 from gossiprec.compute.plan import tables
+from gossiprec.compute.plan.plan import Plan, in_waves
 from gossiprec.compute.plan.program import Program
 from gossiprec.compute.plan.tape import Behaviour, Event, Op, Segment, Tape
 
 SMALL = 20_000
 """Messages below which a run does not wait for a compiler."""
-
-
-@dataclass(frozen=True)
-class Sightings:
-    """What pools of observers see, in execution order: one row per (pool, delivered message).
-
-    Attributes
-    ----------
-    pool, victim, row, message : ndarray of int32, shape (n_sightings,)
-        Pool `pool` saw the version in arena row `row`, sent by node `victim`; each pair at most once in a wave.
-    """
-
-    pool: I32
-    victim: I32
-    row: I32
-    message: I32
-
-
-@dataclass(frozen=True)
-class Plan:
-    """Tasks and sightings of a stretch of tape, in waves.
-
-    Attributes
-    ----------
-    order : ndarray of int64, shape (n_tasks,)
-        Tasks by wave, within a wave the costliest first.
-    task_offsets, sighting_offsets : ndarray of int64, shape (n_waves + 1,)
-        Wave w runs tasks ``order[task_offsets[w]:task_offsets[w + 1]]``, and likewise its sightings.
-    """
-
-    program: Program
-    order: I64
-    task_offsets: I64
-    sightings: Sightings
-    sighting_offsets: I64
 
 
 class Planner:
@@ -337,24 +302,8 @@ class Planner:
             **(self._pushes_of(int(n_tasks), encodes) if self._rewrites else {}),
         )
         cost = np.where(program.update >= 0, self._cost[program.node], 0.0) + np.diff(offsets)
-        wave = tasks[:, tables.WAVE]
-        order = np.lexsort((-cost, wave))
-        seen_wave = sightings[:, tables.SEEN_WAVE]
-        seen = np.argsort(seen_wave, kind="stable")
-        first, last = self._counters[tables.BASE_WAVE] + 1, self._counters[tables.LAST_WAVE] + 1
-        edges = np.arange(first, last + 1)
-        return Plan(
-            program=program,
-            order=order.astype(np.int64),
-            task_offsets=np.searchsorted(wave[order], edges).astype(np.int64),
-            sightings=Sightings(
-                pool=sightings[seen, tables.POOL_ID],
-                victim=sightings[seen, tables.VICTIM],
-                row=sightings[seen, tables.SEEN_ROW],
-                message=sightings[seen, tables.SEEN_MESSAGE],
-            ),
-            sighting_offsets=np.searchsorted(seen_wave[seen], edges).astype(np.int64),
-        )
+        first, last = self._counters[[tables.BASE_WAVE, tables.LAST_WAVE]] + 1
+        return in_waves(program, tasks[:, tables.WAVE], cost, sightings, range(first, last))
 
     def _note_factors(self, segment: Segment, n_messages: int) -> None:
         """Remember by what the weights of deliveries are multiplied: their merges may be far away."""

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gossiprec.arrays import I64
-from gossiprec.compute.plan.planner import Plan
+from gossiprec.compute.plan.plan import Plan
 from gossiprec.compute.shards.parts import Parts
 from gossiprec.ragged import entries_of
 

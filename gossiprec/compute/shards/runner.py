@@ -10,7 +10,7 @@ import numpy as np
 
 from gossiprec.arrays import I64, Bools
 from gossiprec.compute.executors.base import Executor
-from gossiprec.compute.plan.planner import Plan
+from gossiprec.compute.plan.plan import Plan
 from gossiprec.compute.plan.program import Program
 from gossiprec.compute.shards.exchange import Exchange, Key
 from gossiprec.compute.shards.parts import Parts

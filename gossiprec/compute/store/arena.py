@@ -9,7 +9,7 @@ import numpy as np
 
 from gossiprec.aggregators.base import Inbox
 from gossiprec.arrays import F32, F64, I64, U32
-from gossiprec.compute.plan.planner import Sightings
+from gossiprec.compute.plan.plan import Sightings
 from gossiprec.compute.plan.program import Program
 from gossiprec.compute.store.addresses import Addresses
 from gossiprec.compute.store.base import Handles, Readable, Store

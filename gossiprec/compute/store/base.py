@@ -12,7 +12,8 @@ import numpy.typing as npt
 
 from gossiprec.aggregators.base import Inbox
 from gossiprec.arrays import F32, F64, I64, U32
-from gossiprec.compute.plan.planner import Planner, Sightings
+from gossiprec.compute.plan.plan import Sightings
+from gossiprec.compute.plan.planner import Planner
 from gossiprec.compute.plan.program import Program
 from gossiprec.models.base.blocks import Layout
 from gossiprec.servers.base import ALONE, Extras, Threads

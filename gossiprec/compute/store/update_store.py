@@ -10,7 +10,8 @@ import numpy as np
 
 from gossiprec.aggregators.base import Inbox
 from gossiprec.arrays import F32, F64, I64, U32
-from gossiprec.compute.plan.planner import Planner, Sightings
+from gossiprec.compute.plan.plan import Sightings
+from gossiprec.compute.plan.planner import Planner
 from gossiprec.compute.store.base import Handles, Readable, Store, UpdateRows
 from gossiprec.compute.store.packing import packed, unpacked
 from gossiprec.compute.store.update import Payload, ReceivedChanges, ReceivedModels, Update, whole

@@ -9,7 +9,7 @@ import numpy as np
 
 from gossiprec.arrays import I32, I64
 from gossiprec.attacks.observations import Meetings
-from gossiprec.compute.plan.planner import Plan
+from gossiprec.compute.plan.plan import Plan
 from gossiprec.compute.plan.tape import Event, Segment, at_wakes, joined
 from gossiprec.compute.serving import Serving
 from gossiprec.compute.shards.runner import ShardRunner
