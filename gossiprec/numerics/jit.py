@@ -14,6 +14,7 @@ from numba.core import cgutils, types
 from numba.extending import intrinsic
 
 from gossiprec.numerics.kept import Cache
+from gossiprec.numerics.own_copies import keep_copies
 
 # Rows are short (d = 8 is one vector register), so the vectoriser for straight-line code matters; numba leaves it off.
 numba.config.SLP_VECTORIZE = 1  # type: ignore[attr-defined]
@@ -30,6 +31,7 @@ def kernel(function: Any) -> Any:
     """Compile a function that is called from Python; releases the GIL; its machine code is kept on disk."""
     compiled = numba.njit(**_FLAGS)(function)
     compiled._cache = Cache(function)
+    keep_copies(function)
     return compiled
 
 

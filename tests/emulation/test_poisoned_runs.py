@@ -9,6 +9,7 @@ import pytest
 import yaml
 
 from gossiprec.compute.messages import Payload, Push
+from gossiprec.compute.waves import Watcher
 from gossiprec.emulation import prepare, resume, simulate
 from gossiprec.emulation.assembly.attackers import surroundings
 from gossiprec.emulation.assembly.data import load_data
@@ -241,7 +242,7 @@ def test_without_poisoners_nothing_is_said_of_them(tmp_path):
 # --- gossip, and clients with models
 
 
-class Looking:
+class Looking(Watcher):
     """Notes what is delivered, by sender."""
 
     def __init__(self, deliveries):
