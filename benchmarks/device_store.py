@@ -110,6 +110,8 @@ def main() -> None:
     parser.add_argument("--watched", action="store_true", help="with the scenario's observers")
     parser.add_argument("--rounds", type=int, default=3)
     options = parser.parse_args()
+    if options.device == "cuda" and not torch.cuda.is_available():
+        parser.error("torch sees no CUDA device; --device cpu shows that it works, and nothing of a GPU")
     device = torch.device(options.device)
     prepared, plans = planned(options)
     executors = {stays: executor_on(prepared, device, stays=stays) for stays in (True, False)}

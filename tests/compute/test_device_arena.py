@@ -25,12 +25,12 @@ from tests.compute.worlds import make_model, up_to_date
 CPU = torch.device("cpu")
 LAYOUT = make_model("gmf", dim=2).layout(5)
 N_NODES = 4
-OWNERS = np.array([0, 2, 3])
+TRAINING = np.array([0, 2, 3])
 
 
 def both(**about):
     """Return an arena on the host and one on a device, with nothing but zeros."""
-    about = {"n_nodes": N_NODES, "capacity": 2 * N_NODES, "moments": True, "owners": OWNERS, **about}
+    about = {"n_nodes": N_NODES, "capacity": 2 * N_NODES, "moments": True, **about}
     return Arena(LAYOUT, **about), DeviceArena(LAYOUT, **about, device=CPU)
 
 
@@ -91,7 +91,7 @@ def write(what, rng, arena):
     if what == "store merged":
         arena.store_merged(int(some[0]), int(some[-1]), values(seed, 1)[0, LAYOUT.merged], None)
     if what == "train":
-        train(arena, rng.permutation(OWNERS)[:2], dealt(rng, capacity)[:2], seed)
+        train(arena, rng.permutation(TRAINING)[:2], dealt(rng, capacity)[:2], seed)
     if what == "merge":
         arena.merge(merging(rng, capacity), np.arange(2), 0)
     if what == "grow":
@@ -100,7 +100,7 @@ def write(what, rng, arena):
         arena.grow(2 * N_NODES * RESERVE + 1)
     if what == "go on":
         state, others = kept(arena, np.sort(some)), np.setdiff1d(np.arange(capacity), some)
-        train(arena, OWNERS, np.arange(3), seed)
+        train(arena, TRAINING, np.arange(3), seed)
         arena.restore(state)
         arena.store(others, values(seed, len(others)), None)
 
@@ -154,7 +154,7 @@ def test_whoever_reads_finds_what_was_trained_last(what):
     for seed in range(20):
         arenas = both()
         for arena, low in itertools.product(arenas, range(0, 2 * N_NODES, 2)):
-            train(arena, OWNERS[:2], np.array([low, low + 1]), seed)
+            train(arena, TRAINING[:2], np.array([low, low + 1]), seed)
         host, device = (read(what, np.random.default_rng(seed), arena) for arena in arenas)
         assert device == host
 

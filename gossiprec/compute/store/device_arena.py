@@ -122,8 +122,6 @@ class DeviceArena(Arena):
     n_nodes, capacity : int
     moments : bool
     device : torch.device
-    owners : ndarray of int64, shape (n_owners,), optional
-    anew : bool
 
     Notes
     -----
@@ -132,19 +130,9 @@ class DeviceArena(Arena):
     """
 
     def __init__(
-        self,
-        layout: Layout,
-        *,
-        n_nodes: int,
-        capacity: int,
-        moments: bool,
-        device: torch.device,
-        owners: I64 | None = None,
-        anew: bool = False,
+        self, layout: Layout, *, n_nodes: int, capacity: int, moments: bool, device: torch.device
     ) -> None:
-        super().__init__(
-            layout, n_nodes=n_nodes, capacity=capacity, moments=moments, owners=owners, anew=anew
-        )
+        super().__init__(layout, n_nodes=n_nodes, capacity=capacity, moments=moments)
         self._device = device
         self._both = Mirrored(self.rows, device)
         self._both_moments = [Mirrored(part, device) for part in (self.first, self.second)]
