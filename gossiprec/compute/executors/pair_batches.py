@@ -58,5 +58,6 @@ class PairBatches(WrittenOut):
         self._train_clients(
             *self._parts(version), nodes, store.steps, store.own, store.first, store.second,
             Pairs(offsets, liked, others), self.work.training.local_epochs, self._rates, self._numbers, found,
+            self._workplace(found),
         )  # fmt: skip
         return self._updates(lessons, version, found)

@@ -81,7 +81,8 @@ class SequenceBatches(WrittenOut):
         def train(part: int) -> None:
             self._train_clients(
                 *self._parts(version), nodes, store.steps, store.own, store.first, store.second, sequences,
-                self.work.training.local_epochs, self._rates, self._shape, found, part, store.threads.size,
+                self.work.training.local_epochs, self._rates, self._shape, found,
+                self._workplace(found), part, store.threads.size,
             )  # fmt: skip
 
         store.threads.run(train)

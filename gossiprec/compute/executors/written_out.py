@@ -10,9 +10,10 @@ import numpy as np
 from gossiprec.arrays import F32, I64
 from gossiprec.compute.executors.base import Workload
 from gossiprec.compute.executors.client_trainer import ClientTrainer, Lesson
+from gossiprec.compute.store.reused import ReusedMemory
 from gossiprec.compute.store.update import Update
 from gossiprec.compute.store.update_store import UpdateStore
-from gossiprec.compute.train.client_steps import Results
+from gossiprec.compute.train.client_steps import Results, Workplace
 
 AT_ONCE = 2**20
 """Numbers in the rows that the clients of one call give back, about: some MB, and little waiting where a wave ends."""
@@ -29,7 +30,7 @@ class WrittenOut(ClientTrainer):
 
     def __init__(self, work: Workload, store: UpdateStore) -> None:
         super().__init__(work, store)
-        training = work.training
+        training, self._memory, self._scratch = work.training, ReusedMemory(), ReusedMemory()
         self._rates = np.array(
             [
                 training.learning_rate, training.beta1, training.beta2, training.epsilon,
@@ -61,15 +62,20 @@ class WrittenOut(ClientTrainer):
         tables, shared = np.split(version, [layout.n_items * layout.item_width])
         return tables.reshape(layout.n_items, -1), shared
 
-    def _room(self, most: I64) -> Results:
+    def _room(self, touched_at_most: I64) -> Results:
         """Return where results go of clients that touch so many items at most."""
-        layout, n = self.work.layout, len(most)
+        layout, n = self.work.layout, len(touched_at_most)
         places = np.zeros(n + 1, np.int64)
-        np.cumsum(np.minimum(most, layout.n_items), out=places[1:])
-        return Results(
-            places, np.zeros(n, np.int64), np.empty(places[-1], np.int32),
-            np.empty((places[-1], layout.item_width), np.float32), np.empty((n, layout.n_shared), np.float32),
-        )  # fmt: skip
+        np.cumsum(np.minimum(touched_at_most, layout.n_items), out=places[1:])
+        most = int(places[-1])
+        touched, *parts = self._memory.empty((most,), (most, layout.item_width), (n, layout.n_shared))
+        return Results(places, np.zeros(n, np.int64), touched.view(np.int32), *parts)
+
+    def _workplace(self, found: Results) -> Workplace:
+        """Return where clients are trained whose results go there."""
+        layout, most = self.work.layout, int(np.diff(found.places).max(initial=0))
+        n_own = self.store.own.shape[1] + layout.n_shared
+        return Workplace(*self._scratch.empty((4, n_own), (4, layout.item_width * most)))
 
     @staticmethod
     def _updates(lessons: Sequence[Lesson], version: F32, found: Results) -> Iterator[tuple[Lesson, Update]]:

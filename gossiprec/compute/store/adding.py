@@ -1,7 +1,8 @@
 """What is done with numbers of updates: plain loops, compiled where they are called (:mod:`gossiprec.jit`).
 
-They begin at 0 of views, because the compiler then does several numbers at a time; and go over many updates in a call,
-because a call costs as much as a small update.
+They go over many updates in a call, because a call costs as much as a small update. Rows are reached by places in flat
+arrays and not as views, each of which counts references: five times the sums of eight numbers. Places are unsigned,
+because only then the compiler does several numbers at a time.
 """
 
 from __future__ import annotations
@@ -12,13 +13,14 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from gossiprec.arrays import F32, F64, I32, I64, Bools
+from gossiprec.compute.store.reused import ReusedMemory
 from gossiprec.jit import compiled
 from gossiprec.servers.base import Threads
 
 if TYPE_CHECKING:
     from gossiprec.compute.store.update import Update
 
-AT_ONCE = 2**22
+AT_ONCE = 2**19
 """Numbers of updates that are put side by side at once, about."""
 
 
@@ -42,7 +44,7 @@ class Several(NamedTuple):
     shared: F32
 
 
-def side_by_side(updates: Sequence[Update]) -> Iterator[tuple[slice, Several]]:
+def side_by_side(updates: Sequence[Update], memory: ReusedMemory) -> Iterator[tuple[slice, Several]]:
     """Yield stretches of updates in their order, each of one version and not too large, with their numbers."""
     sizes = np.array([update.rows.size + update.shared.size for update in updates])
     begins, size = [0], 0
@@ -55,27 +57,26 @@ def side_by_side(updates: Sequence[Update]) -> Iterator[tuple[slice, Several]]:
         some = updates[begin:end]
         places = np.zeros(len(some) + 1, np.int64)
         np.cumsum([len(update.items) for update in some], out=places[1:])
-        yield (
-            slice(begin, end),
-            Several(
-                some[0].base,
-                places,
-                np.concatenate([update.items for update in some]),
-                np.concatenate([update.rows for update in some]),
-                np.stack([update.shared for update in some]),
-            ),
-        )
+        n, width, n_shared = int(places[-1]), some[0].rows.shape[1], len(some[0].shared)
+        touched, rows, shared = memory.empty((n,), (n, width), (len(some), n_shared))
+        items = touched.view(np.int32)
+        np.concatenate([update.items for update in some], out=items)
+        np.concatenate([update.rows for update in some], out=rows)
+        np.stack([update.shared for update in some], out=shared)
+        yield slice(begin, end), Several(some[0].base, places, items, rows, shared)
 
 
-def are_finite(updates: Sequence[Update]) -> Bools:
+def are_finite(updates: Sequence[Update], memory: ReusedMemory) -> Bools:
     """Return which of some updates have changed their versions by numbers alone."""
     found = np.ones(len(updates), np.bool_)
-    for some, several in side_by_side(updates) if updates else ():
+    for some, several in side_by_side(updates, memory) if updates else ():
         compiled(look_for_others)(*several, found[some])
     return found
 
 
-def sum_of_changes(updates: Sequence[Update], weights: F64, threads: Threads) -> tuple[F64, F64, F64]:
+def sum_of_changes(
+    updates: Sequence[Update], weights: F64, threads: Threads, memory: ReusedMemory
+) -> tuple[F64, F64, F64]:
     """Return the sum of changes, each rounded as :attr:`Update.change` and then times its weight.
 
     Returns
@@ -88,7 +89,7 @@ def sum_of_changes(updates: Sequence[Update], weights: F64, threads: Threads) ->
     n_shared, width, size = len(updates[0].shared), updates[0].rows.shape[1], threads.size
     n_items = (len(updates[0].base) - n_shared) // max(width, 1)
     total, mass, shared = np.zeros((n_items, width)), np.zeros(n_items), np.zeros(n_shared)
-    for some, several in side_by_side(updates):
+    for some, several in side_by_side(updates, memory):
 
         def add_up(part: int, several: Several = several, shares: F64 = weights[some]) -> None:
             items, numbers = _part(n_items, part, size), _part(n_shared, part, size)
@@ -104,7 +105,9 @@ def _part(n: int, part: int, size: int) -> slice:
     return slice(n * part // size, n * (part + 1) // size)
 
 
-def weighted_sum(updates: Sequence[Update], shares: F64, threads: Threads) -> F32:
+def weighted_sum(
+    updates: Sequence[Update], shares: F64, threads: Threads, memory: ReusedMemory
+) -> F32:
     """Return the sum of what some updates make of their versions, each times its share, rounded from float64.
 
     Changes are added up in their order, then each version once. Every thread has some items and some shared weights.
@@ -118,7 +121,7 @@ def weighted_sum(updates: Sequence[Update], shares: F64, threads: Threads) -> F3
     *others, (last, of_last) = of_versions.items()
 
     total, there, shared = np.empty((n_items, width)), np.zeros(n_items, np.bool_), np.zeros((1, n_shared))
-    for some, several in side_by_side(updates):
+    for some, several in side_by_side(updates, memory):
 
         def add_up(part: int, several: Several = several, each: F64 = shares[some]) -> None:
             items, numbers = _part(n_items, part, size), _part(n_shared, part, size)
@@ -157,21 +160,24 @@ def add_changes(
     rest : ndarray of float64, shape (1, n_weights)
         Of the weights from `first`.
     """
-    width, last_item = rows.shape[1], first_item + len(total)
+    last_item, width = first_item + len(total), np.uint64(rows.shape[1])
+    sums, trained = total.reshape(-1), rows.reshape(-1)
     into, sent = rest[0], base[len(base) - shared.shape[1] + first :]
     for number in range(len(shares)):
         share = shares[number]
         for touched in range(places[number], places[number + 1]):
             if first_item <= items[touched] < last_item:
-                row, before = items[touched] - first_item, items[touched] * width
-                for k in range(0 if there[row] else width):
-                    total[row, k] = 0.0
-                there[row] = True
+                row = items[touched] - first_item
+                at, before = np.uint64(row) * width, np.uint64(items[touched]) * width
+                now = np.uint64(touched) * width
+                if not there[row]:
+                    total[row] = 0.0
+                    there[row] = True
                 for k in range(width):
-                    total[row, k] += share * (np.float64(rows[touched, k]) - np.float64(base[before + k]))
-        now = shared[number, first : first + len(into)]
+                    sums[at + k] += share * (np.float64(trained[now + k]) - np.float64(base[before + k]))
+        weights = shared[number, first : first + len(into)]
         for k in range(len(into)):
-            into[k] += share * (np.float64(now[k]) - np.float64(sent[k]))
+            into[k] += share * (np.float64(weights[k]) - np.float64(sent[k]))
 
 
 def add_differences(
@@ -187,20 +193,22 @@ def add_differences(
     rest : ndarray of float64, shape (n_weights,)
         Of the weights from `first`.
     """
-    width, last_item = rows.shape[1], first_item + len(total)
+    last_item, width = first_item + len(total), np.uint64(rows.shape[1])
+    sums, trained = total.reshape(-1), rows.reshape(-1)
     sent = base[len(base) - shared.shape[1] + first :]
     for number in range(len(weights)):
         weight = weights[number]
         for touched in range(places[number], places[number + 1]):
             if first_item <= items[touched] < last_item:
-                item, at = items[touched] - first_item, items[touched] * width
+                item = items[touched] - first_item
                 mass[item] += weight
-                into, now, before = total[item], rows[touched], base[at : at + width]
+                at, before = np.uint64(item) * width, np.uint64(items[touched]) * width
+                now = np.uint64(touched) * width
                 for k in range(width):
-                    into[k] += weight * np.float64(now[k] - before[k])
-        now = shared[number, first : first + len(rest)]
+                    sums[at + k] += weight * np.float64(trained[now + k] - base[before + k])
+        numbers = shared[number, first : first + len(rest)]
         for k in range(len(rest)):
-            rest[k] += weight * np.float64(now[k] - sent[k])
+            rest[k] += weight * np.float64(numbers[k] - sent[k])
 
 
 def add_version(total: F64, there: Bools, version: F32, share: float) -> None:
@@ -231,14 +239,15 @@ def add_rounded(total: F64, there: Bools, version: F32, share: float, found: F32
 
 def look_for_others(base: F32, places: I64, items: I32, rows: F32, shared: F32, finite: Bools) -> None:
     """Set `finite` to False where an update has changed its base by something else than numbers."""
-    width, sent = rows.shape[1], base[len(base) - shared.shape[1] :]
+    width, trained = np.uint64(rows.shape[1]), rows.reshape(-1)
+    sent = base[len(base) - shared.shape[1] :]
     for number in range(len(finite)):
         others = 0
         for touched in range(places[number], places[number + 1]):
-            now, before = rows[touched], base[items[touched] * width : (items[touched] + 1) * width]
+            before, now = np.uint64(items[touched]) * width, np.uint64(touched) * width
             for k in range(width):
-                others += 0 if np.isfinite(now[k] - before[k]) else 1
-        now = shared[number]
-        for k in range(len(now)):
-            others += 0 if np.isfinite(now[k] - sent[k]) else 1
+                others += 0 if np.isfinite(trained[now + k] - base[before + k]) else 1
+        weights = shared[number]
+        for k in range(len(weights)):
+            others += 0 if np.isfinite(weights[k] - sent[k]) else 1
         finite[number] = others == 0

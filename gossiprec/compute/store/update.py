@@ -13,6 +13,7 @@ from gossiprec.aggregators.base import Change
 from gossiprec.arrays import F32, F64, I32, Bools
 from gossiprec.compute.store.adding import are_finite, sum_of_changes, weighted_sum
 from gossiprec.compute.store.base import Handles
+from gossiprec.compute.store.reused import ReusedMemory
 from gossiprec.servers.base import ALONE, Threads
 
 
@@ -84,8 +85,10 @@ Payload: TypeAlias = "F32 | Update"
 class ReceivedModels:
     """Received models as rows to be read (:class:`gossiprec.aggregators.base.Summing`), some columns at a time."""
 
-    def __init__(self, updates: list[Update], n_columns: int, threads: Threads = ALONE) -> None:
-        self._updates, self._threads = updates, threads
+    def __init__(
+        self, updates: list[Update], n_columns: int, threads: Threads = ALONE, memory: ReusedMemory | None = None
+    ) -> None:
+        self._updates, self._threads, self._memory = updates, threads, memory or ReusedMemory()
         self.shape = (len(updates), n_columns)
 
     def __getitem__(self, at: tuple[Handles, slice]) -> F32:
@@ -94,18 +97,19 @@ class ReceivedModels:
 
     def are_finite(self, places: Handles) -> Bools:
         """Return which of some models, and what they have changed, are numbers alone."""
-        return are_finite([self._updates[place] for place in places.tolist()])
+        return are_finite([self._updates[place] for place in places.tolist()], self._memory)
 
     def weighted_sum(self, places: Handles, shares: F64) -> F32:
         """Return the sum of some models, each times its share: each version once, and what was made of it."""
-        return weighted_sum([self._updates[place] for place in places.tolist()], shares, self._threads)
+        some = [self._updates[place] for place in places.tolist()]
+        return weighted_sum(some, shares, self._threads, self._memory)
 
 
 class ReceivedChanges(Sequence[Change]):
     """The changes of received updates, each worked out when it is first asked for."""
 
-    def __init__(self, updates: list[Update], threads: Threads) -> None:
-        self._updates, self._threads = updates, threads
+    def __init__(self, updates: list[Update], threads: Threads, memory: ReusedMemory) -> None:
+        self._updates, self._threads, self._memory = updates, threads, memory
         self._known: list[Change | None] = [None] * len(updates)
 
     def __len__(self) -> int:
@@ -119,7 +123,7 @@ class ReceivedChanges(Sequence[Change]):
 
     def summed(self, weights: F64) -> tuple[F64, F64, F64]:
         """Return the sum of all, each times its weight (:class:`gossiprec.aggregators.adding.Summed`)."""
-        return sum_of_changes(self._updates, weights, self._threads)
+        return sum_of_changes(self._updates, weights, self._threads, self._memory)
 
 
 def whole(payload: Payload) -> F32:

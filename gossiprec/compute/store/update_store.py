@@ -14,6 +14,7 @@ from gossiprec.compute.plan.plan import Sightings
 from gossiprec.compute.plan.planner import Planner
 from gossiprec.compute.store.base import Handles, Readable, Store, UpdateRows
 from gossiprec.compute.store.packing import packed, unpacked
+from gossiprec.compute.store.reused import ReusedMemory
 from gossiprec.compute.store.update import Payload, ReceivedChanges, ReceivedModels, Update, whole
 from gossiprec.models.base import Layout, Model, Role
 from gossiprec.recommenders.client_side import Personal
@@ -80,6 +81,7 @@ class UpdateStore(Store):
         self.own: F32 = np.concatenate(model.initial_own(layout, n_nodes - 1, seed), axis=1)
         self.first, self.second = (np.zeros_like(self.own[: moments * n_nodes]) for _ in range(2))
         self.steps = np.zeros(n_nodes, np.int64)
+        self._memory = ReusedMemory()
         common = model.initial_rows(layout, 1, seed)[0, layout.merged].copy()
         self._held: dict[int, Payload] = {}
         self._common = common  # what is under all other handles
@@ -163,10 +165,9 @@ class UpdateStore(Store):
         held = [self.held(handle) for handle in handles.tolist()]
         updates = [each for each in held if isinstance(each, Update)]
         assert len(updates) == len(held), "clients answer with updates"
-        models = ReceivedModels(updates, self.n_columns, self.threads)
-        return Inbox(
-            models, np.arange(len(held)), weights, own_weight, ReceivedChanges(updates, self.threads)
-        )
+        models = ReceivedModels(updates, self.n_columns, self.threads, self._memory)
+        changes = ReceivedChanges(updates, self.threads, self._memory)
+        return Inbox(models, np.arange(len(held)), weights, own_weight, changes)
 
     def shown(self, sightings: Sightings, first: int, last: int) -> Iterator[tuple[F32, Sightings, int, int]]:
         """Yield a few whole models at a time."""

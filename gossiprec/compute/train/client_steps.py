@@ -37,6 +37,30 @@ class Results(NamedTuple):
     weights: Any
 
 
+class Workplace(NamedTuple):
+    """Where clients of a call are trained, one after the other.
+
+    Attributes
+    ----------
+    cores : ndarray of float32, shape (4, user_width + n_shared)
+        A client's own row and the shared weights.
+    tiles : ndarray of float32, shape (4, item_width * most_touched)
+        The items that it touches.
+    """
+
+    cores: Any
+    tiles: Any
+
+
+@outline
+def longest(places):
+    """Return the most that lies between a place and the next."""
+    most = 0
+    for c in range(len(places) - 1):
+        most = max(most, places[c + 1] - places[c])
+    return most
+
+
 @inline
 def begin(cores, tiles, n_numbers, own, first, second, shared, node):
     """Set a client's core to its own row and the shared weights, and moments to its own, of the rest to none."""
@@ -92,15 +116,6 @@ def end(cores, own, first, second, weights, node):
     if len(first) > 0:
         copy(first[node], 0, cores[FIRST], 0, user_width)
         copy(second[node], 0, cores[SECOND], 0, user_width)
-
-
-@outline
-def longest(places):
-    """Return the most that lies between a place and the next."""
-    most = 0
-    for c in range(len(places) - 1):
-        most = max(most, places[c + 1] - places[c])
-    return most
 
 
 @outline

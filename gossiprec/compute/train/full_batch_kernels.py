@@ -54,7 +54,7 @@ class Data(NamedTuple):
 
 def _train_clients(
     tables, shared, clients, taken, own, first, second, data, negatives, passes, seed, rates, shape, room, numbers,
-    extra, of_step, of_samples, results,
+    extra, of_step, of_samples, results, workplace,
 ):  # fmt: skip
     """Train clients.
 
@@ -81,6 +81,7 @@ def _train_clients(
     of_samples : ndarray, shape (sum of n_positives * passes, ...)
         What a recommender has drawn, client after client, pass after pass.
     results : Results
+    workplace : Workplace
     """
     mode = swap_float_mode(NO_DENORMALS)
     n_items, width = tables.shape
@@ -89,8 +90,7 @@ def _train_clients(
     counts = np.zeros(n_items, np.int32)
     drawn = np.empty(_most_samples(clients, data, negatives), np.int32)
     samples, liked = np.empty(most, np.float32), np.empty(most, np.float32)
-    cores = np.empty((4, user_width + len(shared)), np.float32)
-    tiles = np.empty((4, width * most), np.float32)
+    cores, tiles = workplace.cores, workplace.tiles
     draws_at = 0
     for c in range(len(clients)):
         node, update = clients[c, 0], clients[c, 1]

@@ -40,7 +40,7 @@ class Pairs(NamedTuple):
 
 
 def _train_clients(
-    tables, shared, nodes, taken, own, first, second, pairs, passes, rates, numbers, results
+    tables, shared, nodes, taken, own, first, second, pairs, passes, rates, numbers, results, workplace
 ):  # fmt: skip
     """Train clients, one after the other.
 
@@ -61,14 +61,14 @@ def _train_clients(
     numbers : ndarray of float64
         For the gradient.
     results : Results
+    workplace : Workplace
     """
     mode = swap_float_mode(NO_DENORMALS)
     n_items, width = tables.shape
     user_width, with_adam = own.shape[1], len(first) > 0
     number = np.full(n_items, -1, np.int32)
     places = np.empty((2, longest(pairs.offsets)), np.int32)
-    cores = np.empty((4, user_width + len(shared)), np.float32)
-    tiles = np.empty((4, width * longest(results.places)), np.float32)
+    cores, tiles = workplace.cores, workplace.tiles
     for c in range(len(nodes)):
         node, some = nodes[c], slice(pairs.offsets[c], pairs.offsets[c + 1])
         n_pairs, touched = some.stop - some.start, results.touched[results.places[c] : results.places[c + 1]]

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from gossiprec.compute.train.client_steps import SLOPES, VALUES, begin, descend, end, longest, step_once
+from gossiprec.compute.train.client_steps import SLOPES, VALUES, begin, descend, end, step_once
 from gossiprec.numerics.jit import NO_DENORMALS, outline, specialised, swap_float_mode
 from gossiprec.numerics.stretches import copy
 
@@ -49,7 +49,7 @@ class Sequences(NamedTuple):
 
 
 def _train_clients(
-    tables, shared, nodes, taken, own, first, second, sequences, passes, rates, shape, results, part, parts
+    tables, shared, nodes, taken, own, first, second, sequences, passes, rates, shape, results, workplace, part, parts
 ):  # fmt: skip
     """Train one client in so many, one after the other.
 
@@ -70,6 +70,7 @@ def _train_clients(
     shape : ndarray of int64
         For the gradient.
     results : Results
+    workplace : Workplace
     part, parts : int
         Clients number ``part, part + parts, ...``
     """
@@ -78,8 +79,7 @@ def _train_clients(
     user_width, with_adam = own.shape[1], len(first) > 0
     once = passes == 1 and not with_adam and user_width == 0
     number = np.full(n_items, -1, np.int32)
-    cores = np.empty((4, user_width + len(shared)), np.float32)
-    tiles = np.empty((4, width * longest(results.places)), np.float32)
+    cores, tiles = workplace.cores, workplace.tiles
     for c in range(part, len(nodes), parts):
         node = nodes[c]
         some = slice(sequences.offsets[c], sequences.offsets[c + 1])
