@@ -10,7 +10,7 @@ Five local passes of Adam, the mean over those who touched an item:
 
 - ``naive_per_s``: local passes per second of one set of parameters of all items and one torch.optim.Adam a client, one
   thread.
-- ``emulator_per_s``: local passes per wall second of the whole run after loading and compiling, without rankings.
+- ``emulator_per_s``: local passes per wall second of the whole run once it is set up, without rankings.
 - ``bare_per_s``: the same clients' samples drawn and trained by as many threads, with nothing around it.
 - ``speedup`` = emulator / naive; ``fraction_of_bare`` = emulator / bare; ``engine_share``: part of the emulator's wall
   time in SimPy, planning and bookkeeping; ``peak_mib``: largest resident size so far.
@@ -166,7 +166,7 @@ def emulate(scenario: Scenario, folder: Path) -> tuple[float, float]:
     """Run the whole; return local passes per second, and the engine's share."""
     summary = summary_of(scenario, folder)
     seconds = summary["seconds"]
-    wall = summary["wall_seconds"] - seconds["compile"] - seconds["load"]
+    wall = summary["wall_seconds"] - sum(seconds[part] for part in ("compile", "load", "setup", "utility"))
     engine = seconds["control"] + seconds["plan"] + seconds["bookkeeping"]
     return summary["node_updates"] / wall, engine / wall
 

@@ -47,7 +47,9 @@ def test_a_sum_is_that_of_whole_models_in_their_order(n_versions, n_shared, n_th
 def test_what_no_update_touches_is_that_of_the_version():
     (update,) = updates_of(1, 3, n=1)
     untouched = np.setdiff1d(np.arange(N_ITEMS), update.items)
-    found = weighted_sum([update], np.ones(1), ThreadPool(2), ReusedMemory())[: N_ITEMS * WIDTH].reshape(N_ITEMS, WIDTH)
+    found = weighted_sum([update], np.ones(1), ThreadPool(2), ReusedMemory())[: N_ITEMS * WIDTH].reshape(
+        N_ITEMS, WIDTH
+    )
     assert np.array_equal(found[untouched], update.base[: N_ITEMS * WIDTH].reshape(N_ITEMS, WIDTH)[untouched])
     assert np.array_equal(found[update.items], update.rows)
 

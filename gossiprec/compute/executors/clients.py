@@ -67,9 +67,11 @@ class ClientExecutor(Executor):
     def run(self, program: Program, tasks: I64) -> None:
         """Run `tasks` of one wave: all adopt what they were sent; then those train that do."""
         sent = self._adopt(program, tasks[program.push[tasks] < 0] if len(program.push) else tasks)
+        trains = tasks[program.update[tasks] >= 0]
+        columns = (part[trains].tolist() for part in (program.node, program.update, program.target))
         lessons = [
-            Lesson(int(program.node[task]), int(program.update[task]), int(program.target[task]), sent[task])
-            for task in tasks[program.update[tasks] >= 0].tolist()
+            Lesson(node, update, target, sent[task])
+            for task, node, update, target in zip(trains.tolist(), *columns, strict=True)
         ]
         recommender, tells = self.work.recommender, self.store.told_width > 0
         if tells and recommender is not None and recommender.tells_first:
@@ -102,8 +104,12 @@ class ClientExecutor(Executor):
         """Let each task's target be the version that it adopts last, or its source; return the handle of that."""
         sent = dict(zip(tasks.tolist(), program.adopted(tasks).tolist(), strict=True))
         targets, trained = program.target[tasks].tolist(), (program.update[tasks] >= 0).tolist()
+        keep, versions = (
+            self.store.keep,
+            {handle: self.store.version(handle) for handle in set(sent.values())},
+        )
         for from_, target, trains in zip(sent.values(), targets, trained, strict=True):
-            self.store.keep(target, self.store.version(from_))
+            keep(target, versions[from_])
             if not trains and (extras := self.store.extras(from_)):  # it may be trained by another task
                 self.store.attach(target, extras)
         return sent

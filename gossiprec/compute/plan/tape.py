@@ -152,10 +152,13 @@ def joined(stretches: Sequence[Segment]) -> Segment:
     )
 
 
-def at_wakes(segment: Segment, node: int) -> list[Segment]:
-    """Return the stretch cut before and after each wake of a node; rings in vain stay with the first piece."""
+def at_wakes(segment: Segment, node: int, *, apart: bool) -> list[Segment]:
+    """Return the stretch cut before each wake of a node, and if it is to be `apart` after it, too.
+
+    Rings in vain stay with the first piece.
+    """
     woke = np.flatnonzero((segment.kind == Event.WAKE) & (segment.node == node))
-    edges = np.unique(np.concatenate([[0], woke, woke + 1, [len(segment.kind)]]))
+    edges = np.unique(np.concatenate([[0], woke, woke + 1 if apart else [], [len(segment.kind)]])).astype(int)
     sent = np.concatenate([[0], np.cumsum(segment.count)])
     nothing = Misses(np.zeros(0), np.zeros(0, np.int32), np.zeros(0, np.int32))
     pieces: list[Segment] = []

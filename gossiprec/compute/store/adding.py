@@ -20,7 +20,7 @@ from gossiprec.servers.base import Threads
 if TYPE_CHECKING:
     from gossiprec.compute.store.update import Update
 
-AT_ONCE = 2**19
+AT_ONCE = 2**20
 """Numbers of updates that are put side by side at once, about."""
 
 
@@ -105,9 +105,7 @@ def _part(n: int, part: int, size: int) -> slice:
     return slice(n * part // size, n * (part + 1) // size)
 
 
-def weighted_sum(
-    updates: Sequence[Update], shares: F64, threads: Threads, memory: ReusedMemory
-) -> F32:
+def weighted_sum(updates: Sequence[Update], shares: F64, threads: Threads, memory: ReusedMemory) -> F32:
     """Return the sum of what some updates make of their versions, each times its share, rounded from float64.
 
     Changes are added up in their order, then each version once. Every thread has some items and some shared weights.

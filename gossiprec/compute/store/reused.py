@@ -27,7 +27,7 @@ class ReusedMemory:
         """Return arrays that are not initialised; their memory is free once they and all views of them are gone."""
         sizes = [prod(shape) for shape in shapes]
         memory = self._piece(sum(sizes))
-        whole: F32 = np.frombuffer(memoryview(memory), np.float32)  # to this, and not to the memory, views refer
+        whole: F32 = np.frombuffer(memory.data, np.float32)  # to this, and not to the memory, views refer
         weakref.finalize(whole, self._free.append, memory).atexit = False
         ends = np.cumsum(sizes).tolist()
         return [

@@ -86,7 +86,11 @@ class ReceivedModels:
     """Received models as rows to be read (:class:`gossiprec.aggregators.base.Summing`), some columns at a time."""
 
     def __init__(
-        self, updates: list[Update], n_columns: int, threads: Threads = ALONE, memory: ReusedMemory | None = None
+        self,
+        updates: list[Update],
+        n_columns: int,
+        threads: Threads = ALONE,
+        memory: ReusedMemory | None = None,
     ) -> None:
         self._updates, self._threads, self._memory = updates, threads, memory or ReusedMemory()
         self.shape = (len(updates), n_columns)

@@ -87,7 +87,7 @@ def _train_clients(
     n_items, width = tables.shape
     places, touched = results.places, results.touched
     user_width, with_adam, most = own.shape[1], len(first) > 0, longest(places)
-    counts = np.zeros(n_items, np.int32)
+    counts, found = np.zeros(n_items, np.int32), np.empty(n_items + 1, np.int32)
     drawn = np.empty(_most_samples(clients, data, negatives), np.int32)
     samples, liked = np.empty(most, np.float32), np.empty(most, np.float32)
     cores, tiles = workplace.cores, workplace.tiles
@@ -109,7 +109,7 @@ def _train_clients(
             its[: len(some) * (1 + negatives)],
         )
         its[len(some) * (1 + negatives) :] = data.more_items[more]
-        n = _count(its, data.member[node], data.more_labels[more], counts, out, samples, liked)
+        n = _count(its, data.member[node], data.more_labels[more], counts, found, out, samples, liked)
         results.n_touched[c] = n
         begin(cores, tiles, width * n, own, first, second, shared, node)
         core, slopes = cores[VALUES], cores[SLOPES]
@@ -161,24 +161,26 @@ def _most_samples(clients, data, negatives):
 
 
 @outline
-def _count(drawn, member, labels, counts, touched, samples, liked):
+def _count(drawn, member, labels, counts, found, touched, samples, liked):
     """Count samples item by item; return how many items are in them.
 
     `touched` becomes the items, ascending, `samples` each one's share of the samples, `liked` that of its positive
     ones; `drawn` becomes the items' places among these, the last ones being those with `labels`. `counts`, one for
-    each item, is zero before and after.
+    each item, is zero before and after; `found` is one longer, so that whether an item is kept needs no branch.
     """
     for s in range(len(drawn)):
         counts[drawn[s]] += 1
     share = float32(1.0) / float32(max(len(drawn), 1))
     n = 0
     for item in range(len(counts)):
-        if counts[item]:
-            touched[n] = item
-            samples[n] = float32(counts[item]) * share
-            liked[n] = samples[n] if member[item >> 3] >> np.uint8(item & 7) & 1 else float32(0.0)
-            counts[item] = n
-            n += 1
+        found[n] = item
+        n += counts[item] != 0
+    for t in range(n):
+        item = found[t]
+        touched[t] = item
+        samples[t] = float32(counts[item]) * share
+        liked[t] = samples[t] if member[item >> 3] >> np.uint8(item & 7) & 1 else float32(0.0)
+        counts[item] = t
     for s in range(len(drawn)):
         drawn[s] = counts[drawn[s]]
     for s in range(len(labels)):

@@ -102,13 +102,14 @@ class TapeRunner:
         if not self._schedule.meetings.complete:
             with self._watch("plan"):
                 self._announce(segment)
-        if self._serving is not None or self._protocol.sends_updates:
-            self._carry_by_rounds(segment)
-            if self._serving is not None and self._protocol.chooses_by_value:
+        if self._serving is not None:
+            self._carry_by_rounds(segment, self._serving)
+            if self._protocol.chooses_by_value:
                 self._learn_groups(self._serving)
             return
-        plan = self._carry(segment)
-        self._forget()
+        for piece in self._pieces(segment):
+            plan = self._carry(piece)
+            self._forget()
         if self._protocol.chooses_by_value:
             with self._watch("learn"):
                 self._learn(plan)
@@ -127,23 +128,28 @@ class TapeRunner:
         with self._watch("compute"):
             self._executor.store.forget(self._planner)
 
-    def _carry_by_rounds(self, segment: Segment) -> None:
-        """Carry out a stretch of tape round by round.
+    def _pieces(self, segment: Segment) -> list[Segment]:
+        """Return what of a stretch of tape is planned and computed together, before what nobody needs is let go of.
 
-        Who is sent which version may depend on values; and what clients answer is let go of when it has come.
+        Of updates that is a round: they take memory, and are needed until the coordinator wakes.
         """
-        coordinator, serving = self._protocol.n_users, self._serving
-        pieces = at_wakes(segment, coordinator)
+        updates = self._protocol.sends_updates
+        return at_wakes(segment, self._protocol.n_users, apart=False) if updates else [segment]
+
+    def _carry_by_rounds(self, segment: Segment, serving: Serving) -> None:
+        """Carry out a stretch of tape round by round: who is sent which version may depend on values."""
+        coordinator = self._protocol.n_users
+        pieces = at_wakes(segment, coordinator, apart=True)
         waking = [_is_wake_of(coordinator, piece) for piece in pieces]
         for piece, wakes, wakes_next in zip(pieces, waking, [*waking, True][1:], strict=True):
-            if wakes and serving is not None:
+            if wakes:
                 plan, rows = self._planner.serve(coordinator, serving.n_versions)
                 self._executor.store.grow(self._planner.capacity)
                 serving.write_to(rows)
                 with self._watch("compute"):
                     self._runner.run(plan)
             self._carry(piece)
-            if wakes and serving is not None:
+            if wakes:
                 self._planner.send(piece, rows[serving.version_of[piece.receiver]])
             if wakes_next or not wakes:
                 self._forget()
