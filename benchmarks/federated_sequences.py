@@ -112,7 +112,9 @@ class Clients:
         )  # fmt: skip
         self._store.threads = ThreadPool(threads)
         self._work, self._trainer = work, SequenceBatches(work, self._store)
+        work.recommender.threads = self._store.threads
         self._version = self._store.version(0)
+        self._versions = [self._version.copy() for _ in range(WAVES)]
         draw = np.random.default_rng(1)
         self._centroids = draw.normal(0, 0.1, (CLUSTERS, layout.item_width)).astype(np.float32)
         self._nodes = draw.permutation(n_users)[: SLICE * WAVES].tolist()
@@ -130,8 +132,8 @@ class Clients:
 
     def emulated(self) -> Iterator[Update]:
         """Tell, draw and train, slice after slice, each from a version that is new to all."""
-        for low in range(0, len(self._nodes), SLICE):
-            nodes, version = self._nodes[low : low + SLICE], self._version.copy()
+        for low, version in zip(range(0, len(self._nodes), SLICE), self._versions, strict=True):
+            nodes = self._nodes[low : low + SLICE]
             for node in nodes:
                 self._store.keep(node, version)
             self._store.attach(nodes[0], {"centroids": self._centroids.copy()})

@@ -22,10 +22,11 @@ class Mean(Aggregator):
 
     def reduce(self, own: F32, inbox: Inbox) -> F32:
         """Return the mean by weights; the own model counts in gossip, and a coordinator's does not."""
-        share, out = inbox.model_weights / inbox.model_weights.sum(), np.empty_like(own)
+        share = inbox.model_weights / inbox.model_weights.sum()
         summing = summing_rows(inbox.rows)
         if summing is not None and not inbox.own_weight:
             return summing.weighted_sum(inbox.places, share)
+        out = np.empty_like(own)
         for columns, models in inbox.models(own):
             out[columns] = (share[:, None] * models).sum(axis=0)
         return out

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from gossiprec.aggregators.base import Aggregator, Inbox, Invalid
-from gossiprec.arrays import F32, F64, I64
+from gossiprec.arrays import F32, F64, I64, are_all_finite
 from gossiprec.compute.plan.program import Program
 from gossiprec.compute.serving import Serving
 from gossiprec.compute.store.base import Store
@@ -124,7 +124,7 @@ class Reducing:
         if receiver.rule.passes_on:
             with np.errstate(invalid="ignore"):  # what comes of it is looked at below
                 found = _checked(receiver, own, inbox)
-        if found is None or not np.isfinite(found).all():
+        if found is None or not are_all_finite(found):
             finite = inbox.is_finite
             if not finite.all():
                 self._refuse(program, task, collected[~finite])

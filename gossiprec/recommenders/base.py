@@ -18,7 +18,7 @@ from gossiprec.models.base.analytic import AnalyticGradient, written_with
 from gossiprec.options import NoOptions, Options
 from gossiprec.recommenders.client_side import AnalyticTerm, AtHand, Personal
 from gossiprec.recommenders.coordinator_side import Between, Known
-from gossiprec.servers.base import Extras
+from gossiprec.servers.base import ALONE, Extras, Threads
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -36,8 +36,14 @@ class Recommender(ABC):
         Of each positive: samples come as a positive, followed by these.
     learning_rate : float
         Of the clients.
+
+    Attributes
+    ----------
+    threads : Threads
+        For what is worked out for several clients at once; results do not depend on them.
     """
 
+    threads: Threads = ALONE
     Options: ClassVar[type[Options]] = NoOptions
 
     adds_to_loss: ClassVar[bool] = True

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
+from collections.abc import Iterable
 from typing import NamedTuple
 
 import numpy as np
@@ -19,6 +20,7 @@ from gossiprec.numerics.one_thread import one_torch_thread
 from gossiprec.numerics.tiles import padded
 from gossiprec.recommenders.kernels.candidates import add_scores, find_best
 from gossiprec.recommenders.user_vectors import items_of
+from gossiprec.servers.base import ALONE, Threads
 
 KEPT = 4
 """Versions of which lists are kept: late answers are to earlier ones."""
@@ -57,27 +59,53 @@ class CandidateLists:
             How many, at most n_items; the same in every call.
         """
         with self._lock:
-            known = self._of_version(layout, version, centroids)
+            known = self._of_version(layout, version, centroids, ALONE)
         if cluster not in known.lists:
             known.lists[cluster] = best_items(known.scores[:, cluster], number)
         return known.lists[cluster]
 
-    def _of_version(self, layout: Layout, version: F32, centroids: F32) -> _Known:
+    def work_out(
+        self,
+        layout: Layout,
+        version: F32,
+        centroids: F32,
+        clusters: Iterable[int],
+        number: int,
+        threads: Threads,
+    ) -> None:
+        """Find the lists of some centroids, so that :meth:`of` has them; several threads find other ones each."""
+        with self._lock:
+            known = self._of_version(layout, version, centroids, threads)
+        wanted = [cluster for cluster in sorted(set(clusters)) if cluster not in known.lists]
+
+        def find(part: int) -> None:
+            for cluster in wanted[part :: threads.size]:
+                known.lists[cluster] = best_items(known.scores[:, cluster], number)
+
+        threads.run(find)
+
+    def _of_version(self, layout: Layout, version: F32, centroids: F32, threads: Threads) -> _Known:
         key = id(version), id(centroids)
         if key not in self._known:
-            scores = scores_by_each(centroids, items_of(layout, version))
+            scores = scores_by_each(centroids, items_of(layout, version), threads)
             self._known[key] = _Known((version, centroids), scores, {})
             if len(self._known) > KEPT:
                 self._known.popitem(last=False)
         return self._known[key]
 
 
-def scores_by_each(vectors: F32, items: F32) -> F32:
+def scores_by_each(vectors: F32, items: F32, threads: Threads = ALONE) -> F32:
     """Return the scalar product of each item's row with each of several vectors, shape (n_items, at least n)."""
     columns = np.zeros((vectors.shape[1], padded.py_func(len(vectors))), np.float32)
     columns[:, : len(vectors)] = vectors.T
     found = np.zeros((len(items), columns.shape[1]), np.float32)
-    add_scores(found, np.require(items, requirements=["C"]), columns)
+    rows, size = np.require(items, requirements=["C"]), threads.size
+
+    def add(part: int) -> None:
+        some = slice(len(rows) * part // size, len(rows) * (part + 1) // size)
+        add_scores(found[some], rows[some], columns)
+
+    threads.run(add)
     return found
 
 

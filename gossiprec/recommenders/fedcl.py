@@ -123,12 +123,23 @@ class FedCL(FedSoftmax):
             [client.history for client in clients],
             np.stack([client.own for client in clients]),
         )
-        vectors = vectors_of(self.model, first.layout, first.version, histories, users)
+        vectors = vectors_of(self.model, first.layout, first.version, histories, users, self.threads)
         short = clipped(vectors, options.clip)
         if options.epsilon is None:
-            return short.astype(np.float32)
-        draws = [client.draw("told-vector") for client in clients]
-        return with_noise(short, laplace_scale(options.clip, options.epsilon), draws)
+            told = short.astype(np.float32)
+        else:
+            draws = [client.draw("told-vector") for client in clients]
+            told = with_noise(short, laplace_scale(options.clip, options.epsilon), draws)
+        self._work_out_lists(first, told)
+        return told
+
+    def _work_out_lists(self, first: AtHand, told: F32) -> None:
+        """Find what semi-hard negatives are drawn from, for all clients at once."""
+        layout, centroids = first.layout, self._centroids(first)
+        if centroids is not None and self.options.clustering != "none":
+            clusters = nearest(told, centroids).tolist()
+            number = self._n_wanted(layout)
+            self._lists.work_out(layout, first.version, centroids, clusters, number, self.threads)
 
     @property
     def told_epsilon(self) -> float | None:
@@ -151,13 +162,22 @@ class FedCL(FedSoftmax):
         """Return what semi-hard negatives are drawn from; None: there are no clusters yet."""
         layout, version, told = client.layout, client.version, client.told
         assert told is not None
-        number = self.options.semi_hard if self.options.hard else self._n_candidates(layout)
+        number = self._n_wanted(layout)
         if self.options.clustering == "none":
             return best_items(scores_of(told, items_of(layout, version)), number)
-        centroids = client.extras.get("centroids")
-        if centroids is None or not len(centroids):
+        centroids = self._centroids(client)
+        if centroids is None:
             return None
         return self._lists.of(layout, version, centroids, int(nearest(told[None], centroids)[0]), number)
+
+    def _centroids(self, client: AtHand) -> F32 | None:
+        """Return those that a client was sent; None: there are no clusters, or not yet."""
+        found = client.extras.get("centroids")
+        return found if found is not None and len(found) else None
+
+    def _n_wanted(self, layout: Layout) -> int:
+        """Return how many items of a cluster are drawn from."""
+        return self.options.semi_hard if self.options.hard else self._n_candidates(layout)
 
     def _n_candidates(self, layout: Layout) -> int:
         return int(self.options.semi_hard_share * layout.n_items)

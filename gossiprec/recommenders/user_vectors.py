@@ -12,14 +12,16 @@ from gossiprec.models.base import Layout, Role
 from gossiprec.models.base.analytic import SequenceGradient, has_own_states
 from gossiprec.models.base.sequence_model import SequenceModel
 from gossiprec.numerics.one_thread import one_torch_thread
+from gossiprec.servers.base import ALONE, Threads
 
 AT_ONCE = 16
 """Users whose histories are looked at together: always so many, the last of them more than once."""
 
 
 def vectors_of(
-    model: SequenceModel, layout: Layout, version: F32, histories: Sequence[I32], users: F32
-) -> F32:
+    model: SequenceModel, layout: Layout, version: F32, histories: Sequence[I32], users: F32,
+    threads: Threads = ALONE,
+) -> F32:  # fmt: skip
     """Return the vector of each user, shape (n, d); its bytes depend on nobody's company.
 
     Parameters
@@ -33,19 +35,27 @@ def vectors_of(
         What each user has taken, in the order of time.
     users : ndarray of float32, shape (n, user_width)
         Rows of users, for models that have them.
+    threads : Threads
+        For compiled code; others go one after the other.
     """
     gradient = model.sequence_gradient() if has_own_states(model) else None
     if gradient is not None:
-        return _read(gradient, layout, version, histories)
+        return _read(gradient, layout, version, histories, threads)
     return _looked_at(model, layout, version, histories, users)
 
 
-def _read(gradient: SequenceGradient, layout: Layout, version: F32, histories: Sequence[I32]) -> F32:
+def _read(
+    gradient: SequenceGradient, layout: Layout, version: F32, histories: Sequence[I32], threads: Threads
+) -> F32:
     """Return them by compiled code, for models that have no rows of users."""
     found = np.empty((len(histories), dim_of(layout)), np.float32)
     table, weights = items_of(layout, version), version[len(version) - layout.n_shared :]
-    for state, history in zip(found, histories, strict=True):
-        gradient.read(weights, table, np.asarray(history, np.int32), gradient.shape, state)
+
+    def read(part: int) -> None:
+        for state, history in zip(found[part :: threads.size], histories[part :: threads.size], strict=True):
+            gradient.read(weights, table, np.asarray(history, np.int32), gradient.shape, state)
+
+    threads.run(read)
     return found
 
 

@@ -15,6 +15,7 @@ from pydantic import Field
 
 from gossiprec.arrays import F32, F64
 from gossiprec.jit import compiled
+from gossiprec.numerics.reused import ReusedMemory
 from gossiprec.options import Options
 from gossiprec.servers import SERVERS
 from gossiprec.servers.base import Answers, Downlink, Round, Server
@@ -49,6 +50,7 @@ class Adam(Server):
         self._mean: F64 | None = None
         self._square: F64 | None = None
         self._steps = 0
+        self._memory = ReusedMemory()
 
     def round(self, published: F32, aggregated: F32, answers: Answers, round: Round) -> Downlink:
         """Take a step."""
@@ -57,7 +59,8 @@ class Adam(Server):
         if self._mean is None or self._square is None:
             self._mean, self._square = np.zeros(published.shape), np.zeros(published.shape)
         self._steps += 1
-        found, (beta1, beta2), step = np.empty_like(published), self.options.betas, compiled(_step)
+        (found,), (beta1, beta2) = self._memory.empty(published.shape), self.options.betas
+        step = compiled(_step)
         columns = (published, aggregated, self._mean, self._square, found)
         numbers = (beta1, beta2, 1.0 - beta1**self._steps, 1.0 - beta2**self._steps)
         edges = np.linspace(0, len(found), round.threads.size + 1).astype(int).tolist()

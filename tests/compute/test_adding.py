@@ -5,9 +5,9 @@ import pytest
 
 from gossiprec.compute.store import adding
 from gossiprec.compute.store.adding import are_finite, sum_of_changes, weighted_sum
-from gossiprec.compute.store.reused import ReusedMemory
 from gossiprec.compute.store.update import Update
 from gossiprec.compute.thread_pool import ThreadPool
+from gossiprec.numerics.reused import ReusedMemory
 
 WIDTH, N_ITEMS = 8, 40
 

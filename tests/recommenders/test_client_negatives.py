@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from gossiprec.compute.thread_pool import ThreadPool
 from gossiprec.models import MODELS
 from gossiprec.recommenders.candidates import KEPT, CandidateLists, best_items, scores_by_each, scores_of
 from gossiprec.recommenders.client_negatives import among, local_items, some_of, without
@@ -132,3 +133,16 @@ def test_scores_of_a_vector_depend_on_no_other():
     for k in (0, 1, 31, 39):
         alone = scores_by_each(vectors[k : k + 1], items.reshape(N_ITEMS, DIM))
         assert np.array_equal(alone[:, 0], all_[:, k])
+
+
+@pytest.mark.parametrize("n_threads", [1, 2, 5])
+def test_lists_and_scores_are_the_same_by_any_number_of_threads(n_threads):
+    centroids, one = np.random.default_rng(2).normal(0, 1, (4, DIM)).astype(np.float32), version(5)
+    lists, alone, threads = CandidateLists(), CandidateLists(), ThreadPool(n_threads)
+    lists.work_out(LAYOUT, one, centroids, [3, 1, 3], 10, threads)
+    for cluster in range(4):
+        assert np.array_equal(
+            lists.of(LAYOUT, one, centroids, cluster, 10), alone.of(LAYOUT, one, centroids, cluster, 10)
+        )
+    items = one.reshape(N_ITEMS, DIM)
+    assert scores_by_each(centroids, items, threads).tobytes() == scores_by_each(centroids, items).tobytes()

@@ -10,10 +10,10 @@ import numpy as np
 from gossiprec.arrays import F32, I64
 from gossiprec.compute.executors.base import Workload
 from gossiprec.compute.executors.client_trainer import ClientTrainer, Lesson
-from gossiprec.compute.store.reused import ReusedMemory
 from gossiprec.compute.store.update import Update
 from gossiprec.compute.store.update_store import UpdateStore
 from gossiprec.compute.train.client_steps import Results, Workplace
+from gossiprec.numerics.reused import ReusedMemory
 
 AT_ONCE = 2**20
 """Numbers in the rows that the clients of one call give back, about: some MB, and little waiting where a wave ends."""

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from gossiprec.arrays import F32, F64, I32, I64, Bools
-from gossiprec.compute.store.reused import ReusedMemory
 from gossiprec.jit import compiled
+from gossiprec.numerics.reused import ReusedMemory
 from gossiprec.servers.base import Threads
 
 if TYPE_CHECKING:
@@ -111,7 +111,8 @@ def weighted_sum(updates: Sequence[Update], shares: F64, threads: Threads, memor
     Changes are added up in their order, then each version once. Every thread has some items and some shared weights.
     """
     n_columns, n_shared, width = len(updates[0].base), len(updates[0].shared), updates[0].rows.shape[1]
-    found, of_versions, size = np.empty(n_columns, np.float32), dict[int, float](), threads.size
+    of_versions, size = dict[int, float](), threads.size
+    (found,) = memory.empty((n_columns,))
     n_items = (n_columns - n_shared) // max(width, 1)
     versions = {id(update.base): update.base for update in updates}
     for update, share in zip(updates, shares.tolist(), strict=True):

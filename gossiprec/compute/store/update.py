@@ -13,7 +13,7 @@ from gossiprec.aggregators.base import Change
 from gossiprec.arrays import F32, F64, I32, Bools
 from gossiprec.compute.store.adding import are_finite, sum_of_changes, weighted_sum
 from gossiprec.compute.store.base import Handles
-from gossiprec.compute.store.reused import ReusedMemory
+from gossiprec.numerics.reused import ReusedMemory
 from gossiprec.servers.base import ALONE, Threads
 
 

@@ -14,9 +14,9 @@ from gossiprec.compute.plan.plan import Sightings
 from gossiprec.compute.plan.planner import Planner
 from gossiprec.compute.store.base import Handles, Readable, Store, UpdateRows
 from gossiprec.compute.store.packing import packed, unpacked
-from gossiprec.compute.store.reused import ReusedMemory
 from gossiprec.compute.store.update import Payload, ReceivedChanges, ReceivedModels, Update, whole
 from gossiprec.models.base import Layout, Model, Role
+from gossiprec.numerics.reused import ReusedMemory
 from gossiprec.recommenders.client_side import Personal
 from gossiprec.servers.base import Extras
 
@@ -158,7 +158,7 @@ class UpdateStore(Store):
 
     def store_merged(self, target: int, source: int, values: F32, keys: U32 | None) -> None:
         """Keep a version."""
-        self._held[target] = np.array(values, np.float32)
+        self._held[target] = self._memory.copy(values)
 
     def inbox(self, handles: Handles, weights: F64, own_weight: float) -> Inbox:
         """Return updates, both as changes and as the models that they make of their versions."""

@@ -206,6 +206,8 @@ def _assembled(cast: Cast, schedule: Schedule, watch: Stopwatch, seat: Seat | No
     store, seed, coordinator = executor.store, cast.scenario.seed, cast.protocol.n_users
     threads = ThreadPool(thread_count(cast.scenario) if executor.parallel else 1)
     store.threads = threads
+    if cast.recommender is not None:
+        cast.recommender.threads = threads
     deliveries = Deliveries(schedule.meetings.n_messages)
     deliveries.learn(schedule.meetings)
 

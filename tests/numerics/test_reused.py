@@ -5,7 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 
-from gossiprec.compute.store.reused import ReusedMemory
+from gossiprec.numerics.reused import ReusedMemory
 
 
 def begins_at(array):
