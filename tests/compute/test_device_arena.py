@@ -214,7 +214,7 @@ def test_a_device_without_room_is_told_with_what_to_change(monkeypatch):
 
 
 def test_half_floats_and_shards_keep_models_on_the_host(monkeypatch):
-    monkeypatch.setattr(batched, "_choose_device", lambda name: torch.device("meta"))
+    monkeypatch.setattr(batched, "choose_device", lambda name: torch.device("meta"))
     kinds = [
         type(BatchedExecutor.make_arena(
             LAYOUT, n_nodes=2, moments=False, storage=storage, divided=divided, device="cuda"

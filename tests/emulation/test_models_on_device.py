@@ -16,6 +16,7 @@ from gossiprec.compute.executors.batched import BatchedExecutor
 from gossiprec.compute.store.device_arena import DeviceArena
 from gossiprec.emulation import prepare, resume, simulate
 from gossiprec.emulation.run.progress import Stopwatch
+from gossiprec.errors import ResourceError
 from gossiprec.eventlog import checkpoints as checkpoint_files
 from gossiprec.eventlog.checkpoints import rests_on
 from gossiprec.scenario import load_scenario
@@ -155,3 +156,12 @@ def test_a_run_on_cuda_ends_where_it_does_on_the_cpu(world, tmp_path):
     assert isinstance(prepared.executor.work.arena, DeviceArena)
 
     assert np.linalg.norm(found["cuda"] - found["cpu"]) < 1e-3 * np.linalg.norm(found["cpu"] - first)
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="torch sees a CUDA device")
+def test_a_device_that_is_not_there_is_said_before_data_are_read():
+    def read(scenario):
+        pytest.fail("data were read")
+
+    with pytest.raises(ResourceError, match="'cuda' was asked for, but torch sees no CUDA device"):
+        prepare(load_scenario(tiny(executor={"name": "batched", "device": "cuda"})), load=read)

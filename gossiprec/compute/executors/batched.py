@@ -83,7 +83,7 @@ class BatchedExecutor(Executor):
 
     def __init__(self, work: Workload, device: str = "auto") -> None:
         super().__init__(work, device)
-        self._device = _choose_device(device)
+        self._device = choose_device(device)
         self._constants = self._known(work.model.constants)
         self._extras = self._known(work.extras)
         self._whole_lists = WholeLists(work.model, self._constants, self._put)
@@ -97,7 +97,7 @@ class BatchedExecutor(Executor):
         cls, layout: Layout, *, n_nodes: int, moments: bool, storage: Storage, divided: bool, device: str
     ) -> Arena:
         """Return an arena on the device, unless rows are rounded or divided."""
-        chosen, stays = _choose_device(device), storage == "float32" and not divided
+        chosen, stays = choose_device(device), storage == "float32" and not divided
         if chosen.type != "cpu" and stays:
             return DeviceArena(layout, n_nodes=n_nodes, capacity=n_nodes, moments=moments, device=chosen)
         return super().make_arena(
@@ -301,7 +301,14 @@ class BatchedExecutor(Executor):
         return tensor_of(array).to(self._device)
 
 
-def _choose_device(name: str) -> torch.device:
+def choose_device(name: str) -> torch.device:
+    """Return the device of a name: ``auto`` is CUDA if torch sees one, and else the CPU.
+
+    Raises
+    ------
+    ResourceError
+        If it is not there.
+    """
     available = torch.cuda.is_available()
     if name == "cuda" and not available:
         raise ResourceError(

@@ -166,10 +166,15 @@ def prepare(
     ScenarioError, DataError
         If the scenario does not fit its data.
     ResourceError
-        If the run cannot fit into memory, or is to be portable (``executor.portable``) and processor or process is not.
+        If the run cannot fit into memory, is to be on a device that is not there, or portable (``executor.portable``)
+        where processor or process is not.
     """
     if scenario.executor.portable:
         portable.require()
+    if scenario.executor.device == "cuda":
+        from gossiprec.compute.executors.batched import choose_device
+
+        choose_device("cuda")
     say, watch = progress or Silent(), Stopwatch()
     if load is None:
         refuse_early(scenario)
