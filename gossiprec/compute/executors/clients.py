@@ -104,12 +104,9 @@ class ClientExecutor(Executor):
         """Let each task's target be the version that it adopts last, or its source; return the handle of that."""
         sent = dict(zip(tasks.tolist(), program.adopted(tasks).tolist(), strict=True))
         targets, trained = program.target[tasks].tolist(), (program.update[tasks] >= 0).tolist()
-        keep, versions = (
-            self.store.keep,
-            {handle: self.store.version(handle) for handle in set(sent.values())},
-        )
+        versions = {handle: self.store.version(handle) for handle in set(sent.values())}
         for from_, target, trains in zip(sent.values(), targets, trained, strict=True):
-            keep(target, versions[from_])
+            self.store.keep(target, versions[from_])
             if not trains and (extras := self.store.extras(from_)):  # it may be trained by another task
                 self.store.attach(target, extras)
         return sent
