@@ -7,7 +7,7 @@ import hashlib
 import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 
 @functools.cache
@@ -19,6 +19,8 @@ def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
     """
     import numba
 
+    from gossiprec.kept_code import ModuleCache
+
     source = Path(function.__code__.co_filename).read_bytes()
     home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     folder = home / "gossiprec" / f"{function.__name__}-{hashlib.sha256(source).hexdigest()[:16]}"
@@ -26,7 +28,8 @@ def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
     if not os.environ.get("NUMBA_CACHE_DIR"):
         numba.config.CACHE_DIR = str(folder)  # type: ignore[attr-defined]
     try:
-        made: Callable[..., Any] = numba.njit(cache=True, nogil=True, error_model="numpy")(function)
-        return made
+        made: Any = numba.njit(nogil=True, error_model="numpy")(function)
+        made._cache = ModuleCache(function)  # type: ignore[no-untyped-call]
+        return cast(Callable[..., Any], made)
     finally:
         numba.config.CACHE_DIR = before  # type: ignore[attr-defined]

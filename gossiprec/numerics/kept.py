@@ -13,28 +13,23 @@ from typing import Any
 
 import numba
 from filelock import FileLock, Timeout
-from numba.core.caching import FunctionCache
 
 from gossiprec.cache import cache_folder
+from gossiprec.kept_code import ModuleCache
 from gossiprec.numerics.contents import contents_of
 
 PATIENCE_S = 300.0
 """How long one process waits for another that compiles the same kernel before it compiles it as well."""
 
 
-def _cache_folder() -> str:
-    """Name the folder of the machine code after the sources.
+_HOW = ("contents.py", "jit.py", "kept.py", "own_copies.py")
+"""What says how kernels are compiled, and what is in them: no kernel need reach it."""
 
-    Numba looks at the date of the calling file alone; a change in a file whose functions are inlined would go unseen.
-    """
-    package = Path(__file__).parents[1]
-    files = [
-        path
-        for part in ("numerics", "models", "compute", "attacks")
-        for path in package.glob(f"{part}/**/*.py")
-    ]
-    sources = hashlib.sha256(b"".join(path.read_bytes() for path in sorted(files)))
-    return str(cache_folder() / f"kernels-{sources.hexdigest()[:16]}")
+
+def _cache_folder() -> str:
+    """Name the folder of the machine code after how it is made."""
+    how = hashlib.sha256(b"".join(Path(__file__).with_name(name).read_bytes() for name in _HOW))
+    return str(cache_folder() / f"kernels-{how.hexdigest()[:16]}")
 
 
 if not os.environ.get("NUMBA_CACHE_DIR"):
@@ -66,7 +61,7 @@ def if_missing(what: Missing) -> Iterator[None]:
         _missing.reset(before)
 
 
-class Cache(FunctionCache):
+class Cache(ModuleCache):
     """Machine code of a function: numba itself looks at the function's own file alone, and has no lock."""
 
     def __init__(self, function: Any) -> None:

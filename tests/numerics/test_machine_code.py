@@ -82,12 +82,12 @@ print(json.dumps([told, sum(sum(each.stats.cache_hits.values()) for each in comp
 
 @pytest.fixture
 def ran(tmp_path):
-    """Run the kernels in a process of their own: what they give, and how many came from disk."""
+    """Run the kernels, in a process of their own, of a folder: what they give, and how many came from disk."""
 
-    def run():
+    def run(folder=tmp_path):
         told = subprocess.run(
             [sys.executable, "-c", RUN],
-            env={**os.environ, "PYTHONPATH": f"{tmp_path}{os.pathsep}{os.getcwd()}", "PYTHONDONTWRITEBYTECODE": "1"}
+            env={**os.environ, "PYTHONPATH": f"{folder}{os.pathsep}{os.getcwd()}", "PYTHONDONTWRITEBYTECODE": "1"}
             | {"NUMBA_CACHE_DIR": str(tmp_path / "cache")},
             capture_output=True, text=True, check=True,
         )  # fmt: skip
@@ -120,6 +120,18 @@ def test_machine_code_that_does_not_reach_the_edited_module_is_used_again(ran, t
     path.write_text(path.read_text().replace("2.0", "6.0"))
 
     assert ran()[1] == len(["by_module", "by_constant", "by_closure"])
+
+
+def test_machine_code_is_that_of_all_folders_with_the_same_sources(ran, tmp_path):
+    first, other = ran()[0], tmp_path / "other"
+    other.mkdir()
+    for name in ("kernels", "sibling", "deeper"):
+        (other / f"{name}.py").write_text((tmp_path / f"{name}.py").read_text())
+    assert ran(other) == [first, 5]
+
+    (other / "sibling.py").write_text((other / "sibling.py").read_text().replace("7.0", "70.0"))
+    assert ran(other)[0] == {**first, "by_module": 71.0}
+    assert ran() == [first, 5]
 
 
 def test_what_only_kernels_call_refuses_python():
