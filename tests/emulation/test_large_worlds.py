@@ -8,7 +8,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import sparse
 
-from gossiprec.compute.thread_pool import ThreadPool
 from gossiprec.data.partition import first_meetings
 from gossiprec.data.split import Interactions
 from gossiprec.emulation import prepare, simulate
@@ -84,12 +83,15 @@ def test_without_attacks_no_communities_are_looked_for(tmp_path):
     assert not [text for text in progress.told if "communities" in text]
 
 
-def test_candidates_do_not_depend_on_threads():
+def test_candidates_of_a_user_do_not_depend_on_others():
     split = prepare(load_scenario(tiny())).split
     users = np.flatnonzero(split.test.sizes > 0)
-    one, three = (drawn_candidates(split, users, 3, ThreadPool(n)) for n in (1, 3))
-    assert one.tobytes() == three.tobytes()
-    assert (one[:, 0] == split.test.values).all()
+    found = drawn_candidates(split, users, 3)
+    most = users[np.argmax((split.train.sizes + split.validation.sizes + split.test.sizes)[users])]
+    some = users[(users == most) | (users % 2 == 0)]
+    owners = np.repeat(users, split.test.sizes[users])
+    assert drawn_candidates(split, some, 3).tobytes() == found[np.isin(owners, some)].tobytes()
+    assert (found[:, 0] == split.test.values).all()
 
 
 def test_adversaries_who_come_later_have_their_communities_too():

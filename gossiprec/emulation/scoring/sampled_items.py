@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 
 from gossiprec.arrays import I32, I64
-from gossiprec.compute.thread_pool import ThreadPool
 from gossiprec.data.split import Split, name_of
 from gossiprec.errors import DataError
 from gossiprec.measures.metric import SAMPLED
@@ -15,7 +14,7 @@ MANY = 10_000
 """Items above which candidates are drawn one by one: with 38,333, a test item takes 9 us instead of 1.8 ms."""
 
 
-def drawn_candidates(split: Split, users: I64, seed: int, threads: ThreadPool) -> I32:
+def drawn_candidates(split: Split, users: I64, seed: int) -> I32:
     """Return fixed candidates for every test item, the test item first.
 
     Parameters
@@ -24,8 +23,6 @@ def drawn_candidates(split: Split, users: I64, seed: int, threads: ThreadPool) -
     users : ndarray of int64, shape (n,)
         Users with test items, at least one.
     seed : int
-    threads : ThreadPool
-        That draw: each user's draws are a function of (seed, user) alone.
 
     Returns
     -------
@@ -36,6 +33,10 @@ def drawn_candidates(split: Split, users: I64, seed: int, threads: ThreadPool) -
     ------
     DataError
         If a user leaves none.
+
+    Notes
+    -----
+    By one thread: calls are so short that two wait for one another's interpreter, and take twice as long.
     """
     sizes = (split.train.sizes + split.validation.sizes + split.test.sizes)[users]
     most = int(np.argmax(sizes))
@@ -49,17 +50,12 @@ def drawn_candidates(split: Split, users: I64, seed: int, threads: ThreadPool) -
     first = np.concatenate([[0], np.cumsum(split.test.sizes[users])])
     candidates = np.empty((int(first[-1]), 1 + n_negatives), np.int32)
     every = np.arange(split.n_items, dtype=np.int32)
-
-    def draw(part: int) -> None:
-        for place in threads.share(len(users), part):
-            user = int(users[place])
-            tests = split.test[user]
-            others = np.delete(every, np.concatenate([split.train[user], split.validation[user], tests]))
-            drawn = _distinct(generator(seed, "candidates", user), len(others), len(tests), n_negatives)
-            rows = candidates[first[place] : first[place + 1]]
-            rows[:, 0], rows[:, 1:] = tests, others[drawn]
-
-    threads.run(draw)
+    for place, user in enumerate(users.tolist()):
+        tests = split.test[user]
+        others = np.delete(every, np.concatenate([split.train[user], split.validation[user], tests]))
+        drawn = _distinct(generator(seed, "candidates", user), len(others), len(tests), n_negatives)
+        rows = candidates[first[place] : first[place + 1]]
+        rows[:, 0], rows[:, 1:] = tests, others[drawn]
     return candidates
 
 

@@ -117,7 +117,7 @@ class Utility:
         self._sampled = len(full) < len(self._metrics)
         if self._sampled:
             self._tests_of = np.concatenate([[0], np.cumsum(split.test.sizes[self._users])])
-            self._candidates = drawn_candidates(split, self._users, seed, self._threads)
+            self._candidates = drawn_candidates(split, self._users, seed)
         self._beside: dict[str, float] = {}
         for name in beside:
             order = ORDERS[name](split, seed)
