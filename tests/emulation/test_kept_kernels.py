@@ -2,6 +2,7 @@
 
 import os
 
+import numba
 import pytest
 
 from gossiprec.compute.executors import EXECUTORS
@@ -56,7 +57,9 @@ def test_it_is_resumed_and_ends_as_without_a_break(compiled, tmp_path):
     assert outcome(resume(broken.path).path) == outcome(whole.path)
 
 
-def test_only_for_the_length_of_the_block_are_kernels_not_compiled():
+def test_only_for_the_length_of_the_block_are_kernels_not_compiled(monkeypatch, tmp_path):
+    monkeypatch.setattr(numba.config, "CACHE_DIR", str(tmp_path))
+
     def one(x):
         return x + 1
 

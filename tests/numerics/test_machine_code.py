@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 
+import numba
 import numpy as np
 import pytest
 from filelock import FileLock
@@ -153,6 +154,7 @@ def test_a_kernel_that_another_process_compiles_is_waited_for_or_left(tmp_path, 
     def half(x):
         return x / 2.0
 
+    monkeypatch.setattr(numba.config, "CACHE_DIR", str(tmp_path))
     monkeypatch.setattr(kept, "PATIENCE_S", 0.0)
     one, other = kernel(half), kernel(half)
     refused = pytest.raises(kept.NotKeptError, match="half")
