@@ -9,6 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gossiprec.compute.executors import small_models
+from gossiprec.compute.store.update import Update
+from gossiprec.compute.store.update_store import UpdateStore
 from gossiprec.emulation import prepare, resume, simulate
 from gossiprec.errors import ScenarioError
 from gossiprec.feeds.touched import Touched
@@ -298,6 +300,19 @@ def test_nothing_is_kept_of_updates_that_have_arrived():
         }
         assert len(updates) == 9  # those of the present round wait for the next
         assert len(versions) == 1
+
+
+def test_no_more_updates_are_kept_than_those_of_a_round_and_the_one_before(monkeypatch):
+    kept, forget = [], UpdateStore.forget
+
+    def counted(store, planner):
+        kept.append(sum(isinstance(each, Update) for each in store._held.values()))
+        forget(store, planner)
+
+    monkeypatch.setattr(UpdateStore, "forget", counted)
+    carried_out(star(rounds=8, evaluate={"every": 8}, protocol={"participation": 0.25}))  # three of twelve
+    assert len(kept) >= 8
+    assert 0 < max(kept) <= 2 * 3
 
 
 @pytest.mark.parametrize(

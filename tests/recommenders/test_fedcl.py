@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from gossiprec.aggregators import Inbox
+from gossiprec.compute.thread_pool import ThreadPool
 from gossiprec.errors import ScenarioError
 from gossiprec.models import MODELS
 from gossiprec.recommenders import RECOMMENDERS, Known
@@ -120,6 +121,14 @@ def test_what_a_client_tells_depends_on_nobody_s_company(model):
     for node in (0, 5, 16, 35, 39):
         assert fedcl(model).told_rows([clients[node]]).tobytes() == whole[node].tobytes()
     assert fedcl(model).told_rows(clients[::-1])[::-1].tobytes() == whole.tobytes()
+
+
+@pytest.mark.parametrize("model", [GRU, BERT])
+def test_what_clients_tell_is_the_same_by_any_number_of_threads(model):
+    clients = [client(node % 7, positives=range(1 + node), model=model) for node in range(11)]
+    several = fedcl(model)
+    several.threads = ThreadPool(3)
+    assert several.told_rows(clients).tobytes() == fedcl(model).told_rows(clients).tobytes()
 
 
 def test_users_who_have_taken_nothing_have_a_vector():
