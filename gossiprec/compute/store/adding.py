@@ -1,8 +1,8 @@
 """What is done with numbers of updates: plain loops, compiled where they are called (:mod:`gossiprec.jit`).
 
 They go over many updates in a call, because a call costs as much as a small update. Rows are reached by places in flat
-arrays and not as views, each of which counts references: five times the sums of eight numbers. Places are unsigned,
-because only then the compiler does several numbers at a time.
+arrays and not as views, each of which counts references: sums of eight numbers took eight times as long. Places are
+unsigned, because only then the compiler does several numbers at a time.
 """
 
 from __future__ import annotations

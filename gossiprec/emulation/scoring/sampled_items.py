@@ -36,7 +36,7 @@ def drawn_candidates(split: Split, users: I64, seed: int) -> I32:
 
     Notes
     -----
-    By one thread: calls are so short that two wait for one another's interpreter, and take twice as long.
+    By one thread: calls are so short that two wait for one another's interpreter, and mostly take twice as long.
     """
     sizes = (split.train.sizes + split.validation.sizes + split.test.sizes)[users]
     most = int(np.argmax(sizes))
