@@ -136,8 +136,10 @@ class CoalitionObservers(Stateful):
         self._blend(rows, none, none, nobody, nobody)
         for b in np.flatnonzero(~self._scored_on_sight)[:1].tolist():
             self._rank(0, b, nobody)
-            self._rank_apart(0, b, nobody)
-        self.fictive[0].warm_up(rows)
+            if self._hides.any():
+                self._rank_apart(0, b, nobody)
+        if self._hides.any() and self.fictive[0].kind == "fitted":
+            self.fictive[0].warm_up(rows)
 
     @property
     def state_bytes(self) -> int:

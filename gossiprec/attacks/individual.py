@@ -61,6 +61,7 @@ class IndividualObservers:
         self.adversary_of[targets.adversaries] = np.arange(len(targets.adversaries))
         has_inbox = np.zeros(n_nodes, np.bool_) if world.has_inbox is None else world.has_inbox
         self._waits = has_inbox[targets.adversaries]
+        self._hides = world.hides_user if world.hides_user.any() else None
         self.latest = np.full(
             (len(momenta), len(rules), len(targets.adversaries), world.n_users), np.nan, np.float32
         )
@@ -232,7 +233,7 @@ class IndividualObservers:
         kernels_of(type(kernels)).observe_individuals(
             flat(raw.rows), layout.row_size, raw.tasks, program.node, program.source, program.merge_offsets,
             program.merge_row, program.merge_keep, program.merge_message, sender_of, time_of,
-            self.world.hides_user, self.adversary_of, targets.offsets, targets.n_targets,
+            self._hides, self.adversary_of, targets.offsets, targets.n_targets,
             (kept.offsets, kept.items, kept.asked, context), self._weights, self.lengths, self.slot_of,
             self.seen_before, self.memory, self.memory_offsets, self.momenta, *self.codes,
             self.fictive.kernel_state(), self.fictive.recipe(), self.latest, layout.n_items, layout.n_users,

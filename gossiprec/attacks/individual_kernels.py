@@ -48,7 +48,8 @@ def observe_individuals(
 
     `rows` is flat, of float32 or of the bits of float16. `memory` has one row per positive momentum; adversary a's slot
     s lies at ``memory_offsets[a] + s * lengths[a]``. `latest` is (momentum, rule, adversary, victim). Of a victim that
-    hides it, the user row is not read.
+    hides it, the user row is not read. `hides` is None where nobody does, and what concerns that is left out of the
+    machine code.
     """
     mode = swap_float_mode(NO_DENORMALS)
     dim, item_dim = len(dims), len(item_dims)
@@ -77,8 +78,9 @@ def observe_individuals(
             adopt_own(own, float32(0.0), rows, at + my_user, at + shared, dim, True)
         for merge in range(merge_offsets[task], merge_offsets[task + 1]):
             message, row = merge_message[merge], np.int64(merge_row[merge]) * width
-            victim = sender_of[message]
-            hidden = hides[victim]
+            victim, hidden = sender_of[message], False
+            if hides is not None:
+                hidden = hides[victim]
             if looks_as_itself and merge_keep[merge] >= float32(
                 0.0
             ):  # else an inbox, merged after its last delivery
@@ -86,8 +88,9 @@ def observe_individuals(
                 adopt_own(own, merge_keep[merge], rows, row + my_user, row + shared, dim, travels)
             if victim >= latest.shape[3]:
                 continue  # the coordinator's model is nobody's
-            if hidden and due[a] <= time_of[message]:
-                fit_user(a, rows, row, begin, shared, n_items, time_of[message], fictive, recipe, dim)
+            if hides is not None:  # noqa: SIM102 - the compiler looks at such a line alone
+                if hidden and due[a] <= time_of[message]:
+                    fit_user(a, rows, row, begin, shared, n_items, time_of[message], fictive, recipe, dim)
             if hidden:
                 fresh[:dim] = float32(0.0)
             else:

@@ -14,7 +14,7 @@ from numba.core import cgutils, types
 from numba.extending import intrinsic
 
 from gossiprec.numerics.kept import Cache
-from gossiprec.numerics.own_copies import keep_copies
+from gossiprec.numerics.own_copies import keep_copies, link_only
 
 # Rows are short (d = 8 is one vector register), so the vectoriser for straight-line code matters; numba leaves it off.
 numba.config.SLP_VECTORIZE = 1  # type: ignore[attr-defined]
@@ -39,6 +39,7 @@ def _within(function: Any, **flags: Any) -> Any:
     """Compile a function for kernels alone: without the ways in from Python and C, a fifth of the time."""
     flags = {**_FLAGS, "no_cpython_wrapper": True, "no_cfunc_wrapper": True, **flags}
     compiled = numba.njit(**flags)(function)
+    link_only(function)
 
     def refuse(*args: Any, **kwargs: Any) -> None:
         raise TypeError(

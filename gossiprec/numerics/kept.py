@@ -22,7 +22,7 @@ PATIENCE_S = 300.0
 """How long one process waits for another that compiles the same kernel before it compiles it as well."""
 
 
-_HOW = ("contents.py", "jit.py", "kept.py", "own_copies.py")
+_HOW = ("contents.py", "jit.py", "jitable.py", "kept.py", "own_copies.py")
 """What says how kernels are compiled, and what is in them: no kernel need reach it."""
 
 

@@ -101,7 +101,7 @@ def everyone_trains(n_nodes, times=1):
 
 @pytest.mark.parametrize("model", list(MODELS))
 def test_executors_agree_with_the_reference_on_any_mix_of_treatments(model):
-    @settings(max_examples=25, deadline=None, derandomize=True)
+    @settings(max_examples=15, deadline=None, derandomize=True)
     @given(worlds(model))
     def agree(world):
         expected = run_waves(make_executor("reference", world.workload()), world.waves())
@@ -206,8 +206,8 @@ def gmf_gradient_by_hand(work, node, row):
 @pytest.mark.parametrize("model", list(MODELS))
 @pytest.mark.parametrize("name", EVERY)
 def test_bytes_do_not_depend_on_the_wave_size(name, model, training):
-    world = World(n_nodes=24, n_items=301, model=model, training=training)
-    waves = everyone_trains(24)
+    world = World(n_nodes=13, n_items=301, model=model, training=training)
+    waves = everyone_trains(13)
 
     one, some, everyone = (
         state_bytes(run_waves(supporting(name, world), waves, size)) for size in (1, 7, None)

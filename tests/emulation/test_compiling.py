@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import time
 
@@ -99,3 +100,25 @@ def test_it_is_said_only_where_something_is_compiled(kernels):
     for _ in range(2):
         compile_all(parts_of(kernels), Telling())
     assert told == ["compiling kernels (once on a machine)"]
+
+
+def test_nothing_is_collected_meanwhile(kernels, monkeypatch):
+    monkeypatch.setattr(compiling, "usable_cores", lambda: 1)
+    collects = []
+
+    def part():
+        kernels[0](0)
+        collects.append(gc.isenabled())
+
+    compile_all([part], Silent())
+    assert not any(collects)
+    assert gc.isenabled()
+
+
+def test_who_collects_nothing_is_left_at_that(kernels):
+    gc.disable()
+    try:
+        compile_all(parts_of(kernels[:1]), Silent())
+        assert not gc.isenabled()
+    finally:
+        gc.enable()

@@ -1,4 +1,7 @@
-"""What a kernel computes does not depend on what its process has compiled or loaded before."""
+"""What a kernel computes does not depend on what its process has compiled or loaded before.
+
+What only kernels call is compiled for them alone.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,11 @@ import os
 import subprocess
 import sys
 
+import numba
 import pytest
+
+from gossiprec.numerics.jit import inline, kernel, outline
+from gossiprec.numerics.jitable import jitable
 
 KERNELS = """
 import numpy as np
@@ -75,3 +82,41 @@ def test_the_process_that_compiles_a_kernel_and_those_that_load_it_get_the_same_
     assert run("both", "moved") == [compiled, 2]
     assert run("moved", "both") == [compiled, 2]
     assert run("moved") == [{"moved": compiled["moved"]}, 1]
+
+
+@inline
+def doubled(x):
+    return 2 * x
+
+
+@outline
+def tripled(x):
+    return doubled(x) + x
+
+
+@jitable
+def halved(x):
+    return x / 2
+
+
+def test_what_only_kernels_call_has_no_machine_code_of_its_own(tmp_path, monkeypatch):
+    monkeypatch.setattr(numba.config, "CACHE_DIR", str(tmp_path))
+
+    def together(x):
+        return tripled(x) + halved(x)
+
+    own = kernel(together)
+    assert own(2.0) == 7.0
+    (compiled,) = own.overloads.values()
+    symbols = compiled.library.codegen._engine._defined_symbols
+    callable_ = {name for name in symbols if "NumbaEnv" not in name and ".of." not in name}
+    assert any("together" in name for name in callable_)
+    assert not [name for name in callable_ if any(part in name for part in ("doubled", "tripled", "halved"))]
+
+
+def test_what_only_kernels_call_can_be_made_a_kernel(tmp_path, monkeypatch):
+    monkeypatch.setattr(numba.config, "CACHE_DIR", str(tmp_path))
+    for compiled, hits in ((kernel(tripled.py_func), 0), (kernel(tripled.py_func), 1)):
+        assert compiled(2.0) == 6.0
+        assert sum(compiled.stats.cache_hits.values()) == hits
+    assert halved(3) == 1.5

@@ -9,8 +9,6 @@ result is the same, and the receiver's row is then loaded once for all of them.
 
 from __future__ import annotations
 
-from numba.extending import register_jitable
-
 from gossiprec.compute.plan.tables import (
     APPRAISED,
     BASE,
@@ -60,12 +58,19 @@ from gossiprec.compute.plan.tables import (
     WEIGHTED,
     WRITTEN,
 )
+from gossiprec.numerics.jitable import jitable
 
 UNMIXED = -1.0
 """In place of what a node's version keeps against the one it pushed last: that one is not merged into it."""
 
 
-@register_jitable
+@jitable
+def wide(number):
+    """Return a number of any width as one of 64 bits: what is called with several widths would be compiled for each."""
+    return 0 + number
+
+
+@jitable
 def take_row(rows, free, counters):
     """Return an arena row that nobody needs: one released long ago if there is any, else a fresh one."""
     if counters[FREE_COUNT] > counters[RESERVE] or counters[FRESH] >= len(rows):
@@ -78,7 +83,7 @@ def take_row(rows, free, counters):
     return row
 
 
-@register_jitable
+@jitable
 def release(row, rows, free, counters):
     """Take back one claim on a row."""
     rows[row, NEEDED] -= 1
@@ -87,7 +92,7 @@ def release(row, rows, free, counters):
         counters[FREE_COUNT] += 1
 
 
-@register_jitable
+@jitable
 def emit_task(
     node, update, mixed, nodes, rows, messages, keeps, free, counters, tasks, ends, merges, merge_keep
 ):
@@ -137,7 +142,7 @@ def emit_task(
     counters[LAST_WAVE] = max(counters[LAST_WAVE], wave)
 
 
-@register_jitable
+@jitable
 def keep_base(node, nodes, rows, messages, keeps, free, counters, tasks, ends, merges, merge_keep):
     """Keep the version that the node is about to train: what it pushes may be encoded relative to it."""
     if nodes[node, HEAD] != NONE:
@@ -149,7 +154,7 @@ def keep_base(node, nodes, rows, messages, keeps, free, counters, tasks, ends, m
     rows[nodes[node, BASE], NEEDED] += 1
 
 
-@register_jitable
+@jitable
 def drop_base(node, nodes, rows, free, counters):
     """Keep the node's base no longer."""
     if nodes[node, BASE] != NONE:
@@ -157,7 +162,7 @@ def drop_base(node, nodes, rows, free, counters):
         nodes[node, BASE] = NONE
 
 
-@register_jitable
+@jitable
 def encode(node, nodes, rows, free, counters, tasks, ends, encodes):
     """Append the task that rewrites what the node pushes into a row of its own; return that row."""
     source, base = nodes[node, CURRENT], nodes[node, BASE]
@@ -181,10 +186,10 @@ def encode(node, nodes, rows, free, counters, tasks, ends, encodes):
     return target
 
 
-@register_jitable
+@jitable
 def train(node, nodes, rows, messages, keeps, free, counters, tasks, ends, merges, merge_keep):
     """Append the node's next local update; one that has spent its budget only merges."""
-    update, out = nodes[node, UPDATES], (tasks, ends, merges, merge_keep)
+    update, out = wide(nodes[node, UPDATES]), (tasks, ends, merges, merge_keep)
     if update < nodes[node, LIMIT]:
         if nodes[node, REWRITES]:
             keep_base(node, nodes, rows, messages, keeps, free, counters, *out)
@@ -192,7 +197,7 @@ def train(node, nodes, rows, messages, keeps, free, counters, tasks, ends, merge
         nodes[node, UPDATES] += 1
 
 
-@register_jitable
+@jitable
 def hold(node, row, first, count, nodes, rows, free, counters):
     """Keep the version that a node pushes, to be mixed with what is pooled until its next push."""
     before = nodes[node, HELD]
@@ -204,7 +209,7 @@ def hold(node, row, first, count, nodes, rows, free, counters):
         nodes[node, PUSHED] = first
 
 
-@register_jitable
+@jitable
 def reset(node, nodes, rows, messages, keeps, free, counters, tasks, ends, merges, merge_keep):
     """Give a node its first version back, which lies in row ``n_nodes + node``: nothing is copied.
 
@@ -223,7 +228,7 @@ def reset(node, nodes, rows, messages, keeps, free, counters, tasks, ends, merge
         release(before, rows, free, counters)
 
 
-@register_jitable
+@jitable
 def receive(message, node, op, factor, nodes, messages, keeps, weights, mass, counters):
     """Queue a delivered version for merging by rule `op`; one of weight or factor zero changes nothing."""
     full = weights[messages[message, SENDER]]
@@ -249,7 +254,7 @@ def receive(message, node, op, factor, nodes, messages, keeps, weights, mass, co
     nodes[node, TAIL] = message
 
 
-@register_jitable
+@jitable
 def sight(message, node, rows, messages, pools_of, pool_waves, pools_seen, counters, sightings):
     """Append what the pools see of a delivered message; sightings of one victim keep their order.
 
@@ -270,7 +275,7 @@ def sight(message, node, rows, messages, pools_of, pool_waves, pools_seen, count
             counters[LAST_WAVE] = max(counters[LAST_WAVE], wave)
 
 
-@register_jitable
+@jitable
 def settle_all(nodes, rows, messages, keeps, free, counters, tasks, ends, merges, merge_keep):
     """Append a task for every node with queued versions; inboxes wait until their node's model is read."""
     for i in range(len(nodes)):
@@ -313,14 +318,14 @@ def plan_events(
         if len(rows) - counters[FRESH] + counters[FREE_COUNT] < 3 * len(nodes) + count[e] + 1:
             return e, sent
         if kind[e] == 2:  # Event.DROP
-            release(messages[message[e], CARRIED], rows, free, counters)
+            release(wide(messages[message[e], CARRIED]), rows, free, counters)
             continue
-        i = node[e]
+        i = wide(node[e])
         if kind[e] == 3:  # Event.RESET
             reset(i, nodes, rows, messages, keeps, free, counters, *out)
             continue
         if kind[e] == 1:
-            sight(message[e], i, rows, messages, pools_of, pool_waves, pools_seen, counters, sightings)
+            sight(wide(message[e]), i, rows, messages, pools_of, pool_waves, pools_seen, counters, sightings)
         for op in behaviours[nodes[i, ROLE], kind[e]]:
             if op == 1:  # Op.TRAIN
                 train(i, nodes, rows, messages, keeps, free, counters, *out)
@@ -337,7 +342,7 @@ def plan_events(
                 for m in range(sent, sent + count[e]):
                     messages[m, SENDER], messages[m, CARRIED], messages[m, PUSH] = i, row, push
                     if inline:
-                        r = receiver[m - first_message]
+                        r = wide(receiver[m - first_message])
                         sight(m, r, rows, messages, pools_of, pool_waves, pools_seen, counters, sightings)
                         for reply in behaviours[nodes[r, ROLE], 1]:
                             if reply == 1:
@@ -351,7 +356,7 @@ def plan_events(
                     emit_task(i, NONE, mixed, nodes, rows, messages, keeps, free, counters, *out)
             elif op > 2:
                 share = factor[e] if len(factor) > 0 else 1.0
-                receive(message[e], i, op, share, nodes, messages, keeps, weights, mass, counters)
+                receive(wide(message[e]), i, op, share, nodes, messages, keeps, weights, mass, counters)
         in_use = counters[FRESH] - counters[FREE_COUNT]
         if in_use > soft_limit and 8 * counters[QUEUED] > len(nodes):
             settle_all(nodes, rows, messages, keeps, free, counters, *out)

@@ -20,9 +20,8 @@ class GMFKernels(Kernels):
 
     def __init__(self, work: Any) -> None:
         super().__init__(work)
-        self._lists = (np.zeros(work.arena.n_nodes + 1, np.int64), np.zeros((0, 1), np.int32))
-        if work.candidates is not None:
-            self._lists = (work.candidates.offsets, work.candidates.values)
+        judged = work.candidates
+        self._lists = (None, None) if judged is None else (judged.offsets, judged.values)
 
     @classmethod
     def lacks(cls, training: Any, storage: str, ways: frozenset[str]) -> str | None:

@@ -313,7 +313,8 @@ def run_tasks(
 ):  # fmt: skip
     """Run tasks one after the other (see :class:`gossiprec.compute.plan.program.Program`).
 
-    `dims` is a tuple as long as the embedding: its length is part of the type, so the compiler knows it.
+    `dims` is a tuple as long as the embedding: its length is part of the type, so the compiler knows it. `lists` is
+    None where nobody merges by performance, and what concerns that is left out of the machine code.
     """
     mode = swap_float_mode(NO_DENORMALS)
     dim = len(dims)
@@ -328,12 +329,16 @@ def run_tasks(
         i, theta = node[index], rows[target[index]]
         low, high, user = merge_offsets[index], merge_offsets[index + 1], 0 if n_users == 1 else i * dim
         own = begin if n_users == 1 else 0
-        if low < high and merge_keep[low] < float32(0.0):
-            judged = lists[list_offsets[i] : list_offsets[i + 1]]
-            refused[index] = merge_by_performance(
-                rows, source[index], target[index], own, (user, begin, shared), merge_row, low, high, judged, dim, found
-            )  # fmt: skip
-        else:
+        judges = False
+        if lists is not None:
+            judges = low < high and merge_keep[low] < float32(0.0)
+            if judges:
+                judged = lists[list_offsets[i] : list_offsets[i + 1]]
+                refused[index] = merge_by_performance(
+                    rows, source[index], target[index], own, (user, begin, shared), merge_row, low, high, judged, dim,
+                    found,
+                )  # fmt: skip
+        if not judges:
             merge_into(
                 rows, source[index], target[index], own, shared + dim + 1, merge_row, merge_keep, low, high
             )  # fmt: skip

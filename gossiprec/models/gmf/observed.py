@@ -23,6 +23,9 @@ from gossiprec.numerics.relevance import MEMBERS, NDCG, STANDARDIZED
 from gossiprec.numerics.relevance_kernels import FLAT, GAINS, entropy, relevance_of
 from gossiprec.numerics.sampling import sample_negatives
 
+CLASSES = 1024
+"""Of items by their worth to all adversaries, when the best are looked for first."""
+
 
 @inline
 def score_kept(vector, user, user_at, shared, shared_at, asked, contexts, weights, dim, scores):
@@ -135,22 +138,34 @@ def standard_gap_to_all(scores, bias, mixed, n_items, dim, centre, second):
 def fill_table(theta, begin, dim, users, weights, table, place):
     """Fill `table` with the item rows as columns, those first that an average of the user rows scores best.
 
-    `place` is each item's column. The best references then come early, and most later ones are passed over unseen.
+    `place` is each item's column. The best references then come early, and most later ones are passed over unseen; so
+    their order need not be exact, and they are counted into classes of like worth, not sorted.
     """
     n_items = table.shape[1]
     mean, worth = np.zeros(dim, float32), np.empty(n_items, float32)
+    low, high = float32(np.inf), float32(-np.inf)
     for a in range(len(users)):
         for k in range(dim):
             mean[k] += users[a, k] * weights[k]
     for item in range(n_items):
         worth[item] = float32(0.0)
         for k in range(dim):
-            worth[item] -= mean[k] * theta[begin + item * dim + k]
-    order = np.argsort(worth)
-    for column in range(n_items):
-        place[order[column]] = column
+            worth[item] += mean[k] * theta[begin + item * dim + k]
+        low, high = min(low, worth[item]), max(high, worth[item])
+    scale = float32(CLASSES - 1) / (high - low)
+    start = np.zeros(CLASSES + 1, np.int64)
+    for item in range(n_items):
+        down = (high - worth[item]) * scale
+        place[item] = np.int64(down) if 0.0 <= down < CLASSES else CLASSES - 1
+        start[place[item] + 1] += 1
+    for c in range(CLASSES):
+        start[c + 1] += start[c]
+    for item in range(n_items):
+        c = place[item]
+        place[item] = start[c]
+        start[c] += 1
         for k in range(dim):
-            table[k, column] = theta[begin + order[column] * dim + k]
+            table[k, place[item]] = theta[begin + item * dim + k]
 
 
 @inline
