@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
 
 from gossiprec.arrays import F64, I64
+from gossiprec.machine import usable_cores
 from gossiprec.ragged import Ragged
 from gossiprec.rng import generator
 
@@ -32,12 +35,17 @@ def draw_items(seed: int, counts: I64, members: F64, tastes: F64) -> tuple[I64, 
         Sorted by user, then item.
     """
     n_users, n_items = len(counts), tastes.shape[1]
-    keys = []
-    for block, start in enumerate(range(0, n_users, USERS_PER_BLOCK)):
-        rows = slice(start, start + USERS_PER_BLOCK)
+
+    def keys(start: int) -> I64:
+        rows, block = slice(start, start + USERS_PER_BLOCK), start // USERS_PER_BLOCK
         draws = generator(seed, "data.synthetic.draws", node=block)
-        keys.append(np.sort(_draw_block(draws, counts[rows], members[rows], tastes)) + start * n_items)
-    users, items = np.divmod(np.concatenate(keys), n_items)
+        found: I64 = np.sort(_draw_block(draws, counts[rows], members[rows], tastes)) + start * n_items
+        return found
+
+    with ThreadPoolExecutor(usable_cores()) as threads:  # most of a block is numpy's, without the interpreter
+        users, items = np.divmod(
+            np.concatenate([*threads.map(keys, range(0, n_users, USERS_PER_BLOCK))]), n_items
+        )
     return users, items
 
 

@@ -115,6 +115,15 @@ def test_blocks_of_users_draw_apart(monkeypatch):
     assert items[:20].tolist() != items[20:].tolist()
 
 
+def test_what_is_drawn_does_not_depend_on_how_many_threads_draw(monkeypatch):
+    monkeypatch.setattr("gossiprec.data.synthetic_draws.USERS_PER_BLOCK", 7)
+    drawn = []
+    for cores in (1, 2, 5):
+        monkeypatch.setattr("gossiprec.data.synthetic_draws.usable_cores", lambda cores=cores: cores)
+        drawn.append(digest(dataset("synthetic", **SMALL).load(1)))
+    assert drawn[0] == drawn[1] == drawn[2]
+
+
 def test_communities_are_what_makes_users_alike(default):
     """Without contrast of tastes the mean top-50 Jaccard index falls by a quarter or more."""
     flat = dataset("synthetic", contrast=0).load(1)
