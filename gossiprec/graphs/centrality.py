@@ -6,6 +6,7 @@ graph), because graphs of who met whom have up to a million links.
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -15,6 +16,7 @@ from scipy import sparse
 from gossiprec.arrays import F64, I64
 from gossiprec.graphs.path_counts import add_dependencies
 from gossiprec.jit import compiled
+from gossiprec.machine import usable_cores
 
 if TYPE_CHECKING:
     from gossiprec.graphs.measures import Matrix  # networkx with it, which a run may do without
@@ -90,11 +92,26 @@ def _of_star(forward: Matrix) -> F64 | None:
 
 
 def _dependencies_one_by_one(forward: Matrix, first: I64) -> F64:
-    """Return the same as :func:`_dependencies`, in memory that does not grow with the number of searches."""
-    backward, total = sparse.csr_array(forward.T), np.zeros(forward.shape[0])
-    compiled(add_dependencies)(
-        forward.indptr, forward.indices, backward.indptr, backward.indices, first, total
+    """Return the same as :func:`_dependencies`, in memory that does not grow with the number of searches.
+
+    As many searches as there are cores go on at a time; their results are added in the order of `first`.
+    """
+    backward, total, search = (
+        sparse.csr_array(forward.T),
+        np.zeros(forward.shape[0]),
+        compiled(add_dependencies),
     )
+    graph = (forward.indptr, forward.indices, backward.indptr, backward.indices)
+
+    def from_one(root: int) -> F64:
+        found = np.zeros_like(total)
+        search(*graph, np.array([root]), found)
+        return found
+
+    with ThreadPoolExecutor(usable_cores()) as threads:
+        for some in np.array_split(first, -(-len(first) // usable_cores())):
+            for found in threads.map(from_one, some.tolist()):
+                total += found
     return total
 
 

@@ -137,13 +137,15 @@ def test_hits_do_not_depend_on_how_many_adversaries_are_ranked_at_a_time(seed):
         assert (attack.hits_of_scores(scores, community) == whole).all()
 
 
-def test_betweenness_is_the_same_to_the_bit_one_search_at_a_time(monkeypatch):
+@pytest.mark.parametrize("cores", [1, 3])
+def test_betweenness_is_the_same_to_the_bit_one_search_at_a_time(monkeypatch, cores):
     draw = np.random.default_rng(1)
     for n, links in ((5, 6), (60, 90), (600, 2500)):
         ends = draw.integers(0, n, (2, links))
         graph = sparse.csr_array((np.ones(links), ends), shape=(n, n))
         together = centrality.betweenness(graph, exact_up_to=100, samples=40)
         monkeypatch.setattr(centrality, "PLAIN_VISITS", 0)
+        monkeypatch.setattr(centrality, "usable_cores", lambda: cores)
         assert centrality.betweenness(graph, exact_up_to=100, samples=40).tobytes() == together.tobytes()
         monkeypatch.undo()
 
