@@ -101,7 +101,7 @@ def everyone_trains(n_nodes, times=1):
 
 @pytest.mark.parametrize("model", list(MODELS))
 def test_executors_agree_with_the_reference_on_any_mix_of_treatments(model):
-    @settings(max_examples=15, deadline=None, derandomize=True)
+    @settings(max_examples=25, deadline=None, derandomize=True)
     @given(worlds(model))
     def agree(world):
         expected = run_waves(make_executor("reference", world.workload()), world.waves())

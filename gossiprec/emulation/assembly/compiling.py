@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import os
 import signal
 import warnings
@@ -10,6 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 
 from gossiprec.emulation.run.progress import Progress
+from gossiprec.garbage import no_garbage
 from gossiprec.machine import usable_cores
 from gossiprec.numerics.kept import Missing, NotKeptError, if_missing
 
@@ -31,7 +31,8 @@ def compile_all(parts: Sequence[Part], say: Progress) -> None:
             warm_up(parts)
     except NotKeptError:
         say.phase("compiling kernels (once on a machine)")
-        with _nothing_collected(), _helpers(parts, min(usable_cores(), len(parts), MOST_PROCESSES) - 1):
+        # the compiler makes many objects: looking for garbage is 7 % of the time
+        with no_garbage(), _helpers(parts, min(usable_cores(), len(parts), MOST_PROCESSES) - 1):
             _compile_unclaimed(parts)
             warm_up(parts)
 
@@ -48,18 +49,6 @@ def _compile_unclaimed(parts: Sequence[Part]) -> None:
         for part in parts:
             with suppress(NotKeptError):
                 part()
-
-
-@contextmanager
-def _nothing_collected() -> Iterator[None]:
-    """Let garbage lie until the body ends: among a compiler's many objects, looking for it is 7 % of the time."""
-    collects = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if collects:
-            gc.enable()
 
 
 @contextmanager
