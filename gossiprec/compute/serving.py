@@ -11,7 +11,6 @@ import numpy.typing as npt
 from gossiprec.arrays import F32, I64, are_all_finite
 from gossiprec.compute.store.base import Store
 from gossiprec.errors import ScenarioError
-from gossiprec.numerics.reused import ReusedMemory
 from gossiprec.numerics.rounding import ENCODED
 from gossiprec.rng import philox_words
 from gossiprec.servers.base import Answers, Downlink, Round, Server
@@ -44,7 +43,6 @@ class Serving:
         self._store = store
         self._seed = seed
         self._rows: I64 = np.zeros(0, np.int64)
-        self._memory = ReusedMemory()
         self.rounds = 0
         self.version_of: I64 = np.zeros(coordinator, np.int64)
         self.extras: Mapping[str, npt.NDArray[Any]] = {}
@@ -80,7 +78,9 @@ class Serving:
         """
         store = self._store
         round_ = Round(self._seed, self.rounds, self._coordinator, store.layout, store.threads)
-        downlink = self._server.round(self._memory.copy(store.merged(source)), aggregated, answers, round_)
+        published = store.merged(source).view()
+        published.flags.writeable = False  # it is still there for late answers
+        downlink = self._server.round(published, aggregated, answers, round_)
         self._check(downlink, aggregated)
         for k in range(1, self.n_versions):
             keys = philox_words(self._seed, k, self.rounds, np.array([self._coordinator]), ENCODED)[:, 0]

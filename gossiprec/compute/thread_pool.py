@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
 
 
 class ThreadPool:
@@ -28,7 +29,8 @@ class ThreadPool:
             for part in range(last):
                 job(part)
             return
-        waiting = [self._others.submit(job, part) for part in range(1, last)]
+        # what the caller has set holds for all: that nothing may be compiled, above all
+        waiting = [self._others.submit(copy_context().run, job, part) for part in range(1, last)]
         try:
             job(0)
         finally:

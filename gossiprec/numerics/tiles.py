@@ -20,8 +20,10 @@ _WIDE = "avx512f" in target_features()
 LANES = 32 if _WIDE else 16
 """Columns of a tile of :func:`add_product`; lengths are multiples of it."""
 _DOT_LANES = 16 if _WIDE else 8
+WIDE = 4 * LANES
+"""Columns of a tile of :func:`add_squares`, which has one row and would else wait for its sums."""
 ROWS = 4
-"""Rows of a tile."""
+"""Rows of a tile of products."""
 _COLUMNS = 4 if _WIDE else 2
 
 _FLOAT, _INT = ir.FloatType(), ir.IntType(64)
@@ -66,6 +68,10 @@ class _Builder:
         zeros = ir.Constant(ir.VectorType(ir.IntType(32), lanes), [0] * lanes)
         return self._builder.shuffle_vector(first, nothing, zeros)
 
+    def subtract(self, one: Any, other: Any) -> Any:
+        """Return ``one - other``."""
+        return self._builder.fsub(one, other)
+
     def multiply_add(self, one: Any, other: Any, to: Any) -> Any:
         """Return ``one * other + to``."""
         kind = one.type
@@ -105,8 +111,17 @@ class _Builder:
         return found
 
 
-def _product_tile(rows: int) -> Any:
-    """Return what adds ``sum_i a[o, i] b[i, :LANES]`` to ``c[o, :LANES]`` for some rows o."""
+def _product(write: _Builder, factor: Any, line: Any, to: Any) -> Any:
+    return write.multiply_add(factor, line, to)
+
+
+def _square(write: _Builder, number: Any, line: Any, to: Any) -> Any:
+    apart = write.subtract(line, number)
+    return write.multiply_add(apart, apart, to)
+
+
+def _tile(rows: int, lanes: int, term: Any) -> Any:
+    """Return what adds ``sum_i term(a[o, i], b[i, :lanes])`` to ``c[o, :lanes]`` for some rows o."""
 
     @intrinsic
     def tile(typing, c, c_at, c_row, a, a_at, a_row, a_column, b, b_at, b_row, inner):
@@ -122,15 +137,15 @@ def _product_tile(rows: int) -> Any:
             places = [write.at(into, c_at, c_row, o) for o in range(rows)]
 
             def add(i: Any, sums: list[Any]) -> list[Any]:
-                line = write.load(write.at(right, b_at, b_row, i), LANES)
+                line = write.load(write.at(right, b_at, b_row, i), lanes)
                 column = builder.add(a_at, builder.mul(a_column, i))
                 factors = [builder.load(write.at(left, column, a_row, o)) for o in range(rows)]
                 return [
-                    write.multiply_add(write.everywhere(factor, LANES), line, each)
+                    term(write, write.everywhere(factor, lanes), line, each)
                     for factor, each in zip(factors, sums, strict=True)
                 ]
 
-            begin = [write.load(place, LANES) for place in places]
+            begin = [write.load(place, lanes) for place in places]
             for value, place in zip(write.summed(inner, 1, begin, add), places, strict=True):
                 write.store(value, place)
             return context.get_dummy_value()
@@ -172,7 +187,8 @@ def _inner_tile(rows: int, columns: int) -> Any:
     return tile
 
 
-_rows_of_product, _row_of_product = _product_tile(ROWS), _product_tile(1)
+_rows_of_product, _row_of_product = _tile(ROWS, LANES, _product), _tile(1, LANES, _product)
+_squares = _tile(1, WIDE, _square)
 _square_of_inner, _one_inner = _inner_tile(ROWS, _COLUMNS), _inner_tile(1, 1)
 
 
@@ -213,6 +229,20 @@ def add_product(c, c_at, c_row, a, a_at, a_row, a_column, b, b_at, b_row, outer,
         for i in range(inner):
             factor = a[a_at + o * a_row + i * a_column]
             add_times(c, c_at + o * c_row + whole, b, b_at + i * b_row + whole, columns - whole, factor)
+
+
+@outline
+def add_squares(c, a, a_at, b, inner, tiles):
+    """Add ``sum_i (b[tile, i, k] - a[i])^2`` to ``c[tile, k]``, k below WIDE, for so many tiles.
+
+    Parameters
+    ----------
+    c, a, b : ndarray of float32, flat
+    a_at : int
+        Where `a` begins, whose numbers are WIDE apart: a column of a tile like those of `b`.
+    """
+    for tile in range(tiles):
+        _squares(c, tile * WIDE, WIDE, a, a_at, 0, WIDE, b, tile * inner * WIDE, WIDE, inner)
 
 
 @outline

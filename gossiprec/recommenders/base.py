@@ -77,6 +77,9 @@ class Recommender(ABC):
                 f"recommender: {name} contrasts all of a client's items in one batch; set training.batch_size to full"
             )
 
+    def warm_up(self, layout: Layout) -> None:  # noqa: B027 (most have nothing to compile)
+        """Compile what works for clients and the coordinator beside training, before the first round."""
+
     def draws(self, layout: Layout, samples: Columns, draw: np.random.Generator) -> tuple[Columns, Columns]:
         """Return what is drawn for one optimizer step on some samples.
 

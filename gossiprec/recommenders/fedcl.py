@@ -26,8 +26,8 @@ from gossiprec.errors import ScenarioError
 from gossiprec.models.base import Layout
 from gossiprec.options import LARGEST
 from gossiprec.recommenders import RECOMMENDERS
-from gossiprec.recommenders.candidates import CandidateLists, best_items, scores_of
-from gossiprec.recommenders.centroids import Method, nearest
+from gossiprec.recommenders.candidates import CandidateLists, best_items, scores_by_each, scores_of
+from gossiprec.recommenders.centroids import Method, nearest, ward
 from gossiprec.recommenders.client_negatives import NONE, some_of, without
 from gossiprec.recommenders.client_side import AtHand
 from gossiprec.recommenders.coordinator_side import Between, Known
@@ -103,6 +103,20 @@ class FedCL(FedSoftmax):
                 f"{layout.n_items} items to draw {options.semi_hard} semi-hard negatives from; raise it, or lower "
                 "semi_hard"
             )
+
+    def warm_up(self, layout: Layout) -> None:
+        """Compile what finds users' vectors, their clusters and what these like best."""
+        clustering, rows = self.options.clustering, np.zeros((2, dim_of(layout)), np.float32)
+        if not self.options.semi_hard:
+            return
+        users, merged = np.zeros((1, layout.user_width), np.float32), layout.merged
+        version = np.zeros(merged.stop - merged.start, np.float32)
+        vectors_of(self.model, layout, version, [np.zeros(1, np.int32)], users)
+        best_items(rows[0], 1)
+        if clustering != "none":
+            scores_by_each(rows, rows)
+        if clustering == "ward":
+            ward(rows, 1)
 
     def contributed(self, split: Split, seed: int) -> None:
         """Refuse communities larger than there are users; nothing is contributed."""

@@ -158,7 +158,7 @@ class Server(Stateful, ABC):
         Parameters
         ----------
         published : ndarray of float32, shape (n_columns,)
-            The first version of the round before, or the common start.
+            The first version of the round before, or the common start; read-only.
         aggregated : ndarray of float32, shape (n_columns,)
             What the aggregation rule made of the answers; without any, `published`.
         answers : Answers

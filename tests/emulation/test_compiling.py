@@ -9,11 +9,12 @@ import time
 import numba
 import pytest
 
+from gossiprec.compute.thread_pool import ThreadPool
 from gossiprec.emulation.assembly import compiling
 from gossiprec.emulation.assembly.compiling import compile_all
 from gossiprec.emulation.run.progress import Silent
 from gossiprec.numerics.jit import kernel
-from gossiprec.numerics.kept import Cache, Missing, if_missing
+from gossiprec.numerics.kept import Cache, Missing, NotKeptError, if_missing
 from tests.processes import forks
 
 HERE = os.getpid()
@@ -100,6 +101,15 @@ def test_it_is_said_only_where_something_is_compiled(kernels):
     for _ in range(2):
         compile_all(parts_of(kernels), Telling())
     assert told == ["compiling kernels (once on a machine)"]
+
+
+def test_where_nothing_may_be_compiled_no_thread_of_a_crew_compiles(kernels, compiled):
+    crew = ThreadPool(3)
+    with if_missing(Missing.REFUSE), pytest.raises(NotKeptError):
+        crew.run(lambda part: kernels[part](0))
+    assert compiled() == []
+    crew.run(lambda part: kernels[part](0))
+    assert len(compiled()) == 3
 
 
 def test_nothing_is_collected_meanwhile(kernels, monkeypatch):

@@ -32,6 +32,15 @@ def test_ward_s_method_knows_a_single_row_and_equal_ones():
     assert sorted(set(found.tolist())) == [0, 1, 2]
 
 
+@pytest.mark.parametrize("dim", [1, 3, 70])
+@pytest.mark.parametrize("scale", [1e-30, 1.0, 1e30])
+def test_ward_s_method_is_scipy_s_whatever_the_scale_and_the_width(dim, scale):
+    some = rows(300, dim) * np.float32(scale)
+    tree = hierarchy.ward(some.astype(np.float64))
+    expected = by_size(hierarchy.fcluster(tree, 12, "maxclust"))
+    assert ward(some, 12).tolist() == expected.tolist()
+
+
 def test_rows_are_not_changed():
     some = rows(40)
     before = some.tobytes()

@@ -13,6 +13,7 @@ from gossiprec.compute.thread_pool import ThreadPool
 from gossiprec.errors import ScenarioError
 from gossiprec.models import MODELS
 from gossiprec.recommenders import RECOMMENDERS, Known
+from gossiprec.recommenders import fedcl as module
 from gossiprec.recommenders.client_negatives import local_items
 from gossiprec.recommenders.client_side import AtHand
 from gossiprec.recommenders.user_vectors import vectors_of
@@ -146,6 +147,29 @@ def test_vectors_are_told_only_where_semi_hard_negatives_are_wanted():
 
 
 # --- what clients learn from
+
+
+@pytest.mark.parametrize(
+    ("options", "kernels"),
+    [
+        ({}, {"vectors_of", "best_items", "scores_by_each", "ward"}),
+        ({"clustering": "kmeans"}, {"vectors_of", "best_items", "scores_by_each"}),
+        ({"clustering": "none"}, {"vectors_of", "best_items"}),
+        ({"semi_hard": 0}, set()),
+    ],
+)
+@pytest.mark.parametrize("model", [GRU, TOWERS])
+def test_what_a_run_will_call_is_compiled_before_it(monkeypatch, model, options, kernels):
+    called = set()
+    for name in ("vectors_of", "best_items", "scores_by_each", "ward"):
+
+        def told(*args, name=name, real=getattr(module, name)):  # noqa: B008
+            called.add(name)
+            return real(*args)
+
+        monkeypatch.setattr(module, name, told)
+    fedcl(model, **options).warm_up(model.layout(N_ITEMS))
+    assert called == kernels
 
 
 def test_local_negatives_are_drawn_among_the_client_s_local_items():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -251,8 +252,10 @@ def _assembled(cast: Cast, schedule: Schedule, watch: Stopwatch, seat: Seat | No
 
 def _kernels_of(prepared: Prepared) -> list[Part]:
     """Return what compiles all that the run will call, or loads what an earlier one has compiled."""
-    attacks = (meter.attack.warm_up for meter in prepared.meters)
-    return [prepared.executor.warm_up, prepared.planner.warm_up, *attacks]
+    parts = [prepared.executor.warm_up, prepared.planner.warm_up]
+    if prepared.recommender is not None:
+        parts.append(partial(prepared.recommender.warm_up, prepared.layout))
+    return parts + [meter.attack.warm_up for meter in prepared.meters]
 
 
 def _with_kept_kernels(cast: Cast, schedule: Schedule, watch: Stopwatch) -> Prepared | None:

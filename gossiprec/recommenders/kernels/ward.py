@@ -6,6 +6,7 @@ import numpy as np
 from numpy import float32
 
 from gossiprec.numerics.jit import kernel, outline
+from gossiprec.numerics.tiles import WIDE, add_squares
 
 
 @kernel
@@ -14,54 +15,71 @@ def merges_of(means, pairs, heights):
 
     Parameters
     ----------
-    means : ndarray of float32, shape (n, d)
-        The rows; overwritten by means of clusters.
+    means : ndarray of float32, shape (n_tiles, d, WIDE)
+        The rows, each in a column, and others that fill the last tile; overwritten. What is left stands together, so
+        that distances of many are worked out at once, each summed in the order of d.
     pairs : ndarray of int64, shape (n - 1, 2)
         Filled with a row of each of the two clusters that are merged.
     heights : ndarray of float32, shape (n - 1,)
         Filled with half of what each merge adds to the sum of squared distances to means, times two: what is merged in
         the order of heights is what Ward's method merges one after the other.
     """
-    n = len(means)
-    sizes, left = np.ones(n, np.float32), np.arange(n)
-    place = np.arange(n)
+    n = len(pairs) + 1
+    sizes, apart = np.ones(n, np.float32), np.zeros(len(means) * WIDE, np.float32)
+    row, place = np.arange(n), np.arange(n)  # of each column, and the other way round
     chain, length, n_left = np.empty(n, np.int64), 0, n
     for merge in range(n - 1):
         if length == 0:
-            chain[0], length = left[0], 1
+            chain[0], length = row[0], 1
         while True:  # each link is shorter than the one before, so that the chain ends
             last = chain[length - 1]
-            before = chain[length - 2] if length > 1 else -1
-            near, height = _nearest(means, sizes, left[:n_left], last, before)
-            if near == before:
+            before = place[chain[length - 2]] if length > 1 else -1
+            _fill_heights(means, sizes, place[last], apart, n_left)
+            found = _least(apart[:n_left], before)
+            if found == before:
                 break
-            chain[length] = near
+            chain[length] = row[found]
             length += 1
         length -= 2
-        pairs[merge, 0], pairs[merge, 1], heights[merge] = last, near, height
-        total = sizes[last] + sizes[near]
-        for t in range(means.shape[1]):
-            means[last, t] = (sizes[last] * means[last, t] + sizes[near] * means[near, t]) / total
-        sizes[last] = total
+        own, height = place[last], apart[found]
+        pairs[merge, 0], pairs[merge, 1], heights[merge] = last, row[found], height
+        total = sizes[own] + sizes[found]
         n_left -= 1
-        moved = left[n_left]
-        left[place[near]] = moved
-        place[moved] = place[near]
+        mine, other = means[own // WIDE, :, own % WIDE], means[found // WIDE, :, found % WIDE]
+        moved = means[n_left // WIDE, :, n_left % WIDE]
+        for t in range(len(mine)):
+            mine[t] = (sizes[own] * mine[t] + sizes[found] * other[t]) / total
+            other[t] = moved[t]
+        sizes[own] = total
+        sizes[found] = sizes[n_left]
+        row[found] = row[n_left]
+        place[row[found]] = found
 
 
 @outline
-def _nearest(means, sizes, left, own, before):
-    """Return the cluster nearest to one, of equal ones `before` or else the first, and how far it is."""
-    found, least = -1, float32(np.inf)
-    for k in range(len(left)):
-        other = left[k]
-        if other == own:
-            continue
-        square = float32(0.0)
-        for t in range(means.shape[1]):
-            apart = means[own, t] - means[other, t]
-            square += apart * apart
-        height = square * (sizes[own] * sizes[other] / (sizes[own] + sizes[other]))
-        if height < least or (height == least and other == before):
-            found, least = other, height
-    return found, least
+def _fill_heights(means, sizes, own, apart, n):
+    """Fill the heights at which a cluster would be merged with each of `n`; with itself never."""
+    for k in range(n):
+        apart[k] = float32(0.0)
+    dim, size, flat = means.shape[1], sizes[own], means.ravel()
+    add_squares(apart, flat, own // WIDE * dim * WIDE + own % WIDE, flat, dim, (n + WIDE - 1) // WIDE)
+    for k in range(n):
+        apart[k] *= size * sizes[k] / (size + sizes[k])
+    apart[own] = np.inf
+
+
+@outline
+def _least(heights, before):
+    """Return the place of the least, of equal ones `before` or else the first."""
+    bits, least = (
+        heights.view(np.int32),
+        np.int32(0x7FFFFFFF),
+    )  # of numbers from 0 on, which they order as well
+    for k in range(len(bits)):
+        least = min(least, bits[k])
+    if before >= 0 and bits[before] == least:
+        return before
+    found = 0
+    while bits[found] != least:
+        found += 1
+    return found
