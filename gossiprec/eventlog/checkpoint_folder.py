@@ -11,6 +11,7 @@ from gossiprec.errors import LogError
 from gossiprec.eventlog import layout
 from gossiprec.eventlog.atomic_write import TEMPORARY_SUFFIX, sync_folder
 from gossiprec.eventlog.checkpoints import SUFFIX, Stamp, rests_on, write_checkpoint
+from gossiprec.eventlog.direct_file import DirectFile
 from gossiprec.eventlog.live import State
 
 
@@ -64,8 +65,9 @@ class CheckpointFolder:
         path, before = self._at(stamp.tick), None if after is None else self._at(after)
         temporary = path.with_name(f".{path.name}.{os.getpid()}{TEMPORARY_SUFFIX}")
         try:
-            with temporary.open("wb", buffering=0) as file:
+            with DirectFile(temporary) as file:
                 write_checkpoint(file, stamp, state, before)
+                file.flush()
                 os.fsync(file.fileno())
             if not wanted():
                 return

@@ -1,0 +1,88 @@
+"""Files that are written past the system's cache: what is read again only after a crash should not push out what is."""
+
+from __future__ import annotations
+
+import errno
+import mmap
+import os
+from contextlib import suppress
+from io import FileIO
+from pathlib import Path
+from typing import Any
+
+ROOM = 2**22
+"""Bytes that are gathered before they are written: whole pages, as the disk takes them."""
+BLOCK = 4096
+
+
+class DirectFile(FileIO):
+    """A new file, written in large pieces and, where system and file system can, straight to the disk.
+
+    To put a gigabyte into the cache takes one to three seconds of a processor, because each page is a fresh one; past
+    it, a seventh of a second. Elsewhere it is an ordinary file. All is there once it is flushed or closed.
+
+    Parameters
+    ----------
+    path : Path
+    """
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path, "w")
+        self._gathered, self._size = mmap.mmap(-1, ROOM), 0
+        self._direct = False
+        self._set_direct(wanted=True)
+
+    def write(self, content: Any) -> int:
+        """Take all of `content`."""
+        left = memoryview(content).cast("B")
+        n_bytes = len(left)
+        while left:
+            part = left[: ROOM - self._size]
+            self._gathered[self._size : self._size + len(part)] = part
+            self._size, left = self._size + len(part), left[len(part) :]
+            if self._size == ROOM:
+                self._write_out(ROOM)
+        return n_bytes
+
+    def flush(self) -> None:
+        """Write what has been gathered: whole blocks, then the rest through the cache."""
+        if self.closed or not self._size:
+            return
+        self._write_out(self._size - self._size % BLOCK)
+        if self._size:
+            self._set_direct(wanted=False)
+            self._write_out(self._size)
+
+    def _write_out(self, size: int) -> None:
+        """Write that much of what has been gathered."""
+        rest = self._gathered[size : self._size]
+        with memoryview(self._gathered) as whole, whole[:size] as part:
+            self._size = 0  # if the disk is full, nothing is tried again
+            self._write_all(part)
+        self._gathered[: len(rest)] = rest
+        self._size = len(rest)
+
+    def _write_all(self, part: memoryview) -> None:
+        """Write it, through the cache if the disk wants other places or sizes than whole pages."""
+        left = part
+        while left and self._direct:
+            try:
+                left = left[os.write(self.fileno(), left) :]
+            except OSError as error:
+                if error.errno != errno.EINVAL:
+                    raise
+                self._set_direct(wanted=False)
+        while left:
+            left = left[os.write(self.fileno(), left) :]
+
+    def _set_direct(self, *, wanted: bool) -> None:
+        flag = getattr(os, "O_DIRECT", 0)  # of Linux
+        if not flag:
+            return
+        import fcntl
+
+        before = fcntl.fcntl(self, fcntl.F_GETFL)
+        self._direct = False
+        with suppress(OSError):  # of a file system that cannot
+            fcntl.fcntl(self, fcntl.F_SETFL, before | flag if wanted else before & ~flag)
+            self._direct = wanted
