@@ -155,15 +155,17 @@ def conduct(
 def _carried_out(
     runner: StudyRunner, todo: list[Simulation], jobs: int | None, address: str | None, *, quiet: bool
 ) -> Outcome:
-    """Run what is to be run; Ctrl-C ends it with a word on how to go on."""
+    """Run what is to be run; Ctrl-C and SIGTERM end it with a word on how to go on."""
     from gossiprec.cli.study_progress import tally_display
+    from gossiprec.emulation.run.stopping import terminated_as_by_ctrl_c
     from gossiprec.study.foreseen import foresee_all
     from gossiprec.study.time_left import TimeLeft, plan_of
 
     planned = {hash_: plan_of(outlook) for hash_, outlook in foresee_all(todo).items()}
     left = TimeLeft(planned, None if address else n_jobs(jobs, len(todo)))
     try:
-        with tally_display(lambda hash_: runner.record.labels(hash_)[0], left, quiet=quiet) as tally:
+        shown = tally_display(lambda hash_: runner.record.labels(hash_)[0], left, quiet=quiet)
+        with terminated_as_by_ctrl_c(), shown as tally:
             start = _workers(jobs, address, len(todo), tally)
             return runner.carry_out(todo, start, tally)
     except KeyboardInterrupt:

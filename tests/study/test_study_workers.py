@@ -131,12 +131,13 @@ def started(tmp_path, out):
     return study
 
 
-def test_ctrl_c_ends_a_study_and_its_workers_and_says_how_to_go_on(tmp_path):
+@pytest.mark.parametrize("by", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_a_study_and_its_workers_and_says_how_to_go_on(tmp_path, by):
     out = tmp_path / "out"
     study = started(tmp_path, out)
     try:
         workers = children(study.pid)
-        study.send_signal(signal.SIGINT)
+        study.send_signal(by)
         _, errors = study.communicate(timeout=DEADLINE_S)
     finally:
         study.kill()

@@ -23,6 +23,24 @@ class Stop:
 
 
 @contextmanager
+def terminated_as_by_ctrl_c() -> Iterator[None]:
+    """Take SIGTERM for Ctrl-C until the body ends, in the main thread and where it is not ignored."""
+    here = threading.current_thread() is threading.main_thread()
+    if not here or signal.getsignal(signal.SIGTERM) is signal.SIG_IGN:
+        yield
+        return
+
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGTERM, interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+@contextmanager
 def stopped_by_signals(say: Progress) -> Iterator[Stop]:
     """Take the first signal for the wish to end at the next report, and a second one as Ctrl-C, until the body ends.
 
