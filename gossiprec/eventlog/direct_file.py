@@ -29,7 +29,6 @@ class DirectFile(FileIO):
     def __init__(self, path: Path) -> None:
         super().__init__(path, "w")
         self._gathered, self._size = mmap.mmap(-1, ROOM), 0
-        self._direct = False
         self._set_direct(wanted=True)
 
     def write(self, content: Any) -> int:
@@ -41,29 +40,23 @@ class DirectFile(FileIO):
             self._gathered[self._size : self._size + len(part)] = part
             self._size, left = self._size + len(part), left[len(part) :]
             if self._size == ROOM:
-                self._write_out(ROOM)
+                self.flush()
         return n_bytes
 
     def flush(self) -> None:
-        """Write what has been gathered: whole blocks, then the rest through the cache."""
-        if self.closed or not self._size:
-            return
-        self._write_out(self._size - self._size % BLOCK)
-        if self._size:
-            self._set_direct(wanted=False)
-            self._write_out(self._size)
+        """Write what has been gathered: whole blocks, then the rest."""
+        size, self._size = self._size, 0  # if the disk is full, nothing is tried again
+        blocks = size - size % BLOCK
+        with (
+            memoryview(self._gathered) as gathered,
+            gathered[:blocks] as whole,
+            gathered[blocks:size] as rest,
+        ):
+            self._write_out(whole)
+            self._write_out(rest)
 
-    def _write_out(self, size: int) -> None:
-        """Write that much of what has been gathered."""
-        rest = self._gathered[size : self._size]
-        with memoryview(self._gathered) as whole, whole[:size] as part:
-            self._size = 0  # if the disk is full, nothing is tried again
-            self._write_all(part)
-        self._gathered[: len(rest)] = rest
-        self._size = len(rest)
-
-    def _write_all(self, part: memoryview) -> None:
-        """Write it, through the cache if the disk wants other places or sizes than whole pages."""
+    def _write_out(self, part: memoryview) -> None:
+        """Write it, through the cache from where on the disk wants other places or sizes."""
         left = part
         while left and self._direct:
             try:
@@ -76,13 +69,13 @@ class DirectFile(FileIO):
             left = left[os.write(self.fileno(), left) :]
 
     def _set_direct(self, *, wanted: bool) -> None:
+        self._direct = False
         flag = getattr(os, "O_DIRECT", 0)  # of Linux
         if not flag:
             return
         import fcntl
 
         before = fcntl.fcntl(self, fcntl.F_GETFL)
-        self._direct = False
         with suppress(OSError):  # of a file system that cannot
             fcntl.fcntl(self, fcntl.F_SETFL, before | flag if wanted else before & ~flag)
             self._direct = wanted

@@ -10,6 +10,7 @@ from threadpoolctl import threadpool_limits
 from gossiprec.recommenders import centroids
 from gossiprec.recommenders.centroids import centroids_of, nearest, ward
 from gossiprec.recommenders.clusters import by_size
+from gossiprec.recommenders.kernels.ward import _least
 from tests.recommenders.test_clusters import planted
 
 
@@ -39,6 +40,12 @@ def test_ward_s_method_is_scipy_s_whatever_the_scale_and_the_width(dim, scale):
     tree = hierarchy.ward(some.astype(np.float64))
     expected = by_size(hierarchy.fcluster(tree, 12, "maxclust"))
     assert ward(some, 12).tolist() == expected.tolist()
+
+
+@pytest.mark.parametrize(("before", "due"), [(-1, 1), (0, 1), (1, 1), (2, 2), (3, 1)])
+def test_of_clusters_as_near_the_one_before_is_taken_or_else_the_first(before, due):
+    heights = np.float32([2, 1, 1, 3, 1, np.inf])
+    assert _least.py_func(heights, before) == due
 
 
 def test_rows_are_not_changed():

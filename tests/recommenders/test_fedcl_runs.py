@@ -10,6 +10,7 @@ from gossiprec.emulation import prepare, simulate
 from gossiprec.errors import ScenarioError
 from gossiprec.models import Role
 from gossiprec.recommenders.client_side import AtHand
+from gossiprec.recommenders.fedcl import FedCL
 from gossiprec.scenario import load_scenario
 from tests.emulation.ended_early import OFTEN
 from tests.emulation.test_resume import check
@@ -43,6 +44,18 @@ def updates_of(prepared):
     """Return what is under way to the coordinator."""
     store = prepared.executor.store
     return [held for held in map(store.held, list(store._held)) if isinstance(held, Update)]
+
+
+def test_what_it_calls_is_compiled_before_the_first_round(monkeypatch, tmp_path):
+    calls = []
+    monkeypatch.setattr(FedCL, "warm_up", lambda self, layout: calls.append(layout.n_items))
+    monkeypatch.setattr(FedCL, "told_rows", lambda self, clients: calls.append("told"))
+    with pytest.raises(TypeError):  # nothing was told
+        simulate(fedcl(executor={"name": "fused"}), out=tmp_path / "run")
+    *before, last = calls  # once more where something had to be compiled
+    assert last == "told"
+    assert before
+    assert "told" not in before
 
 
 @pytest.mark.parametrize("model", [GRU, TOWERS], ids=["gru4rec", "two-tower"])
