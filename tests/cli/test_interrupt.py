@@ -13,7 +13,6 @@ from calls import ROOT, SMOKE, environment, invoke
 from gossiprec import open_run
 from gossiprec.cli.main import exit_code
 from gossiprec.cli.progress import Lines
-from gossiprec.emulation.run.stopping import terminated_as_by_ctrl_c
 from gossiprec.eventlog.checkpoint_folder import CheckpointFolder
 from gossiprec.eventlog.checkpoints import read_stamp
 from gossiprec.eventlog.verify import verify
@@ -144,24 +143,3 @@ def test_ctrl_c_before_the_run_begins_leaves_nothing_behind(tmp_path):
         run.kill()
     assert (run.returncode, output, errors.strip()) == (130, "", "interrupted")
     assert not out.exists()
-
-
-@pytest.mark.parametrize("before", [signal.SIG_DFL, unheard], ids=["default", "somebody's"])
-def test_sigterm_is_ctrl_c_for_as_long_as_a_study_runs(before):
-    kept = signal.signal(signal.SIGTERM, before)
-    try:
-        with pytest.raises(KeyboardInterrupt), terminated_as_by_ctrl_c():
-            os.kill(os.getpid(), signal.SIGTERM)
-            time.sleep(10)
-        assert signal.getsignal(signal.SIGTERM) is before
-    finally:
-        signal.signal(signal.SIGTERM, kept)
-
-
-def test_sigterm_that_is_ignored_stays_ignored():
-    kept = signal.signal(signal.SIGTERM, signal.SIG_IGN)
-    try:
-        with terminated_as_by_ctrl_c():
-            os.kill(os.getpid(), signal.SIGTERM)
-    finally:
-        signal.signal(signal.SIGTERM, kept)

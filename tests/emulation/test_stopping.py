@@ -1,13 +1,15 @@
 """A run ends on request at its next report."""
 
+import os
 import signal
 import threading
+import time
 
 import pytest
 
 from gossiprec.emulation import resume, simulate
 from gossiprec.emulation.run.progress import Silent
-from gossiprec.emulation.run.stopping import SIGNALS, stopped_by_signals
+from gossiprec.emulation.run.stopping import SIGNALS, stopped_by_signals, terminated_as_by_ctrl_c
 from gossiprec.eventlog.checkpoints import read_stamp
 from tests.emulation.ended_early import checkpoints, often, outcome
 
@@ -94,3 +96,32 @@ def test_an_ignored_signal_stays_ignored_and_threads_change_nothing():
     thread = threading.Thread(target=elsewhere)
     thread.start()
     thread.join()
+
+
+def unheard(number, frame):
+    raise AssertionError(f"nobody heard signal {number}")
+
+
+def terminate():
+    os.kill(os.getpid(), signal.SIGTERM)
+    time.sleep(10)
+
+
+@pytest.mark.parametrize("before", [signal.SIG_DFL, unheard], ids=["default", "somebody's"])
+def test_sigterm_is_ctrl_c_for_as_long_as_a_study_runs(before):
+    kept = signal.signal(signal.SIGTERM, before)
+    try:
+        with pytest.raises(KeyboardInterrupt), terminated_as_by_ctrl_c():
+            terminate()
+        assert signal.getsignal(signal.SIGTERM) is before
+    finally:
+        signal.signal(signal.SIGTERM, kept)
+
+
+def test_sigterm_that_is_ignored_stays_ignored():
+    kept = signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    try:
+        with terminated_as_by_ctrl_c():
+            os.kill(os.getpid(), signal.SIGTERM)
+    finally:
+        signal.signal(signal.SIGTERM, kept)
