@@ -214,3 +214,14 @@ def test_a_downlink_that_is_not_as_announced_is_refused(name):
 def test_bad_servers_are_refused_in_plain_words(server, more, message):
     with pytest.raises(ScenarioError, match=message):
         load_scenario(star(server, **more))
+
+
+def test_a_server_cannot_write_into_what_was_published(tmp_path, monkeypatch):
+    class Writing(Factions):
+        def round(self, published, *others):
+            published[:] = 0
+            return super().round(published, *others)
+
+    monkeypatch.setitem(SERVERS._members, "factions", Writing)
+    with pytest.raises(ValueError, match="read-only"):
+        simulate(star("factions"), out=tmp_path / "run")
