@@ -72,7 +72,7 @@ def ward(rows: F32, number: int) -> I64:
 
     Notes
     -----
-    Written out because ``scipy.cluster.hierarchy.ward`` takes seven times as long for 5,000 rows of 64 numbers, and
+    Written out because ``scipy.cluster.hierarchy.ward`` takes five times as long for 5,000 rows of 64 numbers, and
     200 MB for their distances: with it clustering would be more than 5 % of a run of FedCL. Tests hold it to scipy's.
     """
     from scipy import sparse
