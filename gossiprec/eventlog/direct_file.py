@@ -19,7 +19,8 @@ class DirectFile(FileIO):
     """A new file, written in large pieces and, where system and file system can, straight to the disk.
 
     To put a gigabyte into the cache took two to three seconds of a processor on a virtual machine, because each page
-    is a fresh one; past it, a seventh of a second. Elsewhere it is an ordinary file. All is there once it is flushed or closed.
+    is a fresh one; past it, a seventh of a second. Elsewhere it is an ordinary file. All is there once it is flushed or
+    closed.
 
     Parameters
     ----------
