@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import itertools
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
 from gossiprec.arrays import I64, Bools
 from gossiprec.overlay.base import Views
+from gossiprec.overlay.healing import NOBODY, Healing
 from gossiprec.overlay.picks import words_of
 from gossiprec.rng import NodeStreams, distinct_below, purpose_id, uniforms
 from gossiprec.sim.availability import Availability
@@ -18,10 +18,6 @@ from gossiprec.sim.clock import WakeClock
 VIEW = purpose_id("view")
 REFRESH = purpose_id("view-refresh")
 CHOICE = purpose_id("fanout")
-HEAL = purpose_id("view-healing")
-
-CANDIDATES = 12
-"""Nodes drawn with a view to take the places of peers that are away."""
 
 
 class Refresh(ABC):
@@ -78,6 +74,8 @@ class RandomViews(Views):
     seed : int
     availability : Availability, optional
         If given, views heal: a peer that is away at the wake gives its place to a random node that is there.
+    clock : WakeClock, optional
+        If given, nodes wake when it rings: views of many wakes heal at once.
     """
 
     def __init__(
@@ -89,53 +87,38 @@ class RandomViews(Views):
         refresh: Refresh,
         seed: int,
         availability: Availability | None = None,
+        clock: WakeClock | None = None,
     ) -> None:
         self._nodes = np.arange(n_nodes)
         self._size = size
         self._fanout = min(fanout, size)
         self._refresh = refresh
         self._seed = seed
-        self._availability = None if availability is None or availability.always else availability
+        self._healing = None
+        if availability is not None and not availability.always:
+            self._healing = Healing(n_nodes, availability=availability, seed=seed)
+        self._clock = clock
         self._last_drawn = np.zeros(n_nodes, np.int64)
+        self._last_ring = np.zeros(n_nodes)
         self._streams = NodeStreams(n_nodes, self._receivers)
         self._rows: dict[int, list[int]] = {}  # a node's receivers, view and candidates at its last wake
 
     def next_receivers(self, node: int, now: float = 0.0) -> Sequence[int]:
         """Return whom the node sends to at its next wake."""
         row: list[int] = self._streams.take(node)
-        if self._availability is None:
+        if self._healing is None:
             return row
+        if self._clock is not None:
+            return row if row[-1] != NOBODY else [peer for peer in row if peer != NOBODY]
         self._rows[node] = row
         return self.healed(node, row[: self._fanout], now)
 
     def healed(self, node: int, peers: Sequence[int], now: float) -> Sequence[int]:
         """Return peers of the node's last wake with those replaced that are away; fewer, if not enough are there."""
-        availability = self._availability
-        if availability is None or availability.all_online(peers, now):
+        if self._healing is None:
             return peers
-        row, is_online = self._rows[node], availability.is_online
-        known = {node, *peers, *row[self._fanout : self._fanout + self._size]}
-        drawn = row[self._fanout + self._size :]
-        candidates = itertools.chain(drawn, self._others(drawn[-1], known, now))
-        found = []
-        for peer in peers:
-            if is_online(peer, now):
-                found.append(peer)
-                continue
-            for other in candidates:
-                if other not in known and is_online(other, now):
-                    known.add(other)
-                    found.append(other)
-                    break
-        return found
-
-    def _others(self, draw: int, known: set[int], now: float) -> Iterator[int]:
-        """Yield all nodes that are there and not known, from a drawn place on: for when the candidates are used up."""
-        assert self._availability is not None
-        online = np.flatnonzero(self._availability.online_at(now)[: len(self._nodes)])
-        others = [peer for peer in online.tolist() if peer not in known]
-        first = draw % max(1, len(others))
-        yield from [*others[first:], *others[:first]]
+        row, end = self._rows[node], self._fanout + self._size
+        return self._healing.healed(node, peers, row[self._fanout : end], row[end:], now)
 
     def missed(self, node: int, now: float) -> None:
         """Let a wake pass."""
@@ -151,13 +134,16 @@ class RandomViews(Views):
         peers = distinct_below(words, len(self._nodes) - 1)
         peers += peers >= self._nodes[:, None, None]
         receivers = chosen(peers, wakes, self._nodes, fanout=self._fanout, seed=self._seed)
-        if self._availability is None:
+        if self._healing is None:
             return receivers
-        # the same while a view lasts
-        words = words_of(CANDIDATES, drawn, self._nodes, seed=self._seed, purpose=HEAL)
-        others = (words.astype(np.uint64) * np.uint64(len(self._nodes) - 1) >> np.uint64(32)).astype(np.int64)
-        others += others >= self._nodes[:, None, None]
-        return np.concatenate([receivers, peers, others], axis=-1)
+        if self._clock is None:
+            others = self._healing.candidates(self._nodes, drawn)
+            return np.concatenate([receivers, peers, others], axis=-1)
+        times = self._clock.intervals(first, count)
+        times[:, 0] += self._last_ring
+        times = np.add.accumulate(times, axis=1)  # to the bit, as the engine adds
+        self._last_ring = times[:, -1]
+        return self._healing.heal(receivers, peers, drawn, times)
 
 
 def chosen(peers: I64, wakes: I64, nodes: I64, *, fanout: int, seed: int) -> I64:

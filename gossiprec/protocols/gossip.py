@@ -109,7 +109,7 @@ class Gossip(Protocol):
             return PoissonRefresh(self.clock, mean=view.refresh.mean, seed=self.seed)
         return PeriodicRefresh(self.n_users, every=view.refresh.every)
 
-    def random_views(self, view: ViewOptions, fanout: int) -> RandomViews:
+    def random_views(self, view: ViewOptions, fanout: int, clock: WakeClock | None = None) -> RandomViews:
         """Return uniform views, of which so many peers are sent to at a wake."""
         return RandomViews(
             self.n_users,
@@ -118,6 +118,7 @@ class Gossip(Protocol):
             refresh=self.refresh_of(view),
             seed=self.seed,
             availability=self.availability if view.heal else None,
+            clock=clock,
         )
 
     @property

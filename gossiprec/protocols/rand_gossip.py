@@ -88,7 +88,7 @@ class RandGossip(Gossip):
             return graph_views(view.graph, setting, key="protocol.view.graph")
         if isinstance(view, ExchangeOptions):
             return SAMPLINGS[view.sampling](view, setting)
-        return self.random_views(view, self.options.fanout)
+        return self.random_views(view, self.options.fanout, self.clock)
 
     @property
     def view_size(self) -> int | None:

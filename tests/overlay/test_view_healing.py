@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from gossiprec.overlay.views import PeriodicRefresh, RandomViews
+from gossiprec.overlay.views import PeriodicRefresh, PoissonRefresh, RandomViews
 from gossiprec.sim.availability import Availability
+from gossiprec.sim.clock import WakeClock
 
 N = 40
 
@@ -72,3 +73,63 @@ def test_replacements_are_not_among_the_view_that_a_wake_leaves_out():
 
 def test_views_do_not_depend_on_healing_where_nobody_is_away():
     assert views(set()) == views(set(), heals=False)
+
+
+def sessions(n_nodes, share, seed):
+    """Return nodes that come and go, each there for a share of the time."""
+    draws = np.random.default_rng(seed)
+    stays = draws.exponential(1.0, (n_nodes, 60)) * np.where(np.arange(60) % 2, 1.0 - share, share)
+    return Availability([True] * n_nodes, list(stays.cumsum(axis=1)))
+
+
+@pytest.mark.parametrize(
+    ("n_nodes", "share", "size", "fanout", "law"),
+    [
+        (40, 0.7, 3, 3, "exponential"),
+        (40, 0.7, 6, 2, "constant"),  # replacements are not among the rest of the view
+        (30, 0.15, 5, 4, "exponential"),  # candidates are used up, and not enough are there
+        (9, 0.5, 8, 8, "exponential"),  # everybody is in the view already
+    ],
+)
+def test_many_wakes_heal_as_one_after_the_other_does(n_nodes, share, size, fanout, law):
+    """Nodes that are asked when their clocks ring, 40 times each, in the order of time."""
+    clock = WakeClock(range(n_nodes), mean=0.5, law=law, seed=3)
+    kept = WakeClock(range(n_nodes), mean=0.5, law=law, seed=3)
+    availability = sessions(n_nodes, share, seed=4)
+    together, singly = (
+        RandomViews(
+            n_nodes, size=size, fanout=fanout, refresh=PoissonRefresh(clock, mean=0.5, seed=2), seed=1,
+            availability=availability, clock=known,
+        )
+        for known in (clock, None)
+    )  # fmt: skip
+    now, rings = [0.0] * n_nodes, []
+    for node in range(n_nodes):
+        for _ in range(40):
+            now[node] += kept.next_interval(node)
+            rings.append((now[node], node))
+    counts = []
+    for time, node in sorted(rings):
+        if not availability.is_online(node, time):
+            together.missed(node, time)
+            singly.missed(node, time)
+            continue
+        found = list(together.next_receivers(node, time))
+        assert found == list(singly.next_receivers(node, time))
+        assert all(availability.is_online(peer, time) for peer in found)
+        counts.append(len(found))
+    assert len(counts) > 150
+    assert max(counts) == min(fanout, 7)  # eight others are hardly ever there at a time
+    assert (min(counts) < fanout) == (n_nodes < 40)
+
+
+def test_a_node_finds_whoever_is_there_once_its_candidates_are_used_up():
+    """One in 500 is online besides the node: twelve draws hardly ever name it."""
+    availability = Availability([node in (0, 400) for node in range(500)], [np.zeros(0)] * 500)
+    clock = WakeClock(range(500), mean=1.0, seed=1)
+    made = RandomViews(
+        500, size=2, fanout=2, refresh=PeriodicRefresh(500, every=1), seed=1, availability=availability,
+        clock=clock,
+    )  # fmt: skip
+
+    assert [list(made.next_receivers(0)) for _ in range(20)] == [[400]] * 20
