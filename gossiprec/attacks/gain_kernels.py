@@ -12,14 +12,12 @@ from numpy import float32, uint8
 from gossiprec.arrays import F32, I64
 from gossiprec.measures.ranking import CUTOFF
 from gossiprec.numerics.jit import inline, kernel
-from gossiprec.numerics.relevance_kernels import GAINS, mean_gain
+from gossiprec.numerics.relevance_kernels import SCRATCH, WORTH, mean_gain
 
 SETS = 512
 """Target sets of a block: a byte for each, and each item, stays in the second-level cache."""
 OFTEN = 16
 """After how many items it is asked whether any set can still gain."""
-WORTH = np.append(GAINS, 0.0)
-"""Gain by the number of references ahead, which counts no further than the cutoff."""
 
 
 def best_first(scores: F32) -> I64:
@@ -110,7 +108,7 @@ def rank_by_gain(scores, order, victims, offsets, items, n_targets, latest):
     is_reference, begin = np.empty((n_items, SETS), uint8), np.empty(n_items + 2, np.int64)
     sets = np.empty(min(SETS, len(n_targets)) * most, np.uint16)
     ahead, total = np.empty(SETS, uint8), np.empty(SETS)
-    picked, best = np.empty(n_items, float32), np.empty(CUTOFF, float32)
+    picked, scratch = np.empty(n_items, float32), np.empty(SCRATCH, float32)
     for first in range(0, len(n_targets), SETS):
         count = min(SETS, len(n_targets) - first)
         gather(offsets, items, n_targets, first, count, is_reference, begin, sets)
@@ -126,4 +124,4 @@ def rank_by_gain(scores, order, victims, offsets, items, n_targets, latest):
                 for j in range(len(kept)):
                     picked[j] = scores[v, kept[j]]
                 own, others = picked[: n_targets[a]], picked[n_targets[a] : len(kept)]
-                latest[a, victims[v]] = mean_gain(own, others, best)
+                latest[a, victims[v]] = mean_gain(own, others, scratch)

@@ -12,13 +12,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy import float32
 
-from gossiprec.measures.ranking import CUTOFF
 from gossiprec.models.base.kernels import Kernels
 from gossiprec.numerics.half import widen, widen_row
 from gossiprec.numerics.jit import NO_DENORMALS, copy_floats, inline, kernel, specialised, swap_float_mode
 from gossiprec.numerics.merge import blend
 from gossiprec.numerics.relevance import MEMBERS
-from gossiprec.numerics.relevance_kernels import entropy, relevance_of
+from gossiprec.numerics.relevance_kernels import SCRATCH, entropy, relevance_of
 
 
 def score_kept(vector, user, user_at, shared, shared_at, asked, contexts, weights, dim, scores):
@@ -59,10 +58,10 @@ def observe_individuals(
     longest = 0
     for a in range(len(n_targets)):
         longest = max(longest, asked_offsets[a + 1] - asked_offsets[a])
-    fresh, scores, best = (
+    fresh, scores, scratch = (
         np.zeros(max(lengths), float32),
         np.empty(longest, float32),
-        np.empty(CUTOFF, float32),
+        np.empty(SCRATCH, float32),
     )
     looks_as_itself, users, due, own = fictive[0], fictive[1], fictive[3], np.zeros(dim + n_shared, float32)
     for task in tasks:
@@ -124,7 +123,7 @@ def observe_individuals(
                         scores[j] = entropy(scores[j])
                 for r in range(len(rules)):
                     latest[b, r, a, victim] = relevance_of(
-                        rules[r], thresholds[r], scores[:n], scores[n:count], best
+                        rules[r], thresholds[r], scores[:n], scores[n:count], scratch
                     )
     swap_float_mode(mode)
 

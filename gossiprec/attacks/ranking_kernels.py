@@ -7,12 +7,12 @@ import math
 import numpy as np
 from numpy import float32
 
-from gossiprec.measures.ranking import CUTOFF
 from gossiprec.numerics.half import BLOCK, is_wide, narrow_row, widen_row
 from gossiprec.numerics.jit import NO_DENORMALS, copy_floats, inline, kernel, swap_float_mode
 from gossiprec.numerics.merge import blend
 from gossiprec.numerics.relevance_kernels import (
     FLAT,
+    SCRATCH,
     certainty,
     entropy,
     last_if_nan,
@@ -67,14 +67,14 @@ def rank_by_mean(scores, victims, offsets, items, n_targets, standardize, certai
 @kernel
 def rank_by_rule(scores, victims, offsets, items, n_targets, rule, latest):
     """Fill ``latest[target set, victim]`` with any rule on scores, from scores (n_victims, n_items)."""
-    picked, best = np.empty(scores.shape[1], float32), np.empty(CUTOFF, float32)
+    picked, scratch = np.empty(scores.shape[1], float32), np.empty(SCRATCH, float32)
     for v in range(len(victims)):
         for a in range(len(n_targets)):
             kept = items[offsets[a] : offsets[a + 1]]
             for j in range(len(kept)):
                 picked[j] = scores[v, kept[j]]
             own, others = picked[: n_targets[a]], picked[n_targets[a] : len(kept)]
-            latest[a, victims[v]] = relevance_of(rule, float32(0.0), own, others, best)
+            latest[a, victims[v]] = relevance_of(rule, float32(0.0), own, others, scratch)
 
 
 @kernel

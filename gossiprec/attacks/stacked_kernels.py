@@ -5,12 +5,11 @@ from __future__ import annotations
 import numpy as np
 from numpy import float32
 
-from gossiprec.measures.ranking import CUTOFF
 from gossiprec.numerics.half import widen_row
 from gossiprec.numerics.jit import NO_DENORMALS, copy_floats, kernel, swap_float_mode
 from gossiprec.numerics.merge import blend
 from gossiprec.numerics.relevance import MEMBERS
-from gossiprec.numerics.relevance_kernels import entropy, relevance_of
+from gossiprec.numerics.relevance_kernels import SCRATCH, entropy, relevance_of
 
 
 @kernel
@@ -66,7 +65,7 @@ def collect(
 @kernel
 def judge(scores, offsets, n_targets, rules, thresholds, found):
     """Fill ``found[k, rule]`` with the relevance of scores ``offsets[k]:offsets[k + 1]``, targets first."""
-    best = np.empty(CUTOFF, float32)
+    scratch = np.empty(SCRATCH, float32)
     for k in range(len(n_targets)):
         own, others = (
             scores[offsets[k] : offsets[k] + n_targets[k]],
@@ -77,4 +76,4 @@ def judge(scores, offsets, n_targets, rules, thresholds, found):
             for j in range(len(own)):
                 own[j] = entropy(own[j])
         for r in range(len(rules)):
-            found[k, r] = relevance_of(rules[r], thresholds[r], own, others, best)
+            found[k, r] = relevance_of(rules[r], thresholds[r], own, others, scratch)

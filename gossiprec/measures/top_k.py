@@ -10,10 +10,12 @@ from gossiprec.arrays import I64, Bools
 
 def in_top_k(scores: npt.NDArray[np.floating], k: int) -> Bools:
     """Say which entries are among the `k` largest of their row, shape (n_rows, n_columns); see :func:`top_k`."""
-    n_columns = scores.shape[1]
     if k == 0:
         return np.zeros(scores.shape, bool)
-    threshold = np.partition(scores, n_columns - k, axis=1)[:, n_columns - k, None]
+    # Of many equal numbers, such as of those never met, numpy leaves ten times faster behind than it gets past.
+    negated = -scores
+    negated.partition(k - 1, axis=1)
+    threshold = -negated[:, k - 1, None]
     chosen = scores >= threshold
     crowded = np.flatnonzero(np.count_nonzero(chosen, axis=1) > k)  # several entries on the threshold
     level = scores[crowded] == threshold[crowded]

@@ -11,10 +11,17 @@ import numpy as np
 from numpy import float32
 
 from gossiprec.measures.ranking import CUTOFF, gains
-from gossiprec.numerics.jit import inline
+from gossiprec.numerics.jit import as_written, inline
 from gossiprec.numerics.relevance import CLOSENESS, MEAN_SCORE, MEMBERS, NDCG
+from gossiprec.numerics.tiles import LANES, count_not_below
 
 GAINS = gains(np.arange(CUTOFF))
+WORTH = np.append(GAINS, 0.0)
+"""Gains at ranks 0 to CUTOFF."""
+MANY = 500
+"""References of which the best are looked for first."""
+SCRATCH = 2 * LANES + CUTOFF
+"""Numbers that are put down somewhere while a relevance is computed."""
 FLAT = 1e-20
 """Relative spread below which float32 scores are equal: two that differ do so by 2**-24, squared and halved 2**-49."""
 
@@ -44,27 +51,52 @@ def mean_certainty(scores):
 
 
 @inline
-def mean_gain(targets, references, best):
-    """Return the mean NDCG; `best` holds the best references, ascending from its end. Ties count against a target."""
-    count, lost = 0, 0
-    for score in references:
+def pick_best(scores, best):
+    """Fill `best` with the CUTOFF best scores from the best down, NaN first; return how many there are."""
+    count = 0
+    for score in scores:
         if np.isnan(score):
-            lost += 1
-        elif count < CUTOFF or score > best[count - 1]:
+            score = float32(np.inf)
+        if count < CUTOFF or score > best[count - 1]:
             place = count if count < CUTOFF else CUTOFF - 1
             while place > 0 and best[place - 1] < score:
                 best[place] = best[place - 1]
                 place -= 1
             best[place] = score
             count = min(count + 1, CUTOFF)
-    total = 0.0
-    for score in targets:
-        rank = 0
-        while rank < count and not best[rank] < score:
-            rank += 1
-        if rank + lost < CUTOFF:
-            total += GAINS[rank + lost]
-    return total / len(targets)
+    return count
+
+
+@as_written
+def add_worth(ranks, count, total):
+    """Return `total` and the gains at so many ranks, added in their order."""
+    for k in range(count):
+        rank = np.int64(ranks[k])
+        total += WORTH[rank if rank < CUTOFF else CUTOFF]
+    return total
+
+
+@inline
+def mean_gain(targets, references, scratch):
+    """Return the mean NDCG; ties, and references that are no numbers, count against a target.
+
+    `scratch` is an array of SCRATCH numbers. A target's rank is how many references are not below it; of many only the
+    best decide.
+    """
+    n_targets, n_references, total = len(targets), len(references), 0.0
+    if n_references > MANY:
+        best = scratch[2 * LANES :]
+        n_references, references = pick_best(references, best), best
+    for at in range(0, n_targets, LANES):
+        count = min(LANES, n_targets - at)
+        if count == LANES:
+            count_not_below(scratch, 0, references, n_references, targets, at)
+        else:
+            for k in range(count):
+                scratch[LANES + k] = targets[at + k]
+            count_not_below(scratch, 0, references, n_references, scratch, LANES)
+        total = add_worth(scratch, count, total)
+    return total / n_targets
 
 
 @inline
@@ -105,12 +137,15 @@ def last_if_nan(value):
 
 
 @inline
-def relevance_of(rule, threshold, targets, references, best):
-    """Return the relevance by the rule's code; for the rule ``members``, `targets` are entropies."""
+def relevance_of(rule, threshold, targets, references, scratch):
+    """Return the relevance by the rule's code; for the rule ``members``, `targets` are entropies.
+
+    `scratch` is an array of SCRATCH numbers of float32.
+    """
     if rule == MEAN_SCORE:
         return last_if_nan(mean_certainty(targets))
     if rule == NDCG:
-        return mean_gain(targets, references, best)
+        return mean_gain(targets, references, scratch)
     if rule == MEMBERS:
         return last_if_nan(members(targets, threshold))
     if rule == CLOSENESS:

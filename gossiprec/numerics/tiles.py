@@ -187,6 +187,31 @@ def _inner_tile(rows: int, columns: int) -> Any:
     return tile
 
 
+@intrinsic
+def count_not_below(typing, counts, counts_at, a, length, b, b_at):
+    """Set ``counts[counts_at + k]``, k below LANES, to how many numbers of `a` are not below ``b[b_at + k]``.
+
+    All are arrays of float32 without gaps; of `a` only the first `length` count.
+    """
+    number = types.int64
+    signature = types.void(counts, number, a, number, b, number)
+
+    def generate(context, builder, signature, args):
+        write = _Builder(context, builder, signature, args)
+        into, left, right = (write.array(k) for k in (0, 2, 4))
+        line, whole = write.load(write.at(right, args[5]), LANES), ir.VectorType(ir.IntType(32), LANES)
+
+        def add(k: Any, sums: list[Any]) -> list[Any]:
+            one = write.everywhere(builder.load(write.at(left, k)), LANES)
+            return [builder.add(sums[0], builder.zext(builder.fcmp_unordered(">=", one, line), whole))]
+
+        (found,) = write.summed(args[3], 1, [ir.Constant(whole, [0] * LANES)], add)
+        write.store(builder.uitofp(found, _vector(LANES)), write.at(into, args[1]))
+        return context.get_dummy_value()
+
+    return signature, generate
+
+
 _rows_of_product, _row_of_product = _tile(ROWS, LANES, _product), _tile(1, LANES, _product)
 _squares = _tile(1, WIDE, _square)
 _square_of_inner, _one_inner = _inner_tile(ROWS, _COLUMNS), _inner_tile(1, 1)

@@ -20,7 +20,7 @@ from gossiprec.models.base.kernels import FIT_NEGATIVES, FIT_RATE, FIT_STEPS
 from gossiprec.numerics.adam import step_vector
 from gossiprec.numerics.jit import NO_DENORMALS, inline, kernel, outline, swap_float_mode
 from gossiprec.numerics.relevance import MEMBERS, NDCG, STANDARDIZED
-from gossiprec.numerics.relevance_kernels import FLAT, GAINS, entropy, relevance_of
+from gossiprec.numerics.relevance_kernels import FLAT, GAINS, SCRATCH, entropy, relevance_of
 from gossiprec.numerics.sampling import sample_negatives
 
 CLASSES = 1024
@@ -217,7 +217,11 @@ def rank_apart(
     begin = n_users * dim
     shared = begin + n_items * dim
     centre, second = np.empty(dim), np.empty((dim, dim))
-    table, mixed, best = np.empty((dim, n_items), float32), np.empty(dim, float32), np.empty(CUTOFF, float32)
+    table, mixed, scratch = (
+        np.empty((dim, n_items), float32),
+        np.empty(dim, float32),
+        np.empty(SCRATCH, float32),
+    )
     picked, scores = np.empty(n_items, float32), np.empty(n_items, float32)
     place, marks = np.empty(n_items, np.int64), np.zeros(n_items, np.bool_)
     for v in range(len(victims)):
@@ -253,10 +257,12 @@ def rank_apart(
                     latest[r, a, victim] = -np.inf if np.isnan(value) else value
                 elif brief and rules[r] == NDCG:
                     latest[r, a, victim] = gain_among_all(
-                        kept[:n_own], table, place, mixed, bias, marks, scores, best
+                        kept[:n_own], table, place, mixed, bias, marks, scores, scratch
                     )
                 else:
-                    latest[r, a, victim] = relevance_of(rules[r], thresholds[r], own, picked[n_own:n], best)
+                    latest[r, a, victim] = relevance_of(
+                        rules[r], thresholds[r], own, picked[n_own:n], scratch
+                    )
     swap_float_mode(mode)
 
 

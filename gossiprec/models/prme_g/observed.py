@@ -15,13 +15,12 @@ import math
 import numpy as np
 from numpy import float32, uint64
 
-from gossiprec.measures.ranking import CUTOFF
 from gossiprec.models.base.kernels import FIT_NEGATIVES, FIT_RATE, FIT_STEPS
 from gossiprec.models.prme_g.kernels import gap_squared, place_weights
 from gossiprec.numerics.adam import step_vector
 from gossiprec.numerics.half import widen, widen_row
 from gossiprec.numerics.jit import NO_DENORMALS, inline, kernel, outline, swap_float_mode
-from gossiprec.numerics.relevance_kernels import relevance_of
+from gossiprec.numerics.relevance_kernels import SCRATCH, relevance_of
 from gossiprec.numerics.sampling import sample_negatives
 
 
@@ -134,7 +133,7 @@ def rank(
     longest = 0
     for a in range(len(n_targets)):
         longest = max(longest, asked_offsets[a + 1] - asked_offsets[a])
-    scores, best, user = np.empty(longest, float32), np.empty(CUTOFF, float32), np.empty(dim, float32)
+    scores, scratch, user = np.empty(longest, float32), np.empty(SCRATCH, float32), np.empty(dim, float32)
     near = np.empty(n_items, float32)
     for v in range(len(victims)):
         hidden, low = hides[victims[v]], np.int64(row[v]) * width
@@ -157,6 +156,6 @@ def rank(
                 scores[s] = -distance
             for r in range(len(rules)):
                 latest[r, a, victims[v]] = relevance_of(
-                    rules[r], float32(0.0), scores[:n], scores[n:count], best
+                    rules[r], float32(0.0), scores[:n], scores[n:count], scratch
                 )
     swap_float_mode(mode)
