@@ -12,7 +12,7 @@ def in_top_k(scores: npt.NDArray[np.floating], k: int) -> Bools:
     """Say which entries are among the `k` largest of their row, shape (n_rows, n_columns); see :func:`top_k`."""
     if k == 0:
         return np.zeros(scores.shape, bool)
-    # Of many equal numbers, such as of those never met, numpy leaves ten times faster behind than it gets past.
+    # From this end: past many equal numbers, such as those of users never met, numpy takes ten times as long.
     negated = -scores
     negated.partition(k - 1, axis=1)
     threshold = -negated[:, k - 1, None]

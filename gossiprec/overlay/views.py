@@ -75,7 +75,7 @@ class RandomViews(Views):
     availability : Availability, optional
         If given, views heal: a peer that is away at the wake gives its place to a random node that is there.
     clock : WakeClock, optional
-        If given, nodes wake when it rings: views of many wakes heal at once.
+        If given, nodes are asked when it rings and at no other time: views of many wakes heal at once.
     """
 
     def __init__(
