@@ -148,8 +148,9 @@ class CoalitionObservers(Stateful):
 
     def observe(self, seen: Observations) -> None:
         """See what the pools receive."""
-        of_users = np.flatnonzero(seen.senders < self._world.n_users)
-        pool, victim = seen.groups[of_users], seen.senders[of_users].astype(np.int64)
+        senders = seen.senders
+        of_users = np.flatnonzero(senders < self._world.n_users)
+        pool, victim = seen.groups[of_users], senders[of_users].astype(np.int64)
         self._changed[pool, victim] = True
         self._written.note(pool.astype(np.int64) * self._world.n_users + victim)
         row, message = seen.rows[of_users], seen.messages[of_users]

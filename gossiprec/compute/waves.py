@@ -17,6 +17,13 @@ from gossiprec.compute.plan.program import Program
 from gossiprec.compute.store.base import UpdateRows
 from gossiprec.compute.thread_pool import ThreadPool
 
+NOTHING = range(0)
+
+
+def seen_in(plan: Plan, wave: int) -> range:
+    """Return the sightings of a wave."""
+    return range(plan.sighting_offsets[wave], plan.sighting_offsets[wave + 1])
+
 
 class Watcher(ABC):
     """Sees delivered versions while they exist; must not change them. Called from several threads at once."""
@@ -31,7 +38,7 @@ class Watcher(ABC):
 
     @abstractmethod
     def sight(self, rows: F32, sightings: Sightings, first: int, last: int) -> None:
-        """See sightings number first .. last - 1, for pools of receivers."""
+        """See sightings number first .. last - 1, for pools of receivers; while others :meth:`observe`."""
 
 
 class Step(Protocol):
@@ -86,20 +93,23 @@ class WaveRunner:
         self._executor.store.note(plan.program)
         for wave in range(len(plan.task_offsets) - 1):
             tasks = plan.order[plan.task_offsets[wave] : plan.task_offsets[wave + 1]]
-            self._show(plan, wave)
-            self._compute(plan, tasks)
+            self._compute(plan, tasks, seen_in(plan, wave))
         self.bookkeeping_seconds += time.perf_counter() - begin - self._busy
 
-    def _show(self, plan: Plan, wave: int) -> None:
-        """Let the watchers see a wave's sightings."""
-        seen = range(plan.sighting_offsets[wave], plan.sighting_offsets[wave + 1])
-        if seen:
+    def _compute(self, plan: Plan, tasks: I64, seen: range) -> None:
+        """Run independent tasks, and let the watchers see sightings beside them: no row is written that is shown."""
+        if seen and (self._executor.divides or not len(tasks)):
             self._in_parallel(functools.partial(self._sight, plan, seen), self._threads.size)
-
-    def _compute(self, plan: Plan, tasks: I64) -> None:
-        """Run independent tasks."""
+            seen = NOTHING
         for chunk in self._chunks(tasks):
-            self._in_parallel(functools.partial(self._run, plan.program, chunk), min(len(chunk), self._width))
+            parts = self._threads.size if seen else min(len(chunk), self._width)
+            self._in_parallel(functools.partial(self._share, plan, seen, chunk), parts)
+            seen = NOTHING
+
+    def _share(self, plan: Plan, seen: range, tasks: I64, part: int) -> None:
+        """Do one thread's share of both: begun together, because a thread begins a tenth of a millisecond late."""
+        self._sight(plan, seen, part)
+        self._run(plan.program, tasks, part)
 
     def _chunks(self, tasks: I64) -> Iterator[I64]:
         size = self._wave_size or max(len(tasks), 1)

@@ -72,7 +72,7 @@ def found_by(hits: Bools, community: npt.NDArray[np.integer], n_victims: int) ->
 
 def _ranked(scores: npt.NDArray[np.floating]) -> npt.NDArray[np.floating]:
     """Return the scores with those never met last: even a met victim at -inf comes before them."""
-    return np.where(np.isnan(scores), -np.inf, np.maximum(scores, np.finfo(scores.dtype).min))
+    return np.asarray(np.fmax(np.maximum(scores, np.finfo(scores.dtype).min), -np.inf))
 
 
 def aac(accuracies: F64) -> float:

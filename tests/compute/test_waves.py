@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import threading
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -74,6 +75,16 @@ def test_every_task_and_sighting_is_carried_out_once_wave_after_wave(plan, threa
     assert sorted(notebook.sighted) == list(range(len(plan.sightings.row)))
 
 
+def test_what_is_seen_is_shown_where_nothing_is_run(plan, threads):
+    executor = FakeExecutor()
+    notebook = Notebook(executor)
+    idle = replace(plan, order=plan.order[:0], task_offsets=np.zeros_like(plan.task_offsets))
+    WaveRunner(executor, [notebook], threads=threads, wave_size=None).run(idle)
+
+    assert executor.calls == []
+    assert sorted(notebook.sighted) == list(range(len(plan.sightings.row)))
+
+
 def test_watchers_see_before_the_executor_overwrites(plan, threads):
     executor = FakeExecutor()
     notebook = Notebook(executor)
@@ -82,6 +93,25 @@ def test_watchers_see_before_the_executor_overwrites(plan, threads):
     first_sighting = next(number for number, (_, seen) in enumerate(waves(plan)) if len(seen))
     calls_before = sum(min(len(tasks), threads.size) for tasks, _ in waves(plan)[:first_sighting])
     assert notebook.run_before == [calls_before]
+
+
+@pytest.mark.parametrize("divides", [False, True])
+def test_a_wave_calls_other_threads_once_for_what_is_seen_and_what_is_run(plan, divides):
+    class Counted(ThreadPool):
+        calls = 0
+
+        def run(self, job, parts=None):
+            self.calls += 1
+            super().run(job, parts)
+
+    executor, threads = FakeExecutor(), Counted(2)
+    executor.divides = divides
+    notebook = Notebook(executor)
+    WaveRunner(executor, [notebook], threads=threads, wave_size=None).run(plan)
+
+    apart = sum(1 for tasks, seen in waves(plan) if len(tasks) and len(seen)) if divides else 0
+    assert threads.calls == len(waves(plan)) + apart > 1
+    assert sorted(notebook.sighted) == list(range(len(plan.sightings.row)))
 
 
 @pytest.mark.parametrize("wave_size", [1, 3])

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from gossiprec.attacks.base import Ranking
+from gossiprec.compute.thread_pool import ThreadPool
 from gossiprec.data.split import Split
 from gossiprec.emulation.scoring.accuracy import AttackRecord
 from gossiprec.errors import ScenarioError
@@ -56,10 +57,11 @@ def naive_bound(split, ranking, size):
     return np.mean([met[a, v] for a, members in enumerate(truth) for v in members])
 
 
+@pytest.mark.parametrize("threads", [None, ThreadPool(3)], ids=["one-thread", "three-threads"])
 @pytest.mark.parametrize("adversaries", [range(N), [3, 8, 11]])
-def test_a_row_is_what_the_definitions_say(adversaries):
+def test_a_row_is_what_the_definitions_say(adversaries, threads):
     split, now = drawn_split(), ranking(1, adversaries)
-    rows = AttackRecord(split, max(SIZES)).score([now], time=2.5, round=2)
+    rows = AttackRecord(split, max(SIZES), threads=threads).score([now], time=2.5, round=2)
     assert [row["community_size"] for row in rows] == list(SIZES)
     for row, size in zip(rows, SIZES, strict=True):
         shares = naive_accuracies(split, now, size)

@@ -17,7 +17,7 @@ from gossiprec.compute.shards.parts import Parts
 from gossiprec.compute.shards.payloads import Packed, payloads_of
 from gossiprec.compute.shards.routes import Batch, Route, Routes
 from gossiprec.compute.thread_pool import ThreadPool
-from gossiprec.compute.waves import Step, Watcher, WaveRunner
+from gossiprec.compute.waves import NOTHING, Step, Watcher, WaveRunner, seen_in
 from gossiprec.ragged import entries_of
 
 ROWS, FOUND, SHARED, TOLD = "rows", "found", "shared", "told"
@@ -106,12 +106,10 @@ class ShardRunner(WaveRunner):
         self.sent.routed_s += time.perf_counter() - begin
         for wave, part in enumerate(route.waves):
             self._send(route, wave)
-            self._compute(plan, part.ready)
+            self._compute(plan, part.ready, NOTHING)
             for batch in part.incoming:
                 self._take(batch)
-            if self._parts.number == 0:
-                self._show(plan, wave)
-            self._compute(plan, part.waiting)
+            self._compute(plan, part.waiting, seen_in(plan, wave) if self._parts.number == 0 else NOTHING)
             self.payloads.follow(plan.program, part.elsewhere)
             self._executor.store.discard(part.outdated)
         self._note(plan, route)

@@ -101,7 +101,7 @@ class Running:
         for policy in prepared.policies:
             defended[policy.nodes] = True
         sizes = [size for ranking in asked for size in ranking.community_sizes]
-        self._record = AttackRecord(split, max(sizes, default=0), defended)
+        self._record = AttackRecord(split, max(sizes, default=0), defended, prepared.threads)
         if asked:
             say.phase("finding the communities that attacks look for")
             with self._timed("communities"):

@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from gossiprec.arrays import F64, I32, I64, Bools
+from gossiprec.arrays import F32, F64, I32, I64, Bools
 from gossiprec.attacks.base import Ranking
+from gossiprec.compute.thread_pool import ThreadPool
 from gossiprec.data.split import Split
 from gossiprec.errors import ScenarioError
 from gossiprec.eventlog.adversaries import attack_key
@@ -50,10 +51,15 @@ class AttackRecord:
         Largest community size asked for; 0: no attacks.
     defended : ndarray of bool, shape (n_users,), optional
         Users whose nodes use any policy; nobody if it is left out.
+    threads : ThreadPool, optional
+        Adversaries are scored side by side.
     """
 
-    def __init__(self, split: Split, largest: int, defended: Bools | None = None) -> None:
+    def __init__(
+        self, split: Split, largest: int, defended: Bools | None = None, threads: ThreadPool | None = None
+    ) -> None:
         self._split, self._largest = split, largest
+        self._threads = threads or ThreadPool(1)
         self._defended = np.zeros(split.n_users, np.bool_) if defended is None else defended
         self._best: dict[str, _Best] = {}
         self._place = np.full(split.n_users, -1, np.int64)  # of each user among the communities found so far
@@ -106,7 +112,7 @@ class AttackRecord:
 
     def _score(self, ranking: Ranking, size: int, *, time: float, round: int) -> dict[str, Any]:
         community = self._community(ranking.adversaries)[:, :size]
-        hits = hits_of_scores(ranking.scores, community)
+        hits = self._hits(ranking.scores, community)
         accuracies = accuracy_of_hits(hits)
         low, mean = best_decile(accuracies)
         row = {
@@ -130,6 +136,18 @@ class AttackRecord:
             self._best[key] = _Best(row, ranking.adversaries, accuracies, found, pairs.astype(np.int32))
         self._best[key].last = row
         return row
+
+    def _hits(self, scores: F32, community: I64) -> Bools:
+        """Return :func:`hits_of_scores`."""
+        hits = np.empty(community.shape, np.bool_)
+
+        def find(part: int) -> None:
+            share = self._threads.share(len(scores), part)
+            some = slice(share.start, share.stop)
+            hits[some] = hits_of_scores(scores[some], community[some])
+
+        self._threads.run(find)
+        return hits
 
     def _community(self, adversaries: I64) -> I64:
         """Return the largest community of each adversary, shape (n, largest)."""
