@@ -16,6 +16,7 @@ from gossiprec.errors import ScenarioError
 from gossiprec.feeds.touched import Touched
 from gossiprec.models import MODELS as MODEL_KINDS
 from gossiprec.models.base.blocks import Block, Role, normal
+from gossiprec.models.gmf.compiled import GMFKernels
 from gossiprec.recommenders import RECOMMENDERS
 from gossiprec.scenario import load_scenario
 from gossiprec.testing.worlds import known_as
@@ -128,6 +129,17 @@ def test_executors_agree(optimizer, batch_size):
             assert len(found[0]) == (12 if name == "own" or optimizer == "adam" else 0)
             np.testing.assert_allclose(*found, rtol=0, atol=1e-5)
         assert runs[0].executor.update_bytes == run.executor.update_bytes
+
+
+def test_nothing_is_warmed_up_for_models_that_nobody_trains(monkeypatch):
+    def trained(kernels, program, tasks, update):
+        raise AssertionError("this is compiled for nothing")
+
+    monkeypatch.setattr(GMFKernels, "run", trained)
+    run = carried_out(star(training={**SGD, "batch_size": "full"}, executor={"name": "fused"}))
+
+    assert run.executor.kind.name == "fused"
+    assert np.abs(version(run)).max() > 0.1
 
 
 ARCHITECTURES = st.one_of(

@@ -137,6 +137,9 @@ class Executor(ABC):
     def warm_up(self) -> None:  # noqa: B027 (most executors have nothing to warm up)
         """Do once what takes long before the first task; a compiled executor compiles."""
 
+    def warm_up_scores(self) -> None:  # noqa: B027
+        """Do so for an executor that only scores."""
+
     @abstractmethod
     def run(self, program: Program, tasks: I64) -> None:
         """Run `tasks` (indices into the program) of one wave, in the given order."""

@@ -57,7 +57,7 @@ class ClientExecutor(Executor):
     def warm_up(self) -> None:
         """Compile what trains, and what scores."""
         self._trainer.warm_up()
-        self._scoring.warm_up()
+        self._scoring.warm_up_scores()
 
     @property
     def update_bytes(self) -> dict[tuple[int, int], int]:

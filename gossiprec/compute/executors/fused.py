@@ -50,8 +50,12 @@ class FusedExecutor(Executor):
 
     def warm_up(self) -> None:
         """Compile the kernels, or load what an earlier run compiled."""
+        self.run(Program.empty(), np.zeros(0, np.int64))
+        self.warm_up_scores()
+
+    def warm_up_scores(self) -> None:
+        """Do so with what scores."""
         none = np.zeros(0, np.int64)
-        self.run(Program.empty(), none)
         self.scores(
             self.work.layout, self.work.arena.rows, none, none, np.zeros(1, np.int64), np.zeros(0, np.int32)
         )
