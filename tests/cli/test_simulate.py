@@ -77,8 +77,8 @@ def quick(capsys, tmp_path, *arguments):
 @pytest.mark.parametrize("path", [shipped(path) for path in SHIPPED])
 def test_a_shipped_scenario_runs_from_end_to_end(capsys, tmp_path, path):
     overrides = [part for text in shortened(path) for part in ("--set", text)]
-    noisy = any(policy.name == "dp-sgd" for policy in load_scenario(path).policies)  # sample by sample takes long
-    executor = "fused" if noisy else "reference"
+    sample_by_sample = any(policy.name == "dp-sgd" for policy in load_scenario(path).policies)
+    executor = "fused" if sample_by_sample else "reference"
     arguments = (path, *overrides, "--executor", executor, "--out", tmp_path / "run")
     code, out, err = invoke(capsys, "simulate", *arguments)
 
