@@ -52,13 +52,13 @@ def collect(
                     vector = held
                 place += 1
             out = small[k, b]
-            out[:tail] = vector[:tail]
-            out[end : end + n_shared] = vector[tail:]
+            copy_floats(out, 0, vector, 0, tail)
+            copy_floats(out, end, vector, tail, n_shared)
             if hides[victim[k]] and len(own):
-                out[:dim] = own[k, :dim]
-                out[end : end + n_shared] = own[k, dim:]
+                copy_floats(out, 0, own[k], 0, dim)
+                copy_floats(out, end, own[k], dim, n_shared)
             elif hides[victim[k]]:
-                out[:dim] = users[a]
+                copy_floats(out, 0, users[a], 0, dim)
     swap_float_mode(mode)
 
 

@@ -108,7 +108,8 @@ def _train_clients(
             seed,
             its[: len(some) * (1 + negatives)],
         )
-        its[len(some) * (1 + negatives) :] = data.more_items[more]
+        for s in range(more.stop - more.start):
+            its[len(some) * (1 + negatives) + s] = data.more_items[more.start + s]
         n = _count(its, data.member[node], data.more_labels[more], counts, found, out, samples, liked)
         results.n_touched[c] = n
         begin(cores, tiles, width * n, own, first, second, shared, node)

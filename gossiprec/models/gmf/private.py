@@ -15,7 +15,7 @@ from numpy import float32
 
 from gossiprec.models.gmf.kernels import most_samples
 from gossiprec.numerics.gaussian import fill_noise, new_words
-from gossiprec.numerics.jit import NO_DENORMALS, inline, kernel, swap_float_mode
+from gossiprec.numerics.jit import NO_DENORMALS, copy_floats, inline, kernel, swap_float_mode
 from gossiprec.numerics.noise import GROUP
 from gossiprec.numerics.sampling import sample_negatives, shuffle
 
@@ -133,7 +133,7 @@ def train_tasks(
         sample_negatives(mine, member[i], n_items, i, 0 if once else update[index], negatives, seed, items)
         count = len(mine) * (1 + negatives)
         size = count if batch_size == 0 else batch_size
-        start[:] = table
+        copy_floats(start, 0, table, 0, length)
         for epoch in range(epochs):
             shuffle(order, count, i, update[index] * epochs + epoch, seed, count > size)
             for low in range(0, count, size):
