@@ -48,7 +48,7 @@ def new_manifest(
         "gossiprec": __version__,
         "layout": LAYOUT,
         "code": code_version(),
-        "git_commit": git_commit(Path(__file__).resolve().parents[2]),
+        "git_commit": _own_commit(),
         "platform": platform.platform(),
         "cpus": os.cpu_count(),
         **computed_by(),
@@ -82,6 +82,12 @@ def _version(package: str) -> str | None:
         return importlib.metadata.version(package)
     except importlib.metadata.PackageNotFoundError:
         return None
+
+
+@functools.cache
+def _own_commit() -> str | None:
+    """Return that of this code, which a process loads once."""
+    return git_commit(Path(__file__).resolve().parents[2])
 
 
 def git_commit(source: Path) -> str | None:

@@ -122,6 +122,12 @@ class Feed(ABC):
         return {}
 
 
+FEW = 1024
+"""Blocks of words below which a call takes as long whatever their number."""
+TRIES = 4
+"""Draws of each negative then made at once; the first that is no positive counts."""
+
+
 def membership(positives: Ragged, n_items: int) -> U8:
     """Return the bitset of every node's positives, shape (n_nodes, ceil(n_items / 8))."""
     member = np.zeros((len(positives), -(-n_items // 8)), np.uint8)
@@ -168,16 +174,20 @@ def _draw_negatives(
     wanted[:, :negatives] = True
     attempt, rows = 0, np.arange(len(node))
     while len(rows):
-        tried = index[rows] + attempt * step[rows, None]
-        words = philox_words(seed, tried, number[rows, None], node[rows, None], NEGATIVES).reshape(
-            len(rows), -1
-        )
-        items = ((words.astype(np.uint64) * np.uint64(feed.n_items)) >> np.uint64(32)).astype(np.int64)
+        tries = TRIES if len(rows) * blocks < FEW else 1
+        tried = index[rows, None] + (attempt + np.arange(tries)[:, None]) * step[rows, None, None]
+        words = philox_words(seed, tried, number[rows, None, None], node[rows, None, None], NEGATIVES)
+        items = words.reshape(len(rows), tries, -1).astype(np.uint64) * np.uint64(feed.n_items)
+        items = (items >> np.uint64(32)).astype(np.int64)
+        taken = feed.member[node[rows, None, None], items // 8] >> (items % 8).astype(np.uint8) & 1
+        if tries > 1:  # of each the first that is no positive, or the first
+            chosen = np.argmin(taken, axis=1)[:, None]
+            items, taken = (np.take_along_axis(each, chosen, axis=1) for each in (items, taken))
+        items, taken = items[:, 0], taken[:, 0]
         drawn[rows] = np.where(wanted[rows], items, drawn[rows])
-        taken = feed.member[node[rows, None], items // 8] >> (items % 8).astype(np.uint8) & 1
         wanted[rows] &= taken.astype(bool)
         rows = rows[wanted[rows].any(1)]
-        attempt += 1
+        attempt += tries
     return drawn[:, :negatives]
 
 

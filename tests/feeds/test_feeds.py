@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -9,9 +11,11 @@ from hypothesis import strategies as st
 from scipy.stats import chi2_contingency, chisquare
 
 from gossiprec.data.split import Transitions
-from gossiprec.feeds import PairwiseFeed, PointwiseFeed, TransitionFeed
+from gossiprec.feeds import PairwiseFeed, PointwiseFeed, TransitionFeed, base
 from gossiprec.feeds.transitions import recent
+from gossiprec.numerics.purposes import NEGATIVES
 from gossiprec.ragged import Ragged
+from gossiprec.rng import philox_words
 
 SURE = 1e-4
 """As in tests/compute/test_sampling.py."""
@@ -82,6 +86,31 @@ def test_a_negative_is_never_a_training_positive(feed, negatives, update, seed, 
 
     assert not set(samples["items"][samples["labels"] == 0].tolist()) & set(POSITIVES[node])
     assert 0 <= samples["items"].min() <= samples["items"].max() < N_ITEMS
+
+
+def naive_negatives(feed, nodes, updates, negatives, seed):
+    """Take, of each negative's own sequence of words, the first that names no positive."""
+    blocks = -(-negatives // 4)
+    for node, update in zip(nodes, updates, strict=True):
+        own = feed.positives[node].tolist()
+        for place, k in itertools.product(range(len(own)), range(negatives)):
+            for attempt in itertools.count():
+                index = place * blocks + k // 4 + attempt * len(own) * blocks
+                word = int(philox_words(seed, index, update, node, NEGATIVES)[k % 4])
+                item = word * N_ITEMS >> 32
+                if item not in own:
+                    yield item
+                    break
+
+
+@pytest.mark.parametrize("few", [0, 3, 10**6], ids=["one-try", "one-then-four", "four-tries"])
+@pytest.mark.parametrize("negatives", [1, 4, 6])
+def test_negatives_are_the_first_of_their_words_that_name_no_positive(feed, monkeypatch, negatives, few):
+    monkeypatch.setattr(base, "FEW", few)
+    nodes, updates = [1, 2, 0, 1], [3, 0, 5, 4]
+    found = base.draw_negatives_of_some(feed, np.array(nodes), np.array(updates), negatives=negatives, seed=5)
+
+    assert found.ravel().tolist() == [*naive_negatives(feed, nodes, updates, negatives, 5)]
 
 
 def test_negatives_are_uniform_over_the_other_items(feed):

@@ -114,18 +114,23 @@ class _Learner:
 
     def _step(self, batch: Tensors, start: Tensor | None) -> None:
         self._optimizer.zero_grad()
-        touched = torch.arange(self._work.layout.n_items)
         if self._clip_norm:
             self._noisy_gradient(batch)
         else:
             torch.autograd.backward(self._loss(batch))
-            items = np.concatenate([batch[name].numpy().ravel() for name in self._work.feed.item_columns])
-            touched = torch.from_numpy(np.unique(items[items >= 0]))  # -1: no item
         if start is not None:
+            touched = self._touched(batch)
             drift = (self._tables["items"][touched] - start[touched]).square().sum()
             torch.autograd.backward(self._drift_penalty * drift)
         self._optimizer.step()
         self._work.arena.steps[self._node] += 1
+
+    def _touched(self, batch: Tensors) -> Tensor:
+        """Return the items that a step moves: those of the batch, or with noise all."""
+        if self._clip_norm:
+            return torch.arange(self._work.layout.n_items)
+        items = np.concatenate([batch[name].numpy().ravel() for name in self._work.feed.item_columns])
+        return torch.from_numpy(np.unique(items[items >= 0]))  # -1: no item
 
     def _loss(self, batch: Tensors) -> Tensor:
         weights = torch.ones(len(next(iter(batch.values()))))
