@@ -6,7 +6,6 @@ import re
 
 import pytest
 from click.testing import CliRunner
-from drawn_studies import figure_of, legend, titles
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -16,6 +15,7 @@ from gossiprec.figures.study.explained import explained
 from gossiprec.figures.study.quantity import Quantity
 from gossiprec.figures.study.table import is_numeric, read_study
 from gossiprec.study.table import write_table
+from tests.figures.drawn_studies import figure_of, legend, titles
 
 PLACEMENTS = ("random", "degree", "greedy-cover")
 FRACTIONS = (0.05, 0.1, 0.2)

@@ -7,7 +7,6 @@ import csv
 import numpy as np
 import pytest
 from click.testing import CliRunner
-from drawn_studies import figure_of, legend, marked, titles, with_levels, write_study
 
 from gossiprec.cli.plot import plot
 from gossiprec.errors import LogError
@@ -15,6 +14,7 @@ from gossiprec.figures.study.words import in_words, observer_in_words, rule_in_w
 from gossiprec.measures.names import OF_ATTACKS
 from gossiprec.study.measures import OF_RUNS
 from gossiprec.study.result import StudyResult
+from tests.figures.drawn_studies import figure_of, legend, marked, titles, with_levels, write_study
 
 PICTURE = {"kind": "paired", "y": ["max_aac[single]"], "to": {"fanout": "1"}, "where": {"graph": "ring"}}
 

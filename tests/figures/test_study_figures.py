@@ -8,13 +8,13 @@ import math
 
 import pytest
 from click.testing import CliRunner
-from drawn_studies import NONE, figure_of, write_study
 
 from gossiprec.cli.plot import plot
 from gossiprec.errors import LogError
 from gossiprec.figures.study import panels
 from gossiprec.figures.study.table import read_study
 from gossiprec.study.table import write_table
+from tests.figures.drawn_studies import NONE, figure_of, write_study
 
 KINDS = ("lines", "heat", "front", "paired")
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pyarrow.parquet as pq
 import pytest
-from drawn_studies import figure_of, legend, titles, with_levels, write_study
 
 from gossiprec.figures.study.beside import AT_MOST, GUESSING, POPULARITY, levels_of
 from gossiprec.figures.study.paired import differences_to_baseline
 from gossiprec.figures.study.quantity import Quantity
 from gossiprec.figures.study.table import read_study
 from gossiprec.study.table import write_table
+from tests.figures.drawn_studies import figure_of, legend, titles, with_levels, write_study
 
 SINGLE = "max_aac[single]"
 BOUND, GUESS = "upper bound: what was met", "guessing"
