@@ -18,6 +18,7 @@ from gossiprec.compute.store.base import UpdateRows
 from gossiprec.compute.thread_pool import ThreadPool
 
 NOTHING = range(0)
+"""No sightings."""
 
 
 def seen_in(plan: Plan, wave: int) -> range:
@@ -107,7 +108,7 @@ class WaveRunner:
             seen = NOTHING
 
     def _share(self, plan: Plan, seen: range, tasks: I64, part: int) -> None:
-        """Do one thread's share of both: begun together, because a thread begins a tenth of a millisecond late."""
+        """Do one thread's share of both, in one call: each call of another thread begins late."""
         self._sight(plan, seen, part)
         self._run(plan.program, tasks, part)
 
