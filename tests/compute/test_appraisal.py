@@ -9,7 +9,7 @@ import pytest
 
 from gossiprec.compute.executors import EXECUTORS
 from gossiprec.compute.executors.base import Executor
-from gossiprec.compute.train.performance_merge import draw_candidates, performance, weight_kept
+from gossiprec.compute.train.performance_merge import PADDING, draw_candidates, performance, weight_kept
 from gossiprec.data.split import Split
 from gossiprec.errors import DataError
 from gossiprec.measures import MEASURES
@@ -135,7 +135,38 @@ def test_candidates_are_unknown_items_and_fixed():
     assert [len(drawn[node]) for node in range(4)] == [3, 0, 2, 0]
     assert drawn[0][:, 0].tolist() == [5, 6, 7]
     assert not set(drawn[0][:, 1:].ravel().tolist()) & {0, 1, 5, 6, 7}
-    assert all(len(set(row)) == len(row) for row in drawn.values.tolist())
+    rows = [[item for item in row if item != PADDING] for row in drawn.values.tolist()]
+    assert [len(row) for row in rows] == [1 + 35] * 3 + [1 + 37] * 2
+    assert all(len(set(row)) == len(row) for row in rows)
+
+
+def test_the_number_of_candidates_is_set_per_node():
+    alone = split_of([[0, 1], [2]], [[5, 6], [8, 9]], n_items=130)
+    busy = split_of([[0, 1], [2], range(100)], [[5, 6], [8, 9], [110, 111]], n_items=130)
+    lists = draw_candidates(busy, 3, seed=3)
+
+    assert (lists.values >= 0).sum(axis=1).tolist() == [100] * 4 + [29] * 2
+    assert lists[2][:, 29:].tolist() == [[PADDING] * 71] * 2
+    assert lists.values[:4].tobytes() == draw_candidates(alone, 2, seed=3).values.tobytes()
+
+
+@pytest.mark.parametrize("name", EVERY)
+@pytest.mark.parametrize("model", ["gmf", "prme-g"])
+def test_padding_behind_candidates_changes_no_worth(name, model):
+    world = World(n_nodes=6, n_items=N_ITEMS, model=model)
+    plain, padded = appraised(world.waves()), appraised(world.waves())
+    short, long = judged(world, width=25), judged(world, width=25)
+    wide = np.full((len(long.candidates.values), 70), PADDING, np.int32)
+    wide[:, :25] = long.candidates.values
+    long = dataclasses.replace(long, candidates=long.candidates.with_values(wide))
+
+    expected = run_waves(make_executor(name, short), plain)
+    found = run_waves(make_executor(name, long), padded)
+
+    assert (plain.program.found > 0).any()
+    assert padded.program.found.tobytes() == plain.program.found.tobytes()
+    assert padded.program.refused.tobytes() == plain.program.refused.tobytes()
+    assert found.rows.tobytes() == expected.rows.tobytes()
 
 
 def test_a_split_in_which_nobody_can_judge_is_refused():

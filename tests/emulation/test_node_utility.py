@@ -122,6 +122,55 @@ def test_a_users_candidates_do_not_depend_on_the_measures_asked_for():
     }
 
 
+def with_busy_user(split, n_left):
+    """Return a split in which the last user has trained on all but some items; the others are as before."""
+    busy, user = np.arange(split.n_items - n_left - len(split.test[N_USERS - 1])), N_USERS - 1
+    tests = split.test[user]
+    mine = np.setdiff1d(np.arange(split.n_items), tests)[: len(busy)]
+    parts = [*(split.train[other] for other in range(user)), mine]
+    none = [*(split.validation[other] for other in range(user)), np.zeros(0, np.int32)]
+    train, validation = (Ragged.from_parts([np.asarray(x, np.int32) for x in some]) for some in (parts, none))
+    return Split("busy", N_USERS, split.n_items, train, validation, split.test)
+
+
+def test_one_busy_user_changes_no_candidates_of_others():
+    split = drawn_split()
+    busy = with_busy_user(split, n_left=4)
+    before, after = candidates_by_user(split), candidates_by_user(busy)
+
+    assert {len(row) for row in before[6]} == {1 + SAMPLED}
+    assert {len(row) for row in after[6]} == {1 + 4}
+    del before[6], after[6]
+    assert before == after
+
+
+def candidates_by_user(split):
+    """Return the candidates of each test item, by user: users may have different numbers of them."""
+    executor = executor_for(split)
+    Utility(split, ["hr@5"], executor, 3).measure(CURRENT)
+    users = {CURRENT[user]: user for user in range(N_USERS)}
+    return {
+        users[row]: [part.tolist() for part in np.split(np.array(items), len(split.test[users[row]]))]
+        for rows, asked in executor.asked
+        for row, items in zip(rows, asked, strict=True)
+    }
+
+
+@pytest.mark.parametrize("at_once", [2**23, 120], ids=["together", "user by user"])
+def test_ranks_are_among_the_candidates_that_each_user_has(monkeypatch, at_once):
+    monkeypatch.setattr("gossiprec.emulation.scoring.utility.CANDIDATES", at_once)
+    split = with_busy_user(drawn_split(), n_left=7)
+    executor, found = executor_for(split), candidates_by_user(split)
+
+    def rank(user, place):
+        mark, *others = model_scores(executor, user)[found[user][place]]
+        return sum(score >= mark for score in others)
+
+    hits, gains = naive(split, executor, 5, rank)
+    measured = Utility(split, ["hr@5", "ndcg@5"], executor, 3).measure(CURRENT)
+    assert [measured["hr@5"], measured["ndcg@5"]] == pytest.approx([hits, gains])
+
+
 def naive(split, executor, k, rank_of):
     """Return mean hit ratio and mean NDCG, over test items, then over users that have some."""
     hits, gains = [], []

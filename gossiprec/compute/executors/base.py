@@ -16,7 +16,7 @@ from gossiprec.compute.store.base import Readable, Store
 from gossiprec.compute.thread_pool import ThreadPool
 from gossiprec.compute.train.local_update import TrainingSettings, local_batches
 from gossiprec.compute.train.node_settings import NodeSettings
-from gossiprec.compute.train.performance_merge import performance, weight_kept
+from gossiprec.compute.train.performance_merge import PADDING, performance, weight_kept
 from gossiprec.feeds.base import Columns, Feed
 from gossiprec.models.base import Model
 from gossiprec.models.base.blocks import Layout
@@ -167,6 +167,7 @@ class Executor(ABC):
         work, node = self.work, int(program.node[task])
         assert work.candidates is not None
         lists = work.candidates[node]
+        lists = lists[:, : np.count_nonzero(lists[:1] != PADDING)]  # a node's lists are of one length
         entries = range(program.merge_offsets[task], program.merge_offsets[task + 1])
         if not len(lists):
             program.merge_keep[entries.start : entries.stop] = 0.5

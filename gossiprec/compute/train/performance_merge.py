@@ -18,6 +18,8 @@ from gossiprec.ragged import Ragged
 from gossiprec.rng import generator
 
 N_NEGATIVES = 99
+PADDING = -1
+"""In place of an item, behind the candidates of a node that leaves fewer than others."""
 FEWEST = 2
 """Validation items below which a node does not judge, and merges equally."""
 
@@ -28,13 +30,13 @@ def draw_candidates(split: Split, n_nodes: int, seed: int) -> Ragged:
     Returns
     -------
     Ragged of int32, values of shape (n_lists, 1 + n_negatives)
-        A node's lists: a validation item, then items that it has not interacted with as far as it knows; none if it
-        cannot judge.
+        A node's lists: a validation item, then 99 items that it has not interacted with as far as it knows, or all of
+        them and :data:`PADDING` if there are fewer; none if it cannot judge.
 
     Raises
     ------
     DataError
-        If no node has two validation items, or a user leaves too few other items.
+        If no node has two validation items, or a user leaves no other item.
     """
     counts = np.where(split.validation.sizes >= FEWEST, split.validation.sizes, 0)
     if not counts.any():
@@ -43,26 +45,29 @@ def draw_candidates(split: Split, n_nodes: int, seed: int) -> Ragged:
             "split with validation (validation: 2 or more), or the protocol rand-gossip"
         )
     known = split.train.sizes + split.validation.sizes
-    n_negatives = min(N_NEGATIVES, int((split.n_items - known[counts > 0]).min()))
-    if n_negatives < 1:
-        user = name_of(split.user_names, int(np.argmax(known)))
+    n_negatives = np.minimum(N_NEGATIVES, split.n_items - known)
+    judges = np.flatnonzero(counts > 0)
+    if n_negatives[judges].min() < 1:
+        user = name_of(split.user_names, int(judges[np.argmin(n_negatives[judges])]))
         raise DataError(
             f"{split.name}: user {user} has all {split.n_items} items, so no item is left to rank "
             "its validation items against; leave such users out"
         )
-    lists = [_candidates(split, user, n_negatives, seed) for user in np.flatnonzero(counts > 0).tolist()]
+    width = int(n_negatives[judges].max())
+    lists = [_candidates(split, user, int(n_negatives[user]), width, seed) for user in judges.tolist()]
     sizes = np.zeros(n_nodes, np.int64)
     sizes[: len(counts)] = counts
     return Ragged.from_sizes(sizes, np.concatenate(lists))
 
 
-def _candidates(split: Split, user: int, n_negatives: int, seed: int) -> I32:
+def _candidates(split: Split, user: int, n_negatives: int, width: int, seed: int) -> I32:
     """Return each validation item of a user with its negatives: the node does not know its test items."""
     own, draw = split.validation[user], generator(seed, "validation-candidates", user)
     others = np.setdiff1d(np.arange(split.n_items), np.concatenate([split.train[user], own]))
     keys = draw.random((len(own), len(others)))
     drawn = others[np.argpartition(keys, n_negatives - 1, axis=1)[:, :n_negatives]]
-    return np.concatenate([own[:, None], drawn], axis=1).astype(np.int32)
+    padding = np.full((len(own), width - n_negatives), PADDING)
+    return np.concatenate([own[:, None], drawn, padding], axis=1).astype(np.int32)
 
 
 def performance(scores: F32) -> np.float32:

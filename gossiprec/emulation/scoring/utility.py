@@ -20,7 +20,7 @@ from gossiprec.compute.thread_pool import ThreadPool
 from gossiprec.data.split import Split
 from gossiprec.emulation.scoring.looks import Lists, Look, joined_lists, lists_of
 from gossiprec.emulation.scoring.orders import ORDERS
-from gossiprec.emulation.scoring.sampled_items import drawn_candidates
+from gossiprec.emulation.scoring.sampled_items import PADDING, drawn_candidates
 from gossiprec.emulation.scoring.whole_lists import WholeLists
 from gossiprec.measures.base import RelevantRanks, TargetRanks, ValidationRanks
 from gossiprec.measures.metric import Metric, read_metric
@@ -44,8 +44,8 @@ class Utility:
     split : Split
     metrics : sequence of str
         Such as ``hr@20`` or ``recall@20`` (:mod:`gossiprec.measures.metric`). Those of sampled items rank each test
-        item against 99 fixed negatives (fewer if a user leaves fewer), others all items but those
-        that the user has in the masked parts; those of validation items all but training items.
+        item against 99 fixed negatives (all that the user leaves, if these are fewer), others all items but those that
+        the user has in the masked parts; those of validation items all but training items.
     executor : Executor
     seed : int
     targets : ndarray of int64, shape (n_targets,), optional
@@ -118,6 +118,8 @@ class Utility:
         if self._sampled:
             self._tests_of = np.concatenate([[0], np.cumsum(split.test.sizes[self._users])])
             self._candidates = drawn_candidates(split, self._users, seed)
+            self._real = self._candidates != PADDING
+            self._n_candidates = np.count_nonzero(self._real, axis=1)
         self._beside: dict[str, float] = {}
         for name in beside:
             order = ORDERS[name](split, seed)
@@ -222,13 +224,18 @@ class Utility:
 
     def _sampled_ranks(self, scores_of: Callable[[I64, Ragged], F32], at: I64) -> I32:
         """Return the ranks of test items among their candidates: of the users at some places among those with any."""
-        width, ranks = self._candidates.shape[1], [np.zeros(0, np.int32)]
+        ranks = [np.zeros(0, np.int32)]
         for some in self._sampled_blocks(at):
-            tests, _ = entries_of(self._tests_of, some)
-            offsets = np.concatenate([[0], np.cumsum(np.diff(self._tests_of)[some])]) * width
-            candidates = Ragged(offsets, self._candidates[tests].ravel())
-            scores = scores_of(self._users[some], candidates).reshape(-1, width)
-            ranks.append(ranks_against(scores[:, 0], scores[:, 1:]).astype(np.int32))
+            tests, place = entries_of(self._tests_of, some)
+            real = self._real[tests]
+            sizes = np.bincount(place, weights=self._n_candidates[tests], minlength=len(some)).astype(
+                np.int64
+            )
+            candidates = Ragged.from_sizes(sizes, self._candidates[tests][real])
+            scores = np.full(real.shape, np.inf, np.float32)  # no item beats what is no candidate
+            scores[real] = scores_of(self._users[some], candidates)
+            missing = real.shape[1] - self._n_candidates[tests]
+            ranks.append((ranks_against(scores[:, 0], scores[:, 1:]) - missing).astype(np.int32))
         return np.concatenate(ranks)
 
     def _sampled_blocks(self, at: I64) -> Iterator[I64]:
@@ -246,9 +253,9 @@ class Utility:
 
         Of some of those who have any.
         """
-        width = self._candidates.shape[1]
         tests, _ = entries_of(self._split.test.offsets, users)
-        contexts = {name: column[tests].repeat(width) for name, column in self._before_tests.items()}
+        counts = self._n_candidates[tests]
+        contexts = {name: column[tests].repeat(counts) for name, column in self._before_tests.items()}
         histories = {name: column[users] for name, column in self._histories["test"].items()}
         models, known = self._executor.store.readable(current, users), self._executor.work.model.constants
         about = (models.layout, models.rows, models.row, models.user, candidates.offsets, candidates.values)

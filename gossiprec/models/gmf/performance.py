@@ -19,8 +19,11 @@ def performance(row, user_row, places, lists, dim, mixed):
     bias = row[shared + dim]
     hits, total = 0, 0.0
     for entry in range(lists.shape[0]):
-        mark, beaten = float32(0.0), 0
+        mark, beaten, length = float32(0.0), 0, lists.shape[1]
         for place in range(lists.shape[1]):
+            if lists[entry, place] < 0:  # PADDING: fewer candidates than others have
+                length = place
+                break
             at = begin + lists[entry, place] * dim
             z = bias
             for k in range(dim):
@@ -29,7 +32,7 @@ def performance(row, user_row, places, lists, dim, mixed):
                 mark = z
             elif z < mark:
                 beaten += 1
-        rank = lists.shape[1] - 1 - beaten
+        rank = length - 1 - beaten
         if rank < CUTOFF:
             hits += 1
             total += GAINS[rank]

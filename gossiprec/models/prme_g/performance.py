@@ -51,10 +51,13 @@ def performance(scores, lists, place_of, gained):
     """Return HR@20 x NDCG@20 of the lists' first items by the scores of all their items."""
     hits = 0
     for entry in range(lists.shape[0]):
-        mark, beaten = scores[place_of[lists[entry, 0]]], 0
+        mark, beaten, length = scores[place_of[lists[entry, 0]]], 0, lists.shape[1]
         for place in range(1, lists.shape[1]):
+            if lists[entry, place] < 0:  # PADDING: fewer candidates than others have
+                length = place
+                break
             beaten += scores[place_of[lists[entry, place]]] < mark
-        rank = lists.shape[1] - 1 - beaten
+        rank = length - 1 - beaten
         gained[entry] = GAINS[rank] if rank < CUTOFF else 0.0
         hits += rank < CUTOFF
     n = lists.shape[0]
@@ -104,6 +107,8 @@ def appraise(
         count = 0
         for entry in range(mine.shape[0]):
             for place in range(mine.shape[1]):
+                if mine[entry, place] < 0:  # PADDING
+                    break
                 if place_of[mine[entry, place]] < 0:
                     place_of[mine[entry, place]] = count
                     kept[count] = mine[entry, place]
