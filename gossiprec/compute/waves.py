@@ -12,6 +12,7 @@ import numpy as np
 
 from gossiprec.arrays import F32, I64
 from gossiprec.compute.executors.base import Executor
+from gossiprec.compute.finite import FiniteCheck
 from gossiprec.compute.plan.plan import Plan, Sightings
 from gossiprec.compute.plan.program import Program
 from gossiprec.compute.store.base import UpdateRows
@@ -62,6 +63,8 @@ class WaveRunner:
         Most tasks handed to the executor at once; results do not depend on it.
     steps : sequence of Step
         In this order, after the watchers have seen what is to be merged.
+    check : FiniteCheck, optional
+        Ends the run at the end of a wave in which a model became something else than numbers.
 
     Attributes
     ----------
@@ -77,8 +80,9 @@ class WaveRunner:
         threads: ThreadPool,
         wave_size: int | None,
         steps: Sequence[Step] = (),
+        check: FiniteCheck | None = None,
     ) -> None:
-        self._steps = steps
+        self._steps, self._check = steps, check
         self._executor = executor
         self._watchers = watchers
         self._threads = threads if executor.parallel else ThreadPool(1)
@@ -106,6 +110,8 @@ class WaveRunner:
             parts = self._threads.size if seen else min(len(chunk), self._width)
             self._in_parallel(functools.partial(self._share, plan, seen, chunk), parts)
             seen = NOTHING
+        if self._check is not None:
+            self._check.refuse(plan.program)
 
     def _share(self, plan: Plan, seen: range, tasks: I64, part: int) -> None:
         """Do one thread's share of both, in one call: each call of another thread begins late."""
@@ -129,6 +135,8 @@ class WaveRunner:
             for step in self._steps:
                 step.prepare(program, mine)
             self._executor.run(program, mine)
+            if self._check is not None:
+                self._check.note(program, mine)
 
     def _sight(self, plan: Plan, seen: range, part: int) -> None:
         share = self._threads.share(len(seen), part)

@@ -80,13 +80,13 @@ def spoiled(scenario):
 
 @pytest.mark.parametrize("rule", ["mean", "sum", RULES["median"]])
 @pytest.mark.parametrize("server", [None, "momentum"])
-def test_an_update_that_is_not_finite_ends_the_run_and_is_named(rule, server):
+def test_a_model_that_is_not_finite_ends_the_run_and_is_named(rule, server):
     evaluate = {"every": 1, "metrics": ["hr@5"]}
     _, plays = spoiled(
         star(merge=rule, rounds=6, evaluate=evaluate, protocol={"participation": 1.0, "server": server})
     )
     with pytest.raises(
-        ScenarioError, match=r"node 12 received numbers that are not finite from node 3 at time 2;"
+        ScenarioError, match=r"node 3: local update 1 at time 2 gave a model that is not finite"
     ):
         for _ in plays:
             pass

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from gossiprec.arrays import F32, I32, I64
+from gossiprec.arrays import F32, I32, I64, Bools
 from gossiprec.compute.plan.program import Program
 from gossiprec.compute.store.arena import Arena, Storage
 from gossiprec.compute.store.base import Readable, Store
@@ -193,6 +193,10 @@ class Executor(ABC):
             own = received if keep == 0 else keep * own + (1 - keep) * received
             program.merge_keep[entry], program.found[entry] = keep, theirs
             program.refused[task] = mine + theirs == 0
+
+    def are_finite(self, handles: I64, nodes: I32) -> Bools:
+        """Return whether each model under a handle, and what its node keeps to itself, is finite, shape (n,)."""
+        return self.store.are_finite(handles, nodes)
 
     @abstractmethod
     def score(self, query: Query) -> F32:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -21,7 +20,6 @@ from gossiprec.compute.plan.program import Program
 from gossiprec.compute.store.base import Readable
 from gossiprec.compute.thread_pool import ThreadPool
 from gossiprec.compute.train.everybody import epochs_of_all
-from gossiprec.errors import ScenarioError
 from gossiprec.feeds.base import Columns
 from gossiprec.models.base.graph import Graph
 from gossiprec.models.base.graph_model import GraphModel
@@ -114,11 +112,6 @@ class CentralExecutor(Executor):
                 torch.autograd.backward(loss.of(self._blocks(tables), batch))
                 optimizer.step()
                 work.arena.steps[0] += 1
-        if not np.isfinite(work.arena.rows[0]).all():
-            raise ScenarioError(
-                f"the coordinator's model has numbers that are not finite after epoch {epoch + 1}; lower "
-                "training.learning_rate"
-            )
 
     def _blocks(self, tables: Mapping[str, Tensor]) -> Tensors:
         return self.work.layout.named(tables) | constants_of(self.work.model.constants)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from gossiprec.arrays import F32, I32, I64
+from gossiprec.arrays import F32, I32, I64, Bools
 from gossiprec.compute.executors import EXECUTORS
 from gossiprec.compute.executors.base import Executor, Workload
 from gossiprec.compute.plan.program import Program
@@ -13,6 +13,7 @@ from gossiprec.compute.train.node_settings import Kind, NodeSettings
 from gossiprec.errors import ScenarioError
 from gossiprec.models.base import Model
 from gossiprec.models.base.kernels import Query
+from gossiprec.numerics.finite import finite_rows
 
 
 @EXECUTORS.register("fused")
@@ -50,7 +51,9 @@ class FusedExecutor(Executor):
 
     def warm_up(self) -> None:
         """Compile the kernels, or load what an earlier run compiled."""
-        self.run(Program.empty(), np.zeros(0, np.int64))
+        none = np.zeros(0, np.int64)
+        self.run(Program.empty(), none)
+        self.are_finite(none, np.zeros(0, np.int32))
         self.warm_up_scores()
 
     def warm_up_scores(self) -> None:
@@ -76,6 +79,10 @@ class FusedExecutor(Executor):
             self.kernels.appraise(program, tasks)
         else:
             super().appraise(program, tasks)
+
+    def are_finite(self, handles: I64, nodes: I32) -> Bools:
+        """Return whether each model under a handle is finite, compiled."""
+        return finite_rows(self.work.arena.rows, handles)
 
     def _updates(self, program: Program) -> I32:
         """Return the program's updates without those of nodes that train apart; threads may compute them twice."""

@@ -10,6 +10,7 @@ import numpy as np
 
 from gossiprec.arrays import I64, Bools
 from gossiprec.compute.executors.base import Executor
+from gossiprec.compute.finite import FiniteCheck
 from gossiprec.compute.plan.plan import Plan
 from gossiprec.compute.plan.program import Program
 from gossiprec.compute.shards.exchange import Exchange, Key
@@ -85,8 +86,9 @@ class ShardRunner(WaveRunner):
         threads: ThreadPool,
         wave_size: int | None,
         steps: Sequence[Step] = (),
+        check: FiniteCheck | None = None,
     ) -> None:
-        super().__init__(executor, watchers, threads=threads, wave_size=wave_size, steps=steps)
+        super().__init__(executor, watchers, threads=threads, wave_size=wave_size, steps=steps, check=check)
         self._parts, self._routes, self._exchange = parts, routes, exchange
         self._needed, self._tells_found = needed, tells_found
         self._number = 0  # of the plan

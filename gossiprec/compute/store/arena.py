@@ -8,7 +8,7 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 
 from gossiprec.aggregators.base import Inbox
-from gossiprec.arrays import F32, F64, I64, U32
+from gossiprec.arrays import F32, F64, I32, I64, U32, Bools, are_all_finite
 from gossiprec.compute.plan.plan import Sightings
 from gossiprec.compute.plan.program import Program
 from gossiprec.compute.store.addresses import Addresses
@@ -134,6 +134,11 @@ class Arena(Store):
     def shown(self, sightings: Sightings, first: int, last: int) -> Iterator[tuple[F32, Sightings, int, int]]:
         """Yield all rows: a handle is the number of its row."""
         yield self.host_rows(sightings.row[first:last]), sightings, first, last
+
+    def are_finite(self, handles: I64, nodes: I32) -> Bools:
+        """Return whether each row is finite."""
+        rows = self.host_rows(handles)
+        return np.array([are_all_finite(rows[handle]) for handle in handles.tolist()], np.bool_)
 
     def models(self, current: I64, nodes: I64) -> F32:
         """Return copies of the nodes' rows."""

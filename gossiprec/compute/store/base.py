@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gossiprec.aggregators.base import Inbox
-from gossiprec.arrays import F32, F64, I64, U32
+from gossiprec.arrays import F32, F64, I32, I64, U32, Bools
 from gossiprec.compute.plan.plan import Sightings
 from gossiprec.compute.plan.planner import Planner
 from gossiprec.compute.plan.program import Program
@@ -112,6 +112,10 @@ class Store(ABC):
     def delivered(self, program: Program, tasks: I64) -> Any:
         """Return what `rows` is, to read in it what some tasks are about to merge, and their own versions."""
         return self.rows
+
+    @abstractmethod
+    def are_finite(self, handles: I64, nodes: I32) -> Bools:
+        """Return whether each model under a handle, and what its node keeps to itself, is finite, shape (n,)."""
 
     @abstractmethod
     def models(self, current: I64, nodes: I64) -> F32:

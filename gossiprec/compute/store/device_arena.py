@@ -10,7 +10,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from gossiprec.arrays import F32, I64, U32
+from gossiprec.arrays import F32, I32, I64, U32, Bools
 from gossiprec.compute.plan.program import Program
 from gossiprec.compute.store.arena import Arena
 from gossiprec.compute.store.base import Handles
@@ -185,6 +185,13 @@ class DeviceArena(Arena):
         """Write the nodes' moments on the device."""
         for part, values in zip(self._both_moments, moments, strict=True):
             part.put(self.owned(nodes), values)
+
+    def are_finite(self, handles: Handles, nodes: I32) -> Bools:
+        """Return whether each row is finite, found on the device."""
+        size = max(1, AT_ONCE // (4 * self.layout.row_size))
+        pieces = (handles[low : low + size] for low in range(0, len(handles), size))
+        found = [torch.isfinite(self.take(some)).all(dim=1).cpu().numpy() for some in pieces]
+        return np.concatenate([np.zeros(0, np.bool_), *found])
 
     def merge(self, program: Program, tasks: I64, seed: int) -> None:
         """Merge every task's first delivery, then every task's second, and so on, into the target rows."""

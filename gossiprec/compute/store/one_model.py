@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from gossiprec.arrays import F32, I64, U32
+from gossiprec.arrays import F32, I32, I64, U32, Bools, are_all_finite
 from gossiprec.compute.plan.program import Program
 from gossiprec.compute.store.arena import Arena
 from gossiprec.compute.store.base import Handles, Readable
@@ -34,6 +34,10 @@ class OneModel(Arena):
     def store(self, handles: Handles, values: F32, keys: U32 | None) -> None:
         """Keep a model, the last of these."""
         self.rows[0] = values[-1]
+
+    def are_finite(self, handles: Handles, nodes: I32) -> Bools:
+        """Return whether the model is finite."""
+        return np.full(len(handles), are_all_finite(self.rows[0]))
 
     def models(self, current: I64, nodes: I64) -> F32:
         """Return copies of the model."""

@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from gossiprec.aggregators.base import Inbox
-from gossiprec.arrays import F32, F64, I64, U32
+from gossiprec.arrays import F32, F64, I32, I64, U32, Bools, are_all_finite
 from gossiprec.compute.plan.plan import Sightings
 from gossiprec.compute.plan.planner import Planner
 from gossiprec.compute.store.base import Handles, Readable, Store, UpdateRows
@@ -159,6 +159,15 @@ class UpdateStore(Store):
     def store_merged(self, target: int, source: int, values: F32, keys: U32 | None) -> None:
         """Keep a version."""
         self._held[target] = self._memory.copy(values)
+
+    def are_finite(self, handles: Handles, nodes: I32) -> Bools:
+        """Return whether each update, and what its client keeps to itself, is finite."""
+        held = [self.held(handle) for handle in handles.tolist()]
+        updates = [each for each in held if isinstance(each, Update)]
+        assert len(updates) == len(held), "trained models are updates"
+        found = np.isfinite(self.own[nodes]).all(axis=1)
+        found &= np.array([are_all_finite(each.rows) and are_all_finite(each.shared) for each in updates])
+        return np.asarray(found)
 
     def inbox(self, handles: Handles, weights: F64, own_weight: float) -> Inbox:
         """Return updates, both as changes and as the models that they make of their versions."""

@@ -118,6 +118,13 @@ class Prepared(Cast):
         return self.scenario.network == Network() and self.scenario.churn == Churn()
 
     @property
+    def invalid_left_out(self) -> bool:
+        """Whether every node that reads models leaves out those that are not finite (``invalid: discard``)."""
+        readers = [self.protocol.n_users] if self.protocol.has_coordinator else range(self.split.n_users)
+        rules = [self.receivers.get(node) for node in readers]
+        return all(rule is not None and rule.invalid == "discard" for rule in rules)
+
+    @property
     def reports_on_users(self) -> bool:
         """Whether what the recommender says of the run depends on all users' rows."""
         return self.recommender is not None and has_own(self.recommender, "report")

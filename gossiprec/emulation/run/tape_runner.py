@@ -9,7 +9,9 @@ import numpy as np
 
 from gossiprec.arrays import I32, I64
 from gossiprec.attacks.observations import Meetings
+from gossiprec.compute.finite import FiniteCheck, NotFiniteError, update_times
 from gossiprec.compute.plan.plan import Plan
+from gossiprec.compute.plan.program import Program
 from gossiprec.compute.plan.tape import Event, Segment, at_wakes, joined
 from gossiprec.compute.serving import Serving
 from gossiprec.compute.shards.runner import ShardRunner
@@ -51,6 +53,7 @@ class TapeRunner:
             "threads": prepared.threads,
             "wave_size": None if wave_size == "unlimited" else wave_size,
             "steps": [step for step in steps if step],
+            "check": None if prepared.invalid_left_out else FiniteCheck(self._executor),
         }
         self.shard: ShardRunner | None = None
         if prepared.seat is not None:
@@ -120,8 +123,20 @@ class TapeRunner:
             plan = self._planner.plan(segment)
             self._executor.store.grow(self._planner.capacity)
         with self._watch("compute"):
-            self._runner.run(plan)
+            try:
+                self._runner.run(plan)
+            except NotFiniteError as error:
+                if error.time is not None:  # another shard has found it
+                    raise
+                raise error.at(self._time_of(error, segment, plan.program)) from None
         return plan
+
+    def _time_of(self, error: NotFiniteError, segment: Segment, program: Program) -> float:
+        """Return the virtual time of the local update that an error is about."""
+        behaviour = self._protocol.behaviours[self._protocol.roles[error.node]]
+        times = update_times(segment, error.node, behaviour, inline=self._schedule.inline)
+        first = program.update[(program.node == error.node) & (program.update >= 0)].min()
+        return float(times[error.update - first])
 
     def _forget(self) -> None:
         """Let the store drop what nobody needs: when answers have come, and not once more before they have."""

@@ -1,0 +1,99 @@
+"""The check that trained models are numbers: a local update that gives NaN or infinity ends the run."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from gossiprec.arrays import F64, I64
+from gossiprec.compute.executors.base import Executor
+from gossiprec.compute.plan.program import Program
+from gossiprec.compute.plan.tape import Behaviour, Event, Op, Segment
+from gossiprec.errors import ScenarioError
+
+
+class NotFiniteError(ScenarioError):
+    """A local update gave a model that has numbers that are not finite.
+
+    Parameters
+    ----------
+    node, update : int
+        The node, and the number of the update among the node's, from 0.
+    epochs : int
+        Passes of a local update over the node's samples.
+    time : float, optional
+        Virtual time of the update.
+    """
+
+    def __init__(self, node: int, update: int, epochs: int, time: float | None = None) -> None:
+        at = "" if time is None else f" at time {time:.6g}"
+        super().__init__(
+            f"node {node}: local update {update}{at} gave a model that is not finite after epoch "
+            f"{(update + 1) * epochs}; lower training.learning_rate, or the noise of a policy"
+        )
+        self.node, self.update, self.epochs, self.time = node, update, epochs, time
+
+    def __reduce__(self) -> tuple[type[NotFiniteError], tuple[int, int, int, float | None]]:
+        """Return how another process makes the same error."""
+        return type(self), (self.node, self.update, self.epochs, self.time)
+
+    def at(self, time: float) -> NotFiniteError:
+        """Return the same error with the virtual time of the update."""
+        return NotFiniteError(self.node, self.update, self.epochs, time)
+
+
+class FiniteCheck:
+    """Looks at every model once, when a local update has written it: no merge or rule comes before.
+
+    Averages of finite models are finite, and what policies, poisoners and servers write is checked where it is written.
+
+    Parameters
+    ----------
+    executor : Executor
+    """
+
+    def __init__(self, executor: Executor) -> None:
+        self._executor = executor
+        self._found: list[I64] = []
+
+    def note(self, program: Program, tasks: I64) -> None:
+        """Look at the models that some tasks have trained. Called from several threads at once."""
+        trained = tasks[program.update[tasks] >= 0]
+        if len(trained):
+            finite = self._executor.are_finite(
+                program.target[trained].astype(np.int64), program.node[trained]
+            )
+            if not finite.all():
+                self._found.append(trained[~finite])
+
+    def refuse(self, program: Program) -> None:
+        """Raise an error if a model that was looked at is not finite: the first in the order of the program.
+
+        Raises
+        ------
+        NotFiniteError
+        """
+        if self._found:
+            task = int(np.concatenate(self._found).min())
+            epochs = self._executor.work.training.local_epochs
+            raise NotFiniteError(int(program.node[task]), int(program.update[task]), epochs)
+
+
+def update_times(segment: Segment, node: int, behaviour: Behaviour, *, inline: bool) -> F64:
+    """Return the virtual times at which a node may have trained in a stretch of tape, ascending.
+
+    Parameters
+    ----------
+    segment : Segment
+    node : int
+    behaviour : Behaviour
+        Of the node.
+    inline : bool
+        Whether a message arrives the moment it is sent, and has no event of its own.
+    """
+    own, parts = segment.node == node, [np.zeros(0)]
+    if Op.TRAIN in behaviour.on_wake:
+        parts.append(segment.time[own & (segment.kind == Event.WAKE)])
+    if Op.TRAIN in behaviour.on_receive:
+        received = segment.time[own & (segment.kind == Event.DELIVER)]
+        parts.append(segment.sent_at[segment.receiver == node] if inline else received)
+    return np.sort(np.concatenate(parts))
