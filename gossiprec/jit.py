@@ -9,6 +9,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, cast
 
+from gossiprec.cache import cache_folder
+
 
 @functools.cache
 def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -22,14 +24,13 @@ def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
     from gossiprec.kept_code import ModuleCache
 
     source = Path(function.__code__.co_filename).read_bytes()
-    home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    folder = home / "gossiprec" / f"{function.__name__}-{hashlib.sha256(source).hexdigest()[:16]}"
+    folder = cache_folder() / f"{function.__name__}-{hashlib.sha256(source).hexdigest()[:16]}"
     before = numba.config.CACHE_DIR  # type: ignore[attr-defined]
     if not os.environ.get("NUMBA_CACHE_DIR"):
         numba.config.CACHE_DIR = str(folder)  # type: ignore[attr-defined]
     try:
         made: Any = numba.njit(nogil=True, error_model="numpy")(function)
-        made._cache = ModuleCache(function)  # type: ignore[no-untyped-call]
+        made._cache = ModuleCache(function)
         return cast(Callable[..., Any], made)
     finally:
         numba.config.CACHE_DIR = before  # type: ignore[attr-defined]

@@ -10,6 +10,7 @@ from contextlib import contextmanager, suppress
 
 from gossiprec.emulation.run.progress import Progress
 from gossiprec.garbage import no_garbage
+from gossiprec.kept_code import unreported_problems
 from gossiprec.machine import usable_cores
 from gossiprec.numerics.kept import Missing, NotKeptError, if_missing
 
@@ -24,8 +25,10 @@ def compile_all(parts: Sequence[Part], say: Progress) -> None:
     """Compile what the parts of a run will call, and say so if that takes more than loading what is there.
 
     Compilers hold the interpreter's lock; so forked processes compile, each from another part on, what no other has
-    begun, and leave it on disk.
+    begun, and leave it on disk. A note names a cache folder that cannot be used.
     """
+    for problem in unreported_problems():
+        say.note(problem)
     try:
         with if_missing(Missing.REFUSE):
             warm_up(parts)

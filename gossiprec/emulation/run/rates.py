@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from filelock import FileLock, Timeout
 
-from gossiprec.cache import cache_folder
+from gossiprec.cache import PRIVATE, cache_folder, exposed
 from gossiprec.errors import ResourceError
 from gossiprec.eventlog.atomic_write import replace_file
 from gossiprec.models import Layout, Model
@@ -78,9 +78,11 @@ def work_of(model: Model, layout: Layout, *, epochs: float, samples: float) -> f
 
 
 def note_rate(kind: str, rate: Rate) -> None:
-    """Keep what a run took; where the cache cannot be written to, or others write for long, nothing is kept."""
+    """Keep what a run took; nothing if the cache cannot be written to, is not the user's own, or is locked for long."""
+    if exposed(_file()):
+        return
     with suppress(OSError, NotImplementedError, Timeout, ResourceError):
-        _file().parent.mkdir(parents=True, exist_ok=True)
+        _file().parent.mkdir(mode=PRIVATE, parents=True, exist_ok=True)
         with FileLock(_file().with_suffix(".lock"), timeout=PATIENCE_S):
             told = _read()
             kinds = told.setdefault(platform.node(), {})
@@ -137,7 +139,7 @@ def _file() -> Any:
 def _read() -> dict[str, dict[str, list[Any]]]:
     """Return what is kept, by machine and kind; nothing if the file is missing or damaged."""
     with suppress(OSError, ValueError):
-        told = json.loads(_file().read_bytes())
+        told = None if exposed(_file()) else json.loads(_file().read_bytes())
         if isinstance(told, dict):
             return {
                 machine: dict(_whole(kinds)) for machine, kinds in told.items() if isinstance(kinds, dict)

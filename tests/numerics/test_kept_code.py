@@ -1,0 +1,149 @@
+"""The folder of machine code: what other users could have written there is never unpickled."""
+
+import json
+import os
+import pickle
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from gossiprec.cache import distrust, exposed
+
+OTHER = 12345
+"""A user id that is neither ours nor root's."""
+KERNEL = """
+from gossiprec.numerics.jit import kernel
+
+@kernel
+def double(x):
+    return 2.0 * x
+"""
+RUN = """
+import json
+from doubling import double
+from gossiprec.kept_code import unreported_problems
+value = double(1.0)
+print(json.dumps([value, sum(double.stats.cache_hits.values()), unreported_problems(), unreported_problems()]))
+"""
+as_root = pytest.mark.skipif(os.geteuid() != 0, reason="gives files to another user")
+
+
+class Bomb:
+    """An object whose unpickling makes a file."""
+
+    def __init__(self, path):
+        self.path = path
+
+    def __reduce__(self):
+        return (os.system, (f"touch {self.path}",))
+
+
+@pytest.fixture
+def ran(tmp_path):
+    """Call a kernel in a process of its own: its value, hits in the cache, and the notes of two calls."""
+    (tmp_path / "doubling.py").write_text(KERNEL)
+
+    def run(**variables):
+        told = subprocess.run(
+            [sys.executable, "-c", RUN],
+            env={**os.environ, "PYTHONPATH": f"{tmp_path}{os.pathsep}{os.getcwd()}", **variables},
+            capture_output=True, text=True, check=True,
+        )  # fmt: skip
+        return json.loads(told.stdout)
+
+    return run
+
+
+def written(folder, suffix):
+    return list(Path(folder).rglob(f"*{suffix}"))
+
+
+def test_kernels_are_kept_where_this_user_alone_can_write(ran, tmp_path):
+    cache = tmp_path / "cache"
+
+    os_mask = os.umask(0)
+    try:
+        assert ran(XDG_CACHE_HOME=str(cache))[:3] == [2.0, 0, []]
+    finally:
+        os.umask(os_mask)
+
+    assert ran(XDG_CACHE_HOME=str(cache))[:3] == [2.0, 1, []]
+    everything = [*written(cache, ".nbi"), *written(cache, ".nbc")]
+    assert everything
+    assert all(path.stat().st_mode & 0o022 == 0 for path in everything)
+    assert all(path.stat().st_mode & 0o077 == 0 for path in cache.rglob("*") if path.is_dir())
+
+
+@pytest.mark.parametrize("variable", ["XDG_CACHE_HOME", "NUMBA_CACHE_DIR"])
+@pytest.mark.parametrize("mode", [0o777, 0o775, 0o1777])
+def test_a_folder_that_others_can_write_to_is_not_read(ran, tmp_path, variable, mode):
+    cache, mark = tmp_path / "cache", tmp_path / "unpickled"
+    ran(**{variable: str(cache)})
+    (index,) = written(cache, ".nbi")
+    index.write_bytes(pickle.dumps(Bomb(mark)))
+    module = index.parent
+    module.chmod(mode)
+
+    value, hits, notes, again = ran(**{variable: str(cache)})
+
+    assert (value, hits, again) == (2.0, 0, [])
+    assert not mark.exists()
+    assert len(notes) == 1
+    assert str(module) in notes[0]
+    assert "other users can write to" in notes[0]
+    assert index.read_bytes() == pickle.dumps(Bomb(mark)), "nothing was written there either"
+
+
+@as_root
+@pytest.mark.parametrize("what", ["folder", "index", "data"])
+def test_what_belongs_to_another_user_is_not_read(ran, tmp_path, what):
+    cache, mark = tmp_path / "cache", tmp_path / "unpickled"
+    ran(XDG_CACHE_HOME=str(cache))
+    (index,), (data,) = written(cache, ".nbi"), written(cache, ".nbc")
+    bad = data if what == "data" else index
+    bad.write_bytes(pickle.dumps(Bomb(mark)))
+    os.chown(cache if what == "folder" else bad, OTHER, OTHER)
+
+    value, hits, notes, _ = ran(XDG_CACHE_HOME=str(cache))
+
+    assert (value, hits) == (2.0, 0)
+    assert not mark.exists()
+    assert len(notes) == 1
+    if what != "folder":
+        assert ran(XDG_CACHE_HOME=str(cache))[1:3] == [1, []], "a file of our own has taken its place"
+
+
+def test_a_folder_that_cannot_be_made_is_reported_once(ran, tmp_path):
+    (tmp_path / "file").write_text("no folder")
+
+    value, hits, notes, again = ran(XDG_CACHE_HOME=str(tmp_path / "file"))
+
+    assert (value, hits, again) == (2.0, 0, [])
+    assert len(notes) == 1
+    assert "XDG_CACHE_HOME" in notes[0]
+    assert "Not a directory" in notes[0]
+
+
+def test_a_folder_above_that_others_can_write_to_is_not_safe_unless_it_is_sticky(tmp_path):
+    shared = tmp_path / "shared"
+    inner = shared / "own"
+    inner.mkdir(parents=True)
+    assert distrust(inner) is None
+
+    shared.chmod(0o777)
+    assert str(shared) in exposed(inner)
+    assert distrust(inner) == exposed(inner)
+    shared.chmod(0o1777)
+    assert distrust(inner) is None
+    assert distrust(shared) == f"other users can write to {shared}"
+    assert distrust(shared / "new") is None
+
+
+def test_a_link_is_judged_by_the_folder_that_it_names(tmp_path):
+    (tmp_path / "open").mkdir(mode=0o700)
+    (tmp_path / "open").chmod(0o777)
+    (tmp_path / "link").symlink_to("open")
+
+    assert distrust(tmp_path / "link") == f"other users can write to {tmp_path / 'open'}"
