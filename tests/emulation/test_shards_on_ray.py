@@ -6,6 +6,10 @@ import importlib.util
 import os
 import re
 import signal
+import socket
+import sys
+import types
+from pathlib import Path
 
 import pytest
 
@@ -109,7 +113,81 @@ def test_a_cluster_with_too_few_processors_is_refused(tmp_path, monkeypatch):
     assert not (tmp_path / "run").exists()
 
 
-def test_ray_that_does_not_start_is_told_in_a_sentence():
+class _Started:
+    """Ray as it starts, at an address that depends on its constants."""
+
+    def __init__(self, constants, address=None):
+        self.constants, self.address, self.util = constants, address, self
+        self.asked, self.up = [], False
+
+    def init(self, **options):
+        self.asked.append(os.environ.get(connecting.ONE_MACHINE))
+        self.loopback = not self.constants.ENABLE_RAY_CLUSTER
+        self.up = True
+
+    def get_node_ip_address(self):
+        return self.address or ("127.0.0.1" if self.loopback else "192.0.2.2")
+
+    def shutdown(self):
+        self.up = False
+
+
+@pytest.fixture
+def constants(monkeypatch):
+    module = types.ModuleType("ray._private.ray_constants")
+    module.ENABLE_RAY_CLUSTER = True
+    for name in ("ray", "ray._private"):
+        monkeypatch.setitem(sys.modules, name, types.ModuleType(name))
+    monkeypatch.setitem(sys.modules, module.__name__, module)
+    return module
+
+
+def test_ray_started_here_listens_on_the_loopback_interface(constants):
+    before = dict(os.environ)
+    ray = _Started(constants)
+    connecting.start_here(ray, cpus=2, store_bytes=1)
+    assert (ray.up, ray.asked, ray.get_node_ip_address()) == (True, ["0"], "127.0.0.1")
+    assert constants.ENABLE_RAY_CLUSTER is True
+    assert dict(os.environ) == before
+
+
+def test_ray_that_other_machines_can_reach_is_refused(constants):
+    ray = _Started(constants, "192.0.2.2")
+    with pytest.raises(ResourceError, match=r"listens on 192.0.2.2.*expected 127.0.0.1"):
+        connecting.start_here(ray, cpus=2, store_bytes=1)
+    assert not ray.up
+
+
+@needs_ray
+def test_no_process_of_a_ray_that_is_started_here_listens_elsewhere():
+    import ray
+
+    before = _listening()
+    connecting.start_here(ray, cpus=1, store_bytes=10**8)
+    try:
+        ray.get(ray.remote(lambda: None).remote())
+        assert {address for address in _listening() - before if not address.startswith("127.")} == set()
+    finally:
+        ray.shutdown()
+
+
+def _listening():
+    """Return the addresses and ports on which this machine listens (Linux)."""
+    lines = [
+        line.split() for name in ("tcp", "tcp6") for line in Path("/proc/net", name).read_text().splitlines()
+    ]
+    return {_address(words[1]) for words in lines if words[3] == "0A"}
+
+
+def _address(told):
+    """Return an address and port in words, if it is of IPv4 or IPv6 that stands for it; else as it is told."""
+    number, port = told.split(":")
+    if len(number) == 8 or number.startswith("0" * 16 + "FFFF0000"):
+        number = socket.inet_ntoa(bytes.fromhex(number[-8:])[::-1])
+    return f"{number}:{int(port, 16)}"
+
+
+def test_ray_that_does_not_start_is_told_in_a_sentence(constants):
     class Slow:
         def init(self, **options):
             raise RuntimeError("The node timed out.\nMore of it.")

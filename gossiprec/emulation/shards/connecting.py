@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from gossiprec.errors import ResourceError
@@ -13,6 +16,8 @@ from gossiprec.errors import ResourceError
 LOCAL = "local"
 REACH_S = 60.0
 """How long to wait for an answer of a cluster."""
+ONE_MACHINE = "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"
+"""Ray's variable for whether other machines may join; with 0 all its processes listen on the loopback interface."""
 QUIET: dict[str, Any] = {"log_to_driver": False, "logging_level": "ERROR"}
 
 
@@ -42,22 +47,46 @@ def require_ray(instead: str) -> Any:
 
 
 def start_here(ray: Any, *, cpus: int, store_bytes: int) -> None:
-    """Start Ray on this machine alone, for so many processors.
+    """Start Ray on this machine for the given number of processors; other machines cannot reach it.
 
     Raises
     ------
     ResourceError
-        If it does not start, as on a machine that is busy with other work.
+        If it does not start, as on a machine that is busy with other work, or if other machines could reach it.
     """
     here = {"num_cpus": cpus, "include_dashboard": False, "object_store_memory": store_bytes}
     try:
-        ray.init(address=LOCAL, **here, **QUIET)
+        with _loopback_only():
+            ray.init(address=LOCAL, **here, **QUIET)
     except Exception as error:  # Ray raises what it has at hand
         reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
         raise ResourceError(
             f"Ray does not start on this machine ({reason}); try again when it is less busy, or start it yourself "
             "with `ray start --head` and connect to that"
         ) from error
+
+    found = ray.util.get_node_ip_address()
+    if found not in ("127.0.0.1", "::1"):
+        ray.shutdown()
+        raise ResourceError(
+            f"Ray listens on {found}, where other machines can reach it and run code; expected 127.0.0.1; set "
+            f"{ONE_MACHINE}=0 in the environment, or start Ray yourself with `ray start --head` and connect to that"
+        )
+
+
+@contextmanager
+def _loopback_only() -> Iterator[None]:
+    """Let Ray start with the loopback address: the variable for its processes, the constant for this one."""
+    constants: Any = importlib.import_module("ray._private.ray_constants")
+    variable, constant = os.environ.get(ONE_MACHINE), constants.ENABLE_RAY_CLUSTER
+    os.environ[ONE_MACHINE], constants.ENABLE_RAY_CLUSTER = "0", False
+    try:
+        yield
+    finally:
+        constants.ENABLE_RAY_CLUSTER = constant
+        os.environ.pop(ONE_MACHINE)
+        if variable is not None:
+            os.environ[ONE_MACHINE] = variable
 
 
 def join(ray: Any, address: str, *, instead: str) -> None:
