@@ -7,7 +7,10 @@ and leaves with :attr:`GossipRecError.exit_code`; nothing below it is shown as a
 from __future__ import annotations
 
 import difflib
+import errno
+import sysconfig
 from collections.abc import Iterable
+from pathlib import Path
 
 
 class GossipRecError(Exception):
@@ -56,3 +59,48 @@ def suggestion(name: str, known: Iterable[str]) -> str:
     """
     near = difflib.get_close_matches(name, list(known), n=1)
     return f"; did you mean {near[0]!r}?" if near else ""
+
+
+PERMISSION = (errno.EACCES, errno.EPERM, errno.EROFS)
+SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+PATHS = (errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.EEXIST, errno.ELOOP, errno.ENAMETOOLONG)
+
+
+def describe_os_error(error: OSError) -> tuple[str, int]:
+    """Return the message of an error of the operating system, with the next step, and the exit status.
+
+    Parameters
+    ----------
+    error : OSError
+        Of a file that gossiprec or a plug-in opened; the message names the plug-in's line.
+
+    Returns
+    -------
+    str
+    int
+        2 if a path is wrong, 1 if the machine lacks something.
+    """
+    where = f"{error.filename}: " if error.filename else ""
+    by, status, step = _foreign_caller(error), 1, "try again"
+    if error.errno in PERMISSION:
+        step = "fix the permissions, then try again"
+    elif error.errno in SPACE:
+        step = "free disk space, then try again"
+    elif error.errno in PATHS:
+        status, step = 2, "correct the path or the file, then try again"
+    return f"{where}{error.strerror or error}{by}; {step}", status
+
+
+def _foreign_caller(error: BaseException) -> str:
+    """Return the line outside gossiprec, Python and its libraries that met an error, in words, or an empty string."""
+    ours, found = Path(__file__).parent, ""
+    libraries = [Path(sysconfig.get_path(name)) for name in ("stdlib", "platstdlib")]
+    trace = error.__traceback__
+    while trace is not None:
+        code = trace.tb_frame.f_code
+        if ours in (path := Path(code.co_filename)).parents:
+            found = ""  # what gossiprec opens on behalf of its caller is its own
+        elif not found and path.is_absolute() and not any(each in path.parents for each in libraries):
+            found = f" ({code.co_name}, {path}, line {trace.tb_lineno})"
+        trace = trace.tb_next
+    return found

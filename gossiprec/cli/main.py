@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import click
 
 from gossiprec.cli import INTERRUPTED
-from gossiprec.errors import GossipRecError, suggestion
+from gossiprec.errors import GossipRecError, describe_os_error, suggestion
 from gossiprec.portable import NotPortableError, environment
 from gossiprec.version import __version__
 
@@ -134,10 +134,10 @@ def exit_code(
     except BrokenPipeError:
         return 1
     except Exception as error:
-        lacking = _lacking(error)
-        if lacking is None:
+        message, status = _foreign_error(error)
+        if not message:
             raise
-        return _failed(_as_error(lacking), 1)
+        return _failed(_as_error(message), status)
     return returned if isinstance(returned, int) else 0
 
 
@@ -169,18 +169,17 @@ def _flush() -> None:
         raise
 
 
-def _lacking(error: Exception) -> str | None:
-    """Return what the machine lacks, according to an error that is not ours; None if it is no such error."""
+def _foreign_error(error: Exception) -> tuple[str, int]:
+    """Return the message and exit status of an error that is not ours; an empty message for a fault of the code."""
     if isinstance(error, OSError):
-        where = f"{error.filename}: " if error.filename else ""
-        return f"{where}{error.strerror or error}; make room or permission for it, then try again"
+        return describe_os_error(error)
     torch_has_none = type(error).__name__ == "OutOfMemoryError" or "can't allocate memory" in str(error)
     if isinstance(error, MemoryError) or torch_has_none:
         return (
             "the memory is exhausted; lower dataset.limit_users or dataset.users, model.dim or the number of "
             "observers, and see what `gossiprec simulate SCENARIO --dry-run` says"
-        )
-    return None
+        ), 1
+    return "", 1
 
 
 if __name__ == "__main__":

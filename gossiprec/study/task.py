@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import platform
 import shutil
 import time
 import traceback
@@ -10,9 +11,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gossiprec.errors import GossipRecError, ResourceError
+from gossiprec.errors import GossipRecError, ResourceError, describe_os_error
 from gossiprec.machine import usable_cores
-from gossiprec.plugins import Plugins, check_installed, code_with
+from gossiprec.plugins import Plugins, check_installed, versions
 from gossiprec.version import code_version
 
 if TYPE_CHECKING:
@@ -47,6 +48,8 @@ class Task:
         Trackers that are told of it, which call it
     called : str
         so.
+    machine : str
+        The name of the machine on which the study runs.
     """
 
     hash: str
@@ -57,6 +60,7 @@ class Task:
     plugins: Plugins = field(default_factory=dict)
     track: tuple[str, ...] = ()
     called: str = ""
+    machine: str = field(default_factory=platform.node)
 
     def with_threads(self, threads: int) -> dict[str, Any]:
         """Return the scenario on this many threads; without pictures, which the study draws."""
@@ -102,8 +106,7 @@ def perform(task: Task, *, threads: int, progress: Progress | None = None, load:
     except GossipRecError as error:
         problem = str(error)
     except OSError as error:
-        where = f"{error.filename}: " if error.filename else ""
-        problem = f"{where}{error.strerror or error}"
+        problem, _ = describe_os_error(error)
     except Exception as error:  # one run must not take the other runs of the study with it
         if isinstance(error, MemoryError) or "can't allocate memory" in str(error):
             problem = "the memory is exhausted; lower --jobs, or the size of the runs"
@@ -128,11 +131,33 @@ class _Heard:
 
 def _check_code(task: Task) -> None:
     if task.code != code_version():
-        raise ResourceError(
-            f"this worker has the code version {code_version()}, the study {task.code}; install the same gossiprec on "
-            "all machines and restart their workers"
-        )
+        raise _other_code(task, "gossiprec", code_version(), task.code)
     check_installed(task.plugins, "the study uses", ResourceError)
+
+
+def _check_plugins(task: Task, here: Plugins) -> None:
+    if here == task.plugins:
+        return
+    found, wanted = versions(here), versions(task.plugins)
+    different = [name for name in sorted({*found, *wanted}) if found.get(name) != wanted.get(name)]
+    raise _other_code(
+        task,
+        f"the plug-in {' and '.join(different)}",
+        *(", ".join(each.get(name, "none") for name in different) for each in (found, wanted)),
+    )
+
+
+def _other_code(task: Task, what: str, found: str, wanted: str) -> ResourceError:
+    """Return the error of a worker whose code is not that of the study: edited meanwhile, or on another machine."""
+    if task.machine == platform.node():
+        return ResourceError(
+            f"{what} changed while the study was running: found {found}, the study began with {wanted}; finish the "
+            "edit, then start the study with --again (run all again) or --keep (keep the finished runs)"
+        )
+    return ResourceError(
+        f"{what} on the worker {platform.node()}: found {found}, expected {wanted} as on {task.machine}; install the "
+        "same version on all machines and restart their workers"
+    )
 
 
 def _simulate(task: Task, threads: int, progress: Progress, load: Load | None) -> float:
@@ -141,12 +166,7 @@ def _simulate(task: Task, threads: int, progress: Progress, load: Load | None) -
     from gossiprec.scenario.plugins import plugins_of
 
     scenario = load_scenario(task.with_threads(threads))
-    here = plugins_of(scenario)
-    if here != task.plugins:
-        raise ResourceError(
-            f"this worker has the code version {code_with(here)}, the study {code_with(task.plugins)}; install the "
-            "same plug-ins on all machines and restart their workers"
-        )
+    _check_plugins(task, plugins_of(scenario))
     run = _resumed(task, threads, progress, load) or _anew(task, scenario, progress, load)
     if run.manifest["status"] != "complete":
         raise ResourceError(f"the run ended as {run.manifest['status']}")

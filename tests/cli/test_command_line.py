@@ -93,6 +93,9 @@ def test_a_slip_in_the_command_is_answered_with_a_hint_and_2(capsys, arguments, 
         (RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate 9 bytes"), 1),
         (OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "events.mplog"), 1),
         (PermissionError(errno.EACCES, os.strerror(errno.EACCES), "runs"), 1),
+        (OSError(errno.EIO, os.strerror(errno.EIO), "runs"), 1),
+        (FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), "words.txt"), 2),
+        (NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), "words.txt/a"), 2),
     ],
 )
 def test_an_error_is_one_message_and_an_exit_status(capsys, raising, error, code):
@@ -102,6 +105,38 @@ def test_an_error_is_one_message_and_an_exit_status(capsys, raising, error, code
     assert err.startswith("error: ")
     assert err.count("\n") == 1
     assert str(getattr(error, "filename", None) or "") in err
+
+
+@pytest.mark.parametrize(
+    ("number", "step"),
+    [
+        (errno.ENOSPC, "free disk space"),
+        (errno.EROFS, "fix the permissions"),
+        (errno.ENOENT, "correct the path or the file"),
+        (errno.EIO, "try again"),
+    ],
+)
+def test_each_error_of_the_system_has_its_own_next_step(capsys, raising, number, step):
+    raising(OSError(number, os.strerror(number), "words.txt"))
+    err = invoke(capsys, "simulate")[2]
+    assert err.startswith(f"error: words.txt: {os.strerror(number)}")
+    assert f"; {step}" in err
+
+
+def test_a_missing_file_of_a_plug_in_names_the_line_that_opened_it(capsys, monkeypatch, tmp_path):
+    plugin = tmp_path / "plugin.py"
+    plugin.write_text("def load(*_):\n    return open('/no/such/words.txt')\n")
+    space: dict = {}
+    exec(compile(plugin.read_text(), str(plugin), "exec"), space)
+    monkeypatch.setattr("gossiprec.scenario.load_scenario", space["load"])
+
+    code, _, err = invoke(capsys, "scenario", "show", "smoke.yaml")
+
+    assert code == 2
+    assert err == (
+        f"error: /no/such/words.txt: No such file or directory (load, {plugin}, line 2); correct the path or the "
+        "file, then try again\n"
+    )
 
 
 def test_several_problems_stand_below_one_another(capsys, raising):

@@ -93,9 +93,9 @@ def test_the_files_of_a_run_out_of_reach_come_back(tmp_path):
 
 
 def test_a_failed_run_out_of_reach_sends_its_problem_and_no_files(tmp_path):
-    task = replace(a_task(tmp_path), code="0123456789abcdef")
+    task = replace(a_task(tmp_path), code="0123456789abcdef", machine="elsewhere")
     returned = perform_away(task, 1, str(tmp_path), str(tmp_path / "no-such-token"))
-    assert "install the same gossiprec" in returned.done.problem
+    assert "install the same version" in returned.done.problem
     assert returned.files == {}
 
 
@@ -108,16 +108,26 @@ def test_a_failed_run_out_of_reach_sends_its_problem_and_no_files(tmp_path):
         ),
         (
             "pytest",
-            r"this worker has the code version \w+, the study \w+ \+ pytest 7 \(abc\); install the same plug-ins",
+            r"the plug-in pytest on the worker \S+: found none, expected 7 \(abc\) as on elsewhere; install the same",
         ),
     ],
 )
 def test_a_worker_without_the_study_s_plug_in_says_so(tmp_path, name, message):
-    task = replace(a_task(tmp_path), plugins={name: {"version": "7", "code": "abc"}})
+    task = replace(a_task(tmp_path), plugins={name: {"version": "7", "code": "abc"}}, machine="elsewhere")
     returned = perform_away(task, 1, str(tmp_path), str(tmp_path / "no-such-token"))
 
     assert re.match(message, returned.done.problem)
     assert not returned.done.trace
+
+
+def test_a_plug_in_that_is_edited_meanwhile_is_not_blamed_on_other_machines(tmp_path):
+    task = replace(a_task(tmp_path), plugins={"pytest": {"version": "7", "code": "abc"}})
+    returned = perform_away(task, 1, str(tmp_path), str(tmp_path / "no-such-token"))
+
+    assert returned.done.problem == (
+        "the plug-in pytest changed while the study was running: found none, the study began with 7 (abc); finish the "
+        "edit, then start the study with --again (run all again) or --keep (keep the finished runs)"
+    )
 
 
 def test_missing_ray_says_how_to_install_it(monkeypatch):
