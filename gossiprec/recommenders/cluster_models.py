@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from gossiprec.recommenders.clusters import k_means
 from gossiprec.recommenders.coordinator_side import Between, Known
 from gossiprec.recommenders.pretraining import PretrainingOptions, pretrained
 from gossiprec.recommenders.pretraining_leaks import edges_known
+from gossiprec.recommenders.user_rows import USER_ROWS, AveragedRows
 from gossiprec.servers.base import Answers, Extras, Round
 
 
@@ -25,6 +27,11 @@ class ClusterOptions(Options):
     every: int = Field(default=6, ge=1, le=LARGEST, description="rounds from one to the next")
     last: int | None = Field(
         default=None, ge=1, le=LARGEST, description="after this round the clusters stay; null: to the end"
+    )
+    lasting: bool = Field(
+        default=True,
+        description="true: clusters stay until the next clustering; false: they are dropped after the choice of "
+        "clients in the round of the clustering, as in the published code",
     )
 
     @model_validator(mode="after")
@@ -60,13 +67,15 @@ class Clustering(Between):
     pretraining : PretrainingOptions, optional
     layers : int
         Of pre-training.
+    averages_rows : bool
+        Whether users' rows are here and are averaged, see :class:`AveragedRows`.
     """
 
     changing = ("rows", "cluster_of", "models", "published", "n_made")
 
     def __init__(
         self, known: Known, options: ClusterOptions | None, *, models: str, table_noise: float,
-        pretraining: PretrainingOptions | None = None, layers: int = 0,
+        pretraining: PretrainingOptions | None = None, layers: int = 0, averages_rows: bool = False,
     ) -> None:  # fmt: skip
         layout = known.layout
         n_columns = layout.merged.stop - layout.merged.start
@@ -83,9 +92,14 @@ class Clustering(Between):
         self._models = np.zeros((options.number if options and has_models else 0, n_columns), np.float32)
         self._published: F32 = np.zeros(0, np.float32)
         self._n_made = 0
+        self._table: AveragedRows | None = None
         if has_models:
             self.extra_bytes = 4 + 4 * n_columns
             self.own_extras, self.one_of = frozenset({"cluster_of"}), frozenset({"cluster_models"})
+        if averages_rows:
+            self._table = AveragedRows(known.n_clients, layout.user_width, known.make_server())
+            self.extra_bytes += 4 * layout.user_width
+            self.own_extras |= {USER_ROWS}
 
     @property
     def groups(self) -> I64 | None:
@@ -94,8 +108,14 @@ class Clustering(Between):
 
     def start(self, version: F32, users: F32) -> tuple[F32, F32]:
         """Pre-train, if that is wanted: clients then begin with rows that the coordinator knows."""
-        if self._pretraining is None or not self._pretraining.epochs:
-            return version, users
+        if self._pretraining is not None and self._pretraining.epochs:
+            version, users = self._pretrained(version, users)
+        if self._table is not None:
+            self._table.rows = users.copy()
+        return version, users
+
+    def _pretrained(self, version: F32, users: F32) -> tuple[F32, F32]:
+        assert self._pretraining is not None
         layout, graph = self._known.layout, self._known.contribution
         width = layout.n_items * layout.item_width
         rows, items = pretrained(
@@ -108,20 +128,36 @@ class Clustering(Between):
 
     def step(self, version: F32, answers: Answers, round: Round) -> tuple[F32, Extras]:
         """Return the version, with noise if that is wanted, and the models of the clusters."""
-        version = self._noisy(version, len(answers.clients), round)
+        version, extras = self._noisy(version, len(answers.clients), round), {}
+        if self._table is not None:
+            self._table.step(answers, round)
+            self._rows, extras = self._table.rows.copy(), dict(self._table.extras)
         if self._options is None:
-            return version, {}
-        if answers.users is not None:
+            return version, extras
+        if self._table is None and answers.users is not None:
             told = np.isfinite(answers.users).all(axis=1)
             self._rows[answers.clients[told]] = answers.users[told]
         if len(self._models):
             self._move(version, answers)
         if self._options.due(round.number):
             self._cluster(version, round)
+        elif not self._options.lasting:
+            self._cluster_of[:] = -1
         if not len(self._models):
-            return version, {}
+            return version, extras
         self._published = version.copy()
-        return version, {"cluster_models": self._models.copy(), "cluster_of": self._cluster_of.copy()}
+        clusters = {"cluster_models": self._models.copy(), "cluster_of": self._cluster_of.copy()}
+        return version, {**extras, **clusters}
+
+    def state(self) -> dict[str, Any]:
+        """Return what changes, with the table of rows that it keeps."""
+        return {**super().state(), **({} if self._table is None else {"table": self._table.state()})}
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Take over what :meth:`state` gave."""
+        super().restore(state)
+        if self._table is not None:
+            self._table.restore(state["table"])
 
     def report(self) -> dict[str, Any]:
         """Return what pre-training took; how often clusters were made, their sizes, and clients that told nothing."""

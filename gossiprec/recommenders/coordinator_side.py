@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,6 +11,10 @@ from gossiprec.arrays import F32, I64
 from gossiprec.eventlog.live import Stateful
 from gossiprec.models.base import Layout, Model
 from gossiprec.servers.base import Answers, Downlink, Extras, Round, Server
+
+
+def _no_server() -> None:
+    return None
 
 
 @dataclass(frozen=True)
@@ -29,6 +33,8 @@ class Known:
     n_clients : int
     contribution : object or None
         What :meth:`Recommender.contributed` gave.
+    make_server : callable
+        Returns another server like the one that the protocol names, or None if it names none.
     """
 
     model: Model
@@ -38,6 +44,7 @@ class Known:
     seed: int
     n_clients: int
     contribution: Any
+    make_server: Callable[[], Server | None] = _no_server
 
 
 class Between(Stateful, ABC):

@@ -42,6 +42,17 @@ class FedGNNOptions(Options):
     pseudo_items: float = Field(
         default=0.1, ge=0, le=1, description="share of a client's pairs that are about items it has not taken"
     )
+    pseudo_from: Literal["others", "all"] = Field(
+        default="others",
+        description="what pseudo items and their negatives are drawn from: others: items that the user has not taken; "
+        "all: all items, those of the user among them, as in the published code",
+    )
+    user_rows: Literal["own", "averaged"] = Field(
+        default="own",
+        description="own: a client keeps its user's row, which moves by its whole step; averaged: the coordinator "
+        "keeps the rows, sends each client its own and treats the rows that come back like those of items, by the "
+        "server that the protocol names, so that a row moves by its client's share of the answers (published code)",
+    )
     table_noise: float = Field(
         default=0.0,
         ge=0,
@@ -102,11 +113,27 @@ class FedGNN(Recommender):
                 "not learn from pairs of which some could be replaced; set it to 0, or take lightgcn, or mf with loss "
                 "bpr"
             )
+        if self._averages_rows and (layout.of(Role.PRIVATE) or not layout.of(Role.USER)):
+            raise ScenarioError(
+                f"recommender.user_rows: found averaged, but {type(self.model).__name__} has no user rows that could "
+                "be sent and averaged; set it to own, or take lightgcn, or mf with loss bpr"
+            )
+
+    @property
+    def _averages_rows(self) -> bool:
+        return self.options.user_rows == "averaged"
+
+    def told_width(self, layout: Layout) -> int:
+        """Return the width of users' rows, if the coordinator averages these."""
+        return layout.user_width if self._averages_rows else 0
 
     def changed_samples(self, drawn: Columns, client: AtHand, draw: np.random.Generator) -> Columns:
         """Return pairs of which some are replaced."""
-        share, n_items = self.options.pseudo_items, client.layout.n_items
-        return with_pseudo_items(drawn, n_items=n_items, share=share, draw=draw, positives=client.positives)
+        options, n_items = self.options, client.layout.n_items
+        return with_pseudo_items(
+            drawn, n_items=n_items, share=options.pseudo_items, draw=draw, positives=client.positives,
+            among=options.pseudo_from,
+        )  # fmt: skip
 
     def loss(
         self, p: Mapping[str, Tensor], batch: Mapping[str, Tensor], extras: Mapping[str, Tensor]
@@ -116,7 +143,13 @@ class FedGNN(Recommender):
 
     def between(self, known: Known) -> Between | None:
         """Return what adds noise, if any is wanted."""
-        return Clustering(known, None, models="none", table_noise=self.options.table_noise)
+        return Clustering(
+            known,
+            None,
+            models="none",
+            table_noise=self.options.table_noise,
+            averages_rows=self._averages_rows,
+        )
 
 
 @RECOMMENDERS.register("perfedrec")
@@ -168,8 +201,9 @@ class PerFedRec(FedGNN):
         """Return what clusters."""
         options = self.options
         return Clustering(
-            known, options.clusters, models=options.cluster_models, table_noise=options.table_noise
-        )
+            known, options.clusters, models=options.cluster_models, table_noise=options.table_noise,
+            averages_rows=self._averages_rows,
+        )  # fmt: skip
 
     def report(self, split: Split, contribution: Any, between: Between | None, own: F32) -> dict[str, Any]:
         """Return what pre-training took, and how large the last clusters were."""
@@ -203,5 +237,5 @@ class PerFedRecPlus(PerFedRec):
         options = self.options
         return Clustering(
             known, options.clusters, models=options.cluster_models, table_noise=options.table_noise,
-            pretraining=options.pretraining, layers=options.pretraining_layers,
+            pretraining=options.pretraining, layers=options.pretraining_layers, averages_rows=self._averages_rows,
         )  # fmt: skip

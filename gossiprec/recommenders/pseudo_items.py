@@ -4,10 +4,12 @@ References
 ----------
 The PerFedRec++ paper (specification, section 5), as its published code has it: pairs are replaced, so that some items
 that were taken may be masked as well. That code draws a pseudo item and its negative among all items, so that either
-may be one that the user has taken; here neither is.
+may be one that the user has taken, and both may be the same (`among` all); else neither is.
 """
 
 from __future__ import annotations
+
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -17,7 +19,13 @@ from gossiprec.feeds.base import Columns
 
 
 def with_pseudo_items(
-    samples: Columns, *, n_items: int, share: float, draw: np.random.Generator, positives: I32
+    samples: Columns,
+    *,
+    n_items: int,
+    share: float,
+    draw: np.random.Generator,
+    positives: I32,
+    among: Literal["others", "all"] = "others",
 ) -> Columns:
     """Replace a share of pairs by a pseudo item beside a random negative.
 
@@ -34,6 +42,8 @@ def with_pseudo_items(
     draw : Generator
     positives : ndarray of int32, shape (n_positives,)
         The user's items, ascending, each once.
+    among : {'others', 'all'}
+        Others: see above. All: a pseudo item and its negative are uniform over all items, each by itself.
 
     Returns
     -------
@@ -43,10 +53,14 @@ def with_pseudo_items(
     """
     found = {name: column.copy() for name, column in samples.items()}
     n_pairs, n_others = len(samples["items"]), n_items - len(positives)
-    if not share or not n_pairs or len(positives) < 2 or n_others < 2:
+    if not share or not n_pairs or len(positives) < 2 or (among == "others" and n_others < 2):
         return found
     number = max(1, int(share * n_pairs))
     replaced = draw.choice(n_pairs, number, replace=False)
+    if among == "all":
+        found["items"][replaced] = draw.integers(n_items, size=number)
+        found["negatives"][replaced] = draw.integers(n_items, size=number)
+        return found
     pseudo = draw.integers(n_others, size=number)
     negative = draw.integers(n_others - 1, size=number)
     negative += negative >= pseudo

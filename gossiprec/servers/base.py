@@ -20,6 +20,10 @@ from gossiprec.rng import generator
 Extras: TypeAlias = Mapping[str, npt.NDArray[Any]]
 """What a coordinator sends beside versions, by name: float32 or int32."""
 
+USER_ROWS = "user_rows"
+"""Name of the extra with each user's row, shape (n_clients, user_width), of a coordinator that keeps these: a client
+begins a local update with the row that it is sent, and recommends by the row that was published last."""
+
 
 @dataclass(frozen=True)
 class Answers:

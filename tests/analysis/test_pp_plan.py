@@ -26,6 +26,7 @@ from gossiprec.errors import DataError, ScenarioError
 from gossiprec.study.plan import make_plan
 
 WHOLE = "paper-perfedrec-pp"
+SCALED = "scaled-perfedrec-pp"
 
 
 @pytest.fixture(scope="module")
@@ -63,13 +64,12 @@ def test_every_experiment_resolves_and_no_two_are_the_same(folder, scale):
 def test_setting_paper_is_what_its_page_says(folder):
     base = scenarios(folder)[WHOLE]
     training, protocol, own = base["training"], base["protocol"], base["recommender"]
-    assert (training["optimizer"], training["learning_rate"], training["local_epochs"]) == ("adam", 0.05, 1)
-    assert (protocol["rounds"], protocol["participation"], protocol["merge"]) == (300, 0.049, "mean")
-    assert protocol["server"] == {"name": "momentum", "beta": 0, "learning_rate": 5.12}
-    assert training["learning_rate"] * protocol["server"]["learning_rate"] == pytest.approx(0.256)
+    assert (training["optimizer"], training["learning_rate"], training["local_epochs"]) == ("adam", 0.01, 1)
+    assert (protocol["rounds"], protocol["participation"]) == (300, 0.049)
+    assert (protocol["merge"], protocol["server"]) == ("samples", None)  # eq. 11
     assert (protocol["choose"], protocol["pause"], protocol["client_model"]) == ("proportional", 1, "none")
     assert (own["name"], own["cluster_models"], own["pseudo_items"]) == ("perfedrec-pp", "own", 0.1)
-    assert own["clusters"] == {"number": 5, "first": 44, "every": 6, "last": None}
+    assert own["clusters"] == {"number": 5, "first": 44, "every": 6, "last": None, "lasting": True}
     assert [own["local_share"], own["cluster_share"]] == pytest.approx([1 / 3, 1 / 3])
     assert (own["pretraining"]["epochs"], own["pretraining"]["views"]) == (5, "noise")
     (noise,) = base["policies"]
@@ -82,21 +82,46 @@ def test_setting_paper_is_what_its_page_says(folder):
     assert base["model"]["layers"] == 2
 
 
-def test_the_authors_code_differs_from_the_paper_where_its_page_says_so(folder):
+def test_our_reading_differs_from_the_text_in_the_step_and_the_weights(folder):
     found = scenarios(folder)
-    loop = {"training.learning_rate", "protocol.server", "policies"}
-    own = {f"recommender.{key}" for key in ("table_noise", "cluster_models", "clusters.last")}
-    for method in ("perfedrec-pp", "perfedrec", "global"):
-        one, other = found[f"paper-{method}"], found[f"authors_code-{method}"]
-        assert differing(one, other) == {*loop, *own}
-    code = found["authors_code-perfedrec-pp"]
-    assert (code["training"]["learning_rate"], code["protocol"]["server"]) == (0.256, None)
-    assert (code["policies"][0]["scale"], code["recommender"]["table_noise"]) == (0, 0.1)
-    assert (code["recommender"]["cluster_models"], code["recommender"]["clusters"]["last"]) == ("none", 176)
-    assert differing(found["paper-fedgnn"], found["authors_code-fedgnn"]) == {
-        *loop,
-        "recommender.table_noise",
+    loop = {"training.learning_rate", "protocol.merge", "protocol.server"}
+    for method in ("perfedrec-pp", "perfedrec", "fedgnn", "fedmf", "global", "no-clusters"):
+        assert differing(found[f"paper-{method}"], found[f"scaled-{method}"]) == loop
+    whole = found[SCALED]
+    assert whole["protocol"]["server"] == {"name": "momentum", "beta": 0, "learning_rate": 5.12}
+    assert whole["protocol"]["merge"] == "mean"
+    assert whole["training"]["learning_rate"] * 5.12 == pytest.approx(0.256)
+
+
+def test_the_authors_code_is_the_loop_of_the_published_code(folder):
+    """Moments shared over answers, averaged rows, pseudo items for all, and the rounds of each public file."""
+    found = scenarios(folder)
+    own = {row: found[f"authors_code-{method}"] for row, method in FEDERATED.items()}
+    for row, one in own.items():
+        server, recommender = one["protocol"]["server"], one["recommender"]
+        assert server == {
+            "name": "adam", "learning_rate": 0.256, "step_per": "answer",
+            **({"step_bound": 0.5} if row == "PerFedRec++" else {}),
+        }  # fmt: skip
+        assert (one["protocol"]["upload"], one["protocol"]["merge"], one["policies"]) == (
+            "gradients",
+            "mean",
+            [],
+        )
+        assert (one["training"]["optimizer"], one["training"]["learning_rate"]) == ("sgd", 1.0)
+        assert (recommender["user_rows"], recommender["pseudo_from"]) == ("averaged", "all")
+        assert (recommender["pseudo_items"], recommender["table_noise"]) == (
+            0.1,
+            0.2 if row == "FedMF" else 0.1,
+        )
+        assert one["protocol"]["pause"] == (1 if row.startswith("PerFedRec") else 0)
+    rounds = {
+        row: [own[row]["recommender"]["clusters"][key] for key in ("first", "every", "last", "lasting")]
+        for row in ("PerFedRec", "PerFedRec++")
     }
+    assert rounds == {"PerFedRec": [54, 6, 174, False], "PerFedRec++": [44, 6, 176, False]}
+    assert own["PerFedRec++"]["recommender"]["cluster_models"] == "none"
+    assert own["FedMF"]["recommender"]["name"] == own["FedGNN"]["recommender"]["name"] == "fedgnn"
 
 
 def test_rows_of_table_4_are_the_methods_that_their_names_say(folder):
@@ -120,8 +145,6 @@ def test_rows_of_table_4_are_the_methods_that_their_names_say(folder):
         ]
     assert found["paper-fedmf"]["recommender"] is None
     assert found["paper-fedmf"]["policies"][0]["scale"] == 0.2
-    assert found["authors_code-fedmf"]["recommender"]["table_noise"] == 0.2
-    assert found["authors_code-fedmf"]["recommender"]["pseudo_items"] == 0
 
 
 def test_ablations_leave_out_what_their_names_say(folder):
@@ -137,8 +160,11 @@ def test_ablations_leave_out_what_their_names_say(folder):
             already = {"recommender.cluster_models"} if setting == "authors_code" else set()
             assert differing(whole, own) == keys - (already if part == "no clustering" else set())
         without = found[f"{setting}-{ABLATIONS['no pre-training']}"]
-        names = {at.split(".")[1] for at in differing(whole, without)}
-        assert names == {"name", "pretraining", "pretraining_layers"}
+        names = {at.split(".", 1)[1] for at in differing(whole, without)}
+        of_code = (
+            {"server.step_bound", "clusters.first", "clusters.last"} if setting == "authors_code" else set()
+        )
+        assert names - of_code == {"name", "pretraining", "pretraining_layers"}
     alone = found["paper-global"]["recommender"]
     assert (alone["local_share"], alone["cluster_share"]) == (0, 0)
     assert found["paper-no-clusters"]["protocol"]["choose"] == "uniform"
@@ -158,13 +184,13 @@ def test_points_of_a_sweep_differ_from_the_whole_in_what_is_swept(folder):
     for option, methods in SWEEPS.items():
         key, value_of = at[option]
         for value, method in methods.items():
-            own = found[f"paper-{method}"]
+            own = found[f"scaled-{method}"]
             if method == "perfedrec":  # without pre-training it is PerFedRec
                 assert value == 0
                 continue
             assert value_of(own) == value
-            assert differing(found[WHOLE], own) == ({key} if method != "perfedrec-pp" else set())
-    assert differing(found[WHOLE], found["paper-views-mix"]) == {"recommender.pretraining.views"}
+            assert differing(found[SCALED], own) == ({key} if method != "perfedrec-pp" else set())
+    assert differing(found[SCALED], found["scaled-views-mix"]) == {"recommender.pretraining.views"}
 
 
 @pytest.mark.parametrize("name", list(experiments()))
@@ -194,9 +220,9 @@ def test_every_figure_shows_experiments_that_there_are_and_every_experiment_is_s
     assert {
         "table4-authors_code",
         "central-paper",
-        "noise-paper",
+        "noise-scaled",
         "deciles-paper",
-        "views-paper",
+        "views-scaled",
     } <= found.keys()
     assert "central-authors_code" not in found
     assert {name for one in found.values() for name in one.experiments} == experiments().keys()
@@ -212,16 +238,16 @@ def test_printed_orders_are_between_neighbours_of_table_4():
 
 def test_tables_sweeps_and_settings_can_be_asked_for():
     there = subjects()
-    assert chosen(["noise-paper"], there, experiments()) == list(there["noise"])
+    assert chosen(["noise-scaled"], there, experiments()) == list(there["noise"])
     assert chosen(["federated-authors_code"], there, experiments()) == [
         f"authors_code-{method}" for method in ("perfedrec-pp", "perfedrec", "fedgnn", "fedmf")
     ]
     assert set(there["deciles-paper"]) == {WHOLE, "paper-global"}
-    assert len(there["paper"]) + len(there["authors_code"]) == len(experiments())
+    assert sum(len(there[setting]) for setting in SETTINGS) == len(experiments())
     assert len(there["table4-paper"]) == 9
-    assert len(there["table5"]) == 8
-    with pytest.raises(ScenarioError, match="did you mean 'noise-paper'"):
-        chosen(["noise-papr"], there, experiments())
+    assert len(there["table5"]) == 12
+    with pytest.raises(ScenarioError, match="did you mean 'noise-scaled'"):
+        chosen(["noise-scald"], there, experiments())
 
 
 def test_the_most_wanted_come_first():

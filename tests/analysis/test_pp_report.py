@@ -41,9 +41,10 @@ def known(tmp_path_factory):
         "paper-fedmf": risen(0.03, falls=False),
         "paper-lightgcn": risen(0.1),
         "paper-no-clusters": risen(0.049),
-        "paper-noise-0": risen(0.04),
-        "paper-noise-0.3": risen(0.02),
-        "paper-views-mix": risen(0.055),
+        "scaled-perfedrec-pp": risen(0.05),
+        "scaled-noise-0": risen(0.04),
+        "scaled-noise-0.3": risen(0.02),
+        "scaled-views-mix": risen(0.055),
         "authors_code-perfedrec-pp": risen(0.03),
     }
     runs = runs_of(folder, told)
@@ -100,8 +101,8 @@ def test_what_noise_and_views_do_is_judged_neighbour_by_neighbour(known):
     runs = known[1]
     noise = claim(runs, "Not in the paper: less noise")
     assert [line.partition(";")[0] for line in noise.evidence] == [
-        "paper: Recall@20 0.0401 with scale 0, 0.0501 with 0.1",
-        "paper: Recall@20 0.0501 with scale 0.1, 0.0201 with 0.3",
+        "scaled: Recall@20 0.0401 with scale 0, 0.0501 with 0.1",
+        "scaled: Recall@20 0.0501 with scale 0.1, 0.0201 with 0.3",
     ]
     assert [line.rpartition(": ")[2] for line in noise.evidence] == [NOT_HELD, HELD]
     assert noise.verdict == NOT_HELD

@@ -11,8 +11,8 @@ from tests.emulation.test_clients_without_models import CHURN, NETWORK, star
 from tests.emulation.test_shards import BUFFERED, LDP, told
 from tests.emulation.tiny_runs import COORDINATOR
 from tests.recommenders.test_fedcl_runs import TOWERS, fedcl
+from tests.recommenders.test_perfedrec import AUTHORS, personal
 from tests.recommenders.test_perfedrec import LDP as OF_UPDATES
-from tests.recommenders.test_perfedrec import personal
 from tests.recommenders.test_recommended_runs import SLICES, recommended
 
 DATASET = (
@@ -51,6 +51,7 @@ WORLDS = {
     "deadline": star(protocol=DEADLINE, rounds=6, network=NETWORK, policies=LDP, **PLAIN),
     "buffered": star(protocol=BUFFER, rounds=9, **PLAIN, **LATE),
     "told-late": personal(policies=[OF_UPDATES], **COMPILED, **LATE),
+    "rows-averaged-late": personal(**AUTHORS, **COMPILED, **LATE),
     "vectors-told": fedcl({"leaks": 3}, model=TOWERS, **PLAIN),
     "synthetic-users-late": recommended(observers=OBSERVERS[:1], **COMPILED, **LATE),
     **{

@@ -18,6 +18,7 @@ from gossiprec.models import MODELS, Role
 from gossiprec.models.base.blocks import Block
 from gossiprec.recommenders import RECOMMENDERS, Known
 from gossiprec.recommenders.cluster_models import Clustering, ClusterOptions
+from gossiprec.recommenders.pseudo_items import with_pseudo_items
 from gossiprec.scenario import load_scenario
 from gossiprec.servers.base import Answers, Round
 from tests.emulation.ended_early import OFTEN, Patient
@@ -247,6 +248,96 @@ def test_each_cluster_has_its_share_of_those_asked():
     assert decided > 5
 
 
+AUTHORS = {
+    "training": {"optimizer": "sgd", "batch_size": "full", "learning_rate": 1.0, "negatives": 1},
+    "recommender": {
+        **PP, "user_rows": "averaged", "pseudo_from": "all", "cluster_models": "none", "table_noise": 0.01,
+        "clusters": {**CLUSTERS, "lasting": False},
+    },
+    "protocol": {
+        **STAR, "merge": "mean", "upload": "gradients",
+        "server": {"name": "adam", "learning_rate": 0.1, "step_per": "answer", "step_bound": 0.5},
+    },
+}  # fmt: skip
+"""The loop of the published code: moments shared over answers, users' rows averaged, clusters for one choice."""
+
+
+def test_averaged_rows_are_those_that_clients_are_sent_and_recommend_by():
+    """Clients begin with the coordinator's rows, and every user is scored by what was published last."""
+    prepared = carried_out(personal(**AUTHORS, executor={"name": "reference"}))
+    store, current, table = prepared.executor.store, prepared.planner.current, prepared.between._table.rows
+    readable, users = store.readable(current, np.arange(12)), np.arange(12)
+    width = store.layout.user_width
+    for user in users.tolist():
+        row = readable.rows[readable.row[user]][readable.layout.users].reshape(-1, width)
+        assert row[readable.user[user]].tobytes() == table[user].tobytes()
+    sent = prepared.serving.extras["user_rows"]
+    asked = prepared.protocol._asked_in == 7  # their last step began from the rows of the last push
+    step = store.own[asked] - sent[asked]
+    assert asked.sum() == 6
+    assert 0 < np.abs(step).max() < 0.5  # a plain gradient, not a step of Adam
+    assert np.array_equal(store.models(current, users)[:, store.layout.users], table)
+
+
+def test_averaged_rows_of_every_executor_are_alike():
+    runs = [
+        carried_out(personal(**AUTHORS, executor={"name": name}))
+        for name in ("reference", "batched", "fused")
+    ]
+    tables = [run.between._table.rows for run in runs]
+    versions = [run.executor.store.version(int(run.planner.current[-1])) for run in runs]
+    start = runs[0].between._pretrained(*_begun(runs[0]))[1]
+    assert np.abs(tables[0] - start).max() > 0.05
+    for found in (tables, versions):
+        for other in found[1:]:
+            np.testing.assert_allclose(other, found[0], rtol=0, atol=2e-4)
+
+
+def _begun(run):
+    version = run.model.initial_rows(run.layout, 1, 5)[0, run.layout.merged].copy()
+    return version, run.model.initial_own(run.layout, 12, 5)[0]
+
+
+def test_without_a_server_an_averaged_row_moves_by_a_part_of_its_client_s_step():
+    """Two rounds ask six clients each, nobody twice; answers to the first are averaged before the second."""
+    loop = {"protocol": {**STAR, "merge": "mean", "choose": "uniform", "rounds": 2}}
+    of = {"name": "fedgnn", "pseudo_items": 0}
+    own, averaged = (
+        carried_out(personal(**loop, recommender={**of, "user_rows": rows}), upto=2)
+        for rows in ("own", "averaged")
+    )
+    before = own.model.initial_own(own.layout, 12, 5)[0]
+    moved = averaged.between._table.rows - before
+    first = np.flatnonzero(averaged.protocol._asked_in == 0)
+    assert len(first) == 6
+    assert np.flatnonzero(np.abs(moved).max(axis=1)).tolist() == first.tolist()
+    np.testing.assert_allclose(6 * moved[first], (own.executor.store.own - before)[first], rtol=0, atol=1e-5)
+
+
+def test_clusters_that_do_not_last_are_gone_after_one_choice():
+    made = clustering(lasting=False)
+    made.step(np.zeros(N_COLUMNS, np.float32), answers(dict.fromkeys(TOLD, (0, 0.0)), TOLD), round_of(1))
+    assert made.groups.tolist() == [0, 0, 0, 1, 1, -1]
+    made.step(np.zeros(N_COLUMNS, np.float32), answers({0: (0, 0.0)}), round_of(2))
+    assert (made.groups == -1).all()
+    made.step(np.zeros(N_COLUMNS, np.float32), answers({0: (0, 0.0)}), round_of(4))
+    assert (made.groups >= 0).sum() == 5
+
+
+def test_pseudo_items_of_the_published_code_may_be_the_user_s_own():
+    taken = np.arange(30, dtype=np.int32)
+    samples = {"items": taken.copy(), "negatives": np.full(30, 31, np.int32)}
+    drawn = {
+        among: with_pseudo_items(
+            samples, n_items=32, share=1.0, draw=np.random.default_rng(1), positives=taken, among=among
+        )
+        for among in ("others", "all")
+    }
+    assert not np.isin(drawn["others"]["items"], taken).any()
+    assert np.isin(drawn["all"]["items"], taken).sum() > 20
+    assert np.isin(drawn["all"]["negatives"], taken).sum() > 20
+
+
 @pytest.mark.parametrize("executor", ["reference", "batched"])
 def test_threads_and_waves_change_no_byte(executor, tmp_path):
     runs = [
@@ -285,6 +376,11 @@ def test_a_run_goes_on_where_it_was(late, models, tmp_path):
         tmp_path,
         personal(checkpoint=OFTEN, recommender={**PP, "cluster_models": models}, policies=[LDP], **late),
     )
+
+
+@pytest.mark.parametrize("late", [{}, {"network": LATENCY}], ids=["at once", "late"])
+def test_a_run_with_averaged_rows_goes_on_where_it_was(late, tmp_path):
+    check(tmp_path, personal(checkpoint=OFTEN, **AUTHORS, **late))
 
 
 def test_what_clients_have_just_made_is_there_after_a_resumption_without_another_wake(tmp_path):
@@ -368,6 +464,13 @@ def test_the_coordinator_sees_the_rows_that_it_is_told(policies):
         ({"model": {"name": "gmf"}}, "recommender.pseudo_items: found 0.1, but GMF does not learn from pairs"),
         ({"model": {"name": "simgcl"}}, "model.name: 'simgcl' looks through the graph of everybody's interactions"),
         ({"recommender": {"name": "fedgnn"}}, "protocol.choose: found 'proportional', but nothing in this scenario"),
+        (
+            {
+                "model": {"name": "gru4rec", "loss": "sampled"},
+                "recommender": {"name": "fedgnn", "pseudo_items": 0, "user_rows": "averaged"},
+            },
+            "recommender.user_rows: found averaged, but GRU4Rec has no user rows",
+        ),
         ({"recommender": None}, "protocol.choose: found 'proportional', but nothing in this scenario"),
         ({"protocol": {**STAR, "client_model": "own"}}, "model.name: 'lightgcn' looks.*or to {name: fedavg, client_m"),
     ],

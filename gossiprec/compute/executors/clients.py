@@ -73,6 +73,7 @@ class ClientExecutor(Executor):
             Lesson(node, update, target, sent[task])
             for task, node, update, target in zip(trains.tolist(), *columns, strict=True)
         ]
+        self.store.take_rows((lesson.node, lesson.sent) for lesson in lessons)
         recommender, tells = self.work.recommender, self.store.told_width > 0
         if tells and recommender is not None and recommender.tells_first:
             lessons = self._trainer.telling(lessons)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any, TypeAlias
 
@@ -18,7 +18,7 @@ from gossiprec.compute.store.update import Payload, ReceivedChanges, ReceivedMod
 from gossiprec.models.base import Layout, Model, Role
 from gossiprec.numerics.reused import ReusedMemory
 from gossiprec.recommenders.client_side import Personal
-from gossiprec.servers.base import Extras
+from gossiprec.servers.base import USER_ROWS, Extras
 
 NOTHING: Extras = {}
 SHOWN = 2**24
@@ -117,6 +117,26 @@ class UpdateStore(Store):
         """Return what the coordinator sent beside the version under a handle."""
         return self._extras.get(handle, NOTHING)
 
+    def take_rows(self, lessons: Iterable[tuple[int, int]]) -> None:
+        """Let clients begin with the users' rows that they were sent, if the coordinator keeps these.
+
+        Parameters
+        ----------
+        lessons : iterable of (int, int)
+            A node, and the handle under which what it was sent is kept.
+        """
+        for node, sent in lessons:
+            rows = self.extras(sent).get(USER_ROWS)
+            if rows is not None:
+                self.own[node, : self.layout.user_width] = rows[node]
+
+    def _own_of(self, current: I64, clients: I64) -> F32:
+        """Return the own parts of some clients, with the users' rows that the coordinator keeps, if it does."""
+        own, rows = self.own[clients], self.extras(int(current[-1])).get(USER_ROWS)
+        if rows is not None:
+            own[:, : self.layout.user_width] = rows[clients]
+        return own
+
     def keep(self, handle: int, payload: Payload) -> None:
         """Keep a payload under a handle."""
         self._held[handle] = payload
@@ -191,7 +211,7 @@ class UpdateStore(Store):
         """Return each node's own part with the coordinator's present version."""
         rows = self.load(current[np.full(len(nodes), self.n_nodes - 1)])
         clients = nodes < self.n_nodes - 1
-        rows[np.ix_(clients, self.own_columns(self.layout))] = self.own[nodes[clients]]
+        rows[np.ix_(clients, self.own_columns(self.layout))] = self._own_of(current, nodes[clients])
         return rows
 
     def readable(self, current: I64, users: I64) -> Readable:
@@ -211,7 +231,7 @@ class UpdateStore(Store):
             )
         layout = replace(self.layout, n_users=len(users))
         row = np.zeros((1, layout.row_size), np.float32)
-        row[0, layout.users] = self.own[users].ravel()
+        row[0, layout.users] = self._own_of(current, users).ravel()
         row[0, layout.items.start : layout.shared.stop] = self.version(int(current[-1]))
         return Readable(layout, row, np.zeros(len(users), np.int64), np.arange(len(users)), together=True)
 
@@ -229,7 +249,7 @@ class UpdateStore(Store):
         own = [place for place, each in enumerate(held) if personal.local and _is_of(each, present)]
         n, layout = len(personal.versions), replace(self.layout, n_users=len(users))
         rows = np.zeros((n + len(own), layout.row_size), np.float32)
-        rows[:, layout.users] = self.own[users, : self.layout.user_width].ravel()
+        rows[:, layout.users] = self._own_of(current, users)[:, : self.layout.user_width].ravel()
         models = rows[:, layout.items.start : layout.shared.stop]
         models[:n] = personal.versions
         for row, place in enumerate(own, n):

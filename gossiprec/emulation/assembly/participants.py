@@ -117,8 +117,9 @@ def make_cast(scenario: Scenario, split: Split, protocol: Protocol) -> Cast:
         popularity = np.bincount(split.train.values, minlength=split.n_items)
         contribution = recommender.contributed(split, scenario.seed)
         known = Known(
-            model, layout, popularity, protocol.wakes_per_round, scenario.seed, protocol.n_users, contribution
-        )
+            model, layout, popularity, protocol.wakes_per_round, scenario.seed, protocol.n_users, contribution,
+            protocol.server,
+        )  # fmt: skip
         between = recommender.between(known)
         server = server if between is None else Coordinator(server, between)
     if protocol.has_coordinator and protocol.chooses_by_value and (server is None or server.groups is None):
