@@ -44,6 +44,8 @@ class Layout:
     quote : str or None
         Stands around cells that may hold delimiters and line ends, and is doubled in them. None, a delimiter of
         more than one character, or of a blank: quotes are ordinary text.
+    keys : tuple of str
+        Options of the data set that a message may name as the next step; none of a format that leaves no choice.
     """
 
     columns: tuple[str, ...]
@@ -51,6 +53,7 @@ class Layout:
     header: bool = False
     encoding: str = "utf-8"
     quote: str | None = None
+    keys: tuple[str, ...] = ()
 
     @property
     def mark(self) -> str:
@@ -142,6 +145,11 @@ class Block:
     def error(self, row: int, found: str, allowed: str) -> DataError:
         """Return (not raise) the error that says what is wrong with a row of the table."""
         return self.source.error(self.line_of(row), found, allowed)
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """Options of the data set that a message may name."""
+        return self.layout.keys
 
     def line_of(self, row: int) -> int:
         """Return the number of the line on which a row of the table begins."""

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from gossiprec.arrays import F64, I64
-from gossiprec.data.partition import first_meetings, items_per_user, partition, shuffled
+from gossiprec.data.partition import chosen, first_meetings, items_per_user, partition, shuffled
 from gossiprec.data.split import Interactions, Split
 from gossiprec.errors import DataError
 
@@ -34,11 +34,9 @@ def with_enough(data: Interactions, *, check_ins: int, items: int) -> Interactio
     kept = stay[data.users]
     dense = np.cumsum(stay) - 1
     return replace(
-        data,
+        chosen(data, kept),
         users=dense[data.users[kept]],
-        items=data.items[kept],
         n_users=int(stay.sum()),
-        times=None if data.times is None else data.times[kept],
     )
 
 

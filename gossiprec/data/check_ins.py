@@ -12,6 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from gossiprec.arrays import F32, I64, Bools
+from gossiprec.data.ordering import order_by
+from gossiprec.data.partition import rows_of
 from gossiprec.data.split import CheckIns, Interactions, Split, Transitions
 from gossiprec.errors import DataError
 from gossiprec.ragged import Ragged
@@ -19,7 +21,7 @@ from gossiprec.ragged import Ragged
 
 @dataclass(frozen=True)
 class Visits:
-    """All check-ins by user, then time (unknown times first), then item.
+    """All check-ins by user, then time (unknown times first), then place in the file.
 
     Attributes
     ----------
@@ -42,13 +44,15 @@ class Visits:
     def of(cls, data: Interactions) -> Visits:
         """Sort the check-ins of a data set; without times, none is known."""
         times = np.full(len(data.users), -1) if data.times is None else data.times
-        order = np.lexsort((data.items, times, data.users))
-        users, times = data.users[order], times[order]
+        parts = np.zeros(len(data.users)) if data.fractions is None else data.fractions
+        order = order_by(data.users, times, parts, rows_of(data))
+        users, times, parts = data.users[order], times[order], parts[order]
         timed = times >= 0
         follows = np.zeros(len(order), bool)
         follows[1:] = (users[1:] == users[:-1]) & timed[1:] & timed[:-1]
         gaps = np.full(len(order), np.nan, np.float32)
-        gaps[follows] = ((times - np.roll(times, 1))[follows] / 60).astype(np.float32)
+        seconds = (times - np.roll(times, 1)) + (parts - np.roll(parts, 1))
+        gaps[follows] = (seconds[follows] / 60).astype(np.float32)
         return cls(users, data.items[order], timed, follows, gaps)
 
 

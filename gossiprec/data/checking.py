@@ -121,14 +121,16 @@ def _row(table: Table, number: int, *, dated: bool) -> dict[str, Any]:
     if table.ratings is not None:
         row["rating"] = float(table.ratings[number])
     if table.times is not None:
-        row["time"] = _date(table.times[number]) if dated else int(table.times[number])
+        part = 0.0 if table.fractions is None else float(table.fractions[number])
+        row["time"] = _date(table.times[number], part) if dated else int(table.times[number])
     return row
 
 
-def _date(seconds: np.int64) -> str:
-    return (
-        "unknown" if seconds < 0 else datetime.fromtimestamp(int(seconds), UTC).strftime("%Y-%m-%d %H:%M:%S")
-    )
+def _date(seconds: np.int64, part: float = 0.0) -> str:
+    if seconds < 0:
+        return "unknown"
+    digits = f"{part:.9f}".rstrip("0")[1:] if part else ""
+    return datetime.fromtimestamp(int(seconds), UTC).strftime("%Y-%m-%d %H:%M:%S") + digits
 
 
 def _notes(dataset: DelimitedFile) -> list[str]:

@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from gossiprec.arrays import F32, I64, Bools
+from gossiprec.arrays import F32, F64, I64, Bools
 from gossiprec.data.blocks import LINE_END, Layout, blocks_of
-from gossiprec.data.cells import RATING, TIME, Cells, Codes, Convert
+from gossiprec.data.cells import RATING, Cells, Codes, Convert
+from gossiprec.data.moments import seconds_and_fractions, times
 from gossiprec.data.sources import Source
 from gossiprec.data.split import Interactions
 from gossiprec.errors import DataError
@@ -81,6 +82,11 @@ class Table:
     items: I64
     ratings: F32 | None
     times: I64 | None
+    fractions: F64 | None = None
+
+
+TIME = times("s")
+"""Reader of times in seconds or ISO 8601."""
 
 
 def table_readers(*, time: Convert = TIME) -> tuple[tuple[Codes, Codes], dict[str, Convert]]:
@@ -93,7 +99,8 @@ def table_readers(*, time: Convert = TIME) -> tuple[tuple[Codes, Codes], dict[st
 def table_of(codes: tuple[Codes, Codes], arrays: Mapping[str, npt.NDArray[Any]]) -> Table:
     """Return what was read of users, items, ratings and times as a table."""
     users, items = (tuple(code.ids) for code in codes)
-    return Table(users, items, arrays["user"], arrays["item"], arrays.get("rating"), arrays.get("time"))
+    when = seconds_and_fractions(arrays["time"]) if "time" in arrays else (None, None)
+    return Table(users, items, arrays["user"], arrays["item"], arrays.get("rating"), *when)
 
 
 def read_table(source: Source, layout: Layout, *, time: Convert = TIME) -> Table:
@@ -121,6 +128,8 @@ def interactions_from(table: Table, name: str) -> Interactions:
         n_items=len(table.item_names),
         ratings=table.ratings,
         times=table.times,
+        fractions=table.fractions,
+        draws_by_name=True,
         user_names=tuple(table.user_names[place] for place in np.argsort(users)),
         item_names=tuple(table.item_names[place] for place in np.argsort(items)),
     )

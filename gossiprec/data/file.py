@@ -12,10 +12,11 @@ from pydantic import Field, field_validator, model_validator
 from gossiprec.data import DATASETS
 from gossiprec.data.base import Dataset
 from gossiprec.data.blocks import Layout
-from gossiprec.data.cells import MILLISECONDS, TIME, Convert
+from gossiprec.data.cells import Convert
 from gossiprec.data.columns import interactions_from
 from gossiprec.data.kept import KeptOptions, kept
 from gossiprec.data.meanings import MEANINGS, meaning_of
+from gossiprec.data.moments import times
 from gossiprec.data.parquet import is_parquet
 from gossiprec.data.recognised import Asked
 from gossiprec.data.samples import sample_of
@@ -106,7 +107,7 @@ class DelimitedFile(Dataset):
     Notes
     -----
     Users and items may have any names. Dense ids follow the sorted names (whole numbers by value, then
-    words), so the order of the lines does not matter.
+    words). The order of the lines decides only between equal times.
     """
 
     class Options(KeptOptions):
@@ -129,7 +130,9 @@ class DelimitedFile(Dataset):
         quote: Literal['"', "'", "none"] = Field(
             '"', description="around cells of pairs; none: quotes are ordinary text"
         )
-        time_unit: Literal["s", "ms"] = Field("s", description="of times that are numbers, since 1970")
+        time_unit: Literal["s", "ms", "us", "ns"] = Field(
+            "s", description="of times that are numbers, since 1970"
+        )
         item_texts: Path | None = Field(
             None,
             description="of pairs: a table of items and texts, with the same header, delimiter, encoding, quote",
@@ -179,7 +182,7 @@ class DelimitedFile(Dataset):
         @property
         def time(self) -> Convert:
             """The reader of times."""
-            return TIME if self.time_unit == "s" else MILLISECONDS
+            return times(self.time_unit)
 
     options: Options
 

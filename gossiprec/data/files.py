@@ -126,6 +126,7 @@ class FilesDataset(Dataset):
             n_items=len(items),
             user_names=tuple(sorted(users, key=users.__getitem__)),
             item_names=tuple(sorted(items, key=items.__getitem__)),
+            draws_by_name=True,
         )
         _require_trained(data, found)
         return data, found

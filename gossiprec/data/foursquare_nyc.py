@@ -18,9 +18,10 @@ from gossiprec.arrays import F64, I64
 from gossiprec.data import DATASETS
 from gossiprec.data.base import Dataset
 from gossiprec.data.blocks import Layout
-from gossiprec.data.cells import LATITUDE, LONGITUDE, Cells, Codes, Convert, dated, whole, worded_times
+from gossiprec.data.cells import LATITUDE, LONGITUDE, Cells, Codes, Convert, whole
 from gossiprec.data.check_in_users import places, published_split, with_enough
 from gossiprec.data.columns import first_cells, ranks, read_columns
+from gossiprec.data.moments import dated, seconds_and_fractions, worded_times
 from gossiprec.data.sources import Source, find, locate
 from gossiprec.data.split import Interactions, Split
 from gossiprec.errors import DataError
@@ -102,13 +103,15 @@ class FoursquareNYC(Dataset):
             },
         )
         items = ranks(tuple(venues.ids))[table["venue"]]
+        seconds, fractions = seconds_and_fractions(table["time"])
         return Interactions(
             name="foursquare-nyc",
             users=ranks(tuple(users.ids))[table["user"]],
             items=items,
             n_users=len(users.ids),
             n_items=len(venues.ids),
-            times=table["time"],
+            times=seconds,
+            fractions=fractions,
             coordinates=places(items, table["latitude"], table["longitude"], len(venues.ids)),
         )
 

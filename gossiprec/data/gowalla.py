@@ -20,9 +20,10 @@ from gossiprec.arrays import Bools
 from gossiprec.data import DATASETS
 from gossiprec.data.base import Dataset
 from gossiprec.data.blocks import Layout
-from gossiprec.data.cells import LATITUDE, LONGITUDE, Codes, dated, zoned_times
+from gossiprec.data.cells import LATITUDE, LONGITUDE, Codes
 from gossiprec.data.check_in_users import only_visited, places, published_split, with_enough
 from gossiprec.data.columns import ranks, read_columns
+from gossiprec.data.moments import dated, seconds_and_fractions, zoned_times
 from gossiprec.data.sources import Source, locate
 from gossiprec.data.split import Interactions, Split
 from gossiprec.errors import DataError
@@ -93,6 +94,7 @@ class Gowalla(Dataset):
                 "allowed: a box [south, west, north, east] around some"
             )
         inside, people = np.unique(ranks(tuple(users.ids))[table["user"]], return_inverse=True)
+        seconds, fractions = seconds_and_fractions(table["time"])
         visited, items = np.unique(ranks(tuple(locations.ids))[table["location"]], return_inverse=True)
         return Interactions(
             name="gowalla",
@@ -100,7 +102,8 @@ class Gowalla(Dataset):
             items=items,
             n_users=len(inside),
             n_items=len(visited),
-            times=table["time"],
+            times=seconds,
+            fractions=fractions,
             coordinates=places(items, table["latitude"], table["longitude"], len(visited)),
         )
 

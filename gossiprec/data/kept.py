@@ -8,7 +8,7 @@ import numpy as np
 from pydantic import Field
 
 from gossiprec.arrays import I64, Bools
-from gossiprec.data.partition import first_meetings, items_per_user
+from gossiprec.data.partition import chosen, first_meetings, items_per_user
 from gossiprec.data.split import Interactions
 from gossiprec.errors import DataError
 from gossiprec.options import LARGEST
@@ -102,13 +102,11 @@ def _only(data: Interactions, rows: Bools) -> Interactions:
     known_users, users = np.unique(data.users[rows], return_inverse=True)
     known_items, items = np.unique(data.items[rows], return_inverse=True)
     return replace(
-        data,
+        chosen(data, rows),
         users=users,
         items=items,
         n_users=len(known_users),
         n_items=len(known_items),
-        ratings=None if data.ratings is None else data.ratings[rows],
-        times=None if data.times is None else data.times[rows],
         coordinates=None if data.coordinates is None else data.coordinates[known_items],
         user_names=_of(data.user_names, known_users),
         item_names=_of(data.item_names, known_items),

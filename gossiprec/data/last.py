@@ -6,12 +6,20 @@ from dataclasses import replace
 from typing import Literal
 
 import numpy as np
+import numpy.typing as npt
 from pydantic import Field, model_validator
 
 from gossiprec.arrays import F64, I64
 from gossiprec.data import SPLITS
 from gossiprec.data.base import Dataset, SplitRule
-from gossiprec.data.partition import first_meetings, in_order, items_per_user, partition, shuffled
+from gossiprec.data.partition import (
+    first_meetings,
+    in_order,
+    items_per_user,
+    partition,
+    shuffled,
+    time_positions,
+)
 from gossiprec.data.split import Interactions, Split
 from gossiprec.options import Options as OptionSet
 
@@ -22,8 +30,9 @@ class LastFractions(SplitRule):
 
     Notes
     -----
-    Counts are rounded down, so that users with few items may have none in test. Equal times go by item id;
-    unknown times (-1) come first; data without times are put in an order drawn from the seed.
+    Counts are rounded down, so that users with few items may have none in test. Times count with all their digits;
+    equal ones go by the order of the file; unknown ones (-1) come first; data without times are put in an order drawn
+    from the seed.
 
     With ``by: file`` the lines' order decides, whatever it stems from: so the public code of A-ra and A-hum (and
     whoever took over its files) divides MovieLens-1M, whose ``ratings.dat`` is in no order of time. Its test items
@@ -52,9 +61,10 @@ class LastFractions(SplitRule):
         """Hold out the last part of each user's items."""
         options = self.options
         if options.by == "file":
-            interactions = replace(interactions, times=np.arange(len(interactions.users)))
+            interactions = replace(interactions, times=np.arange(len(interactions.users)), fractions=None)
         pairs = first_meetings(interactions)
-        position = shuffled(pairs, seed) if pairs.times is None else pairs.times
+        by_time = time_positions(pairs)
+        position = shuffled(pairs, seed) if by_time is None else by_time
         counts = items_per_user(pairs)
         n_test = _part(options.test, counts)
         n_validation = _part(options.validation, counts - n_test)
@@ -69,7 +79,7 @@ def _part(fraction: float, counts: I64) -> I64:
     return floor
 
 
-def _random_before(pairs: Interactions, position: F64 | I64, n_kept: I64, seed: int) -> F64:
+def _random_before(pairs: Interactions, position: npt.NDArray[np.generic], n_kept: I64, seed: int) -> F64:
     """Return places in which each user's first `n_kept` pairs are shuffled among themselves."""
     order = in_order(pairs, position)
     starts = np.cumsum(items_per_user(pairs)) - items_per_user(pairs)

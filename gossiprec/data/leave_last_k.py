@@ -7,7 +7,7 @@ from pydantic import Field
 
 from gossiprec.data import SPLITS
 from gossiprec.data.base import Dataset, SplitRule
-from gossiprec.data.partition import first_meetings, partition, shuffled
+from gossiprec.data.partition import first_meetings, partition, shuffled, time_positions
 from gossiprec.data.split import Interactions, Split
 from gossiprec.options import LARGEST
 from gossiprec.options import Options as OptionSet
@@ -19,7 +19,8 @@ class LeaveLastK(SplitRule):
 
     Notes
     -----
-    Equal times go by item id. Unknown times (-1) come first, hence into training.
+    Times count with all their digits; equal ones go by the order of the file. Unknown times (-1) come first, hence
+    into training.
     """
 
     class Options(OptionSet):
@@ -33,7 +34,7 @@ class LeaveLastK(SplitRule):
     def __call__(self, interactions: Interactions, dataset: Dataset, seed: int) -> Split:
         """Hold out the last `test` items, and the `validation` ones before them."""
         pairs = first_meetings(interactions)
-        position = pairs.times
+        position = time_positions(pairs)
         everyone = np.ones(pairs.n_users, np.int64)
         return partition(
             pairs,

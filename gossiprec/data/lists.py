@@ -13,6 +13,9 @@ from gossiprec.data.recognised import Asked, Recognised
 from gossiprec.data.samples import CALLED, DELIMITERS, Rows, sample_of
 from gossiprec.data.sources import Source
 
+KEYS = ("header", "delimiter", "encoding")
+"""Options that say how lists are written."""
+
 
 def recognised_lists(source: Source, asked: Asked) -> Recognised:
     """Find out what stands between the names of lists, and whether the first line is a header.
@@ -39,7 +42,7 @@ def recognised_lists(source: Source, asked: Asked) -> Recognised:
     header = asked.header
     if header is None:
         header = bool(rows) and [meaning_of(cell) for cell in rows[0][:2]] == ["user", "item"]
-    layout = Layout(("user", "items"), delimiter, header, asked.encoding)
+    layout = Layout(("user", "items"), delimiter, header, asked.encoding, keys=KEYS)
     return Recognised(layout, rows[0] if header and rows else (), rows[1:] if header else rows, sample.marked)
 
 

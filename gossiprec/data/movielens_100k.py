@@ -90,6 +90,7 @@ class MovieLens100k(Dataset):
             n_items=int(items.max()) + 1,
             ratings=table.ratings,
             times=table.times,
+            fractions=table.fractions,
             user_names=tuple(str(number + 1) for number in range(int(users.max()) + 1)),
             item_names=item_names,
             item_texts=self._texts(item_names),

@@ -42,7 +42,7 @@ class MovieLens1M(Dataset):
         source = locate(self.options.path, ["ratings.dat", "ratings.csv"])
         is_csv = (source.member or source.path.name).removesuffix(".gz").endswith(".csv")
         table = read_table(source, COMMA_SEPARATED if is_csv else ORIGINAL)
-        data = kept(interactions_from(table, "movielens-1m"), self.options)
+        data = kept(replace(interactions_from(table, "movielens-1m"), draws_by_name=False), self.options)
         movies = beside(self.options.path, ["movies.dat"])
         if movies is None or data.item_names is None:
             return data

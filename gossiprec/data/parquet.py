@@ -12,8 +12,8 @@ import numpy.typing as npt
 import pyarrow as pa
 from pyarrow import compute as pc
 
-from gossiprec.data.cells import TIME, Cells, Convert
-from gossiprec.data.columns import Table, table_of, table_readers
+from gossiprec.data.cells import Cells, Convert
+from gossiprec.data.columns import TIME, Table, table_of, table_readers
 from gossiprec.data.meanings import MEANINGS, meaning_of, meanings_of
 from gossiprec.errors import DataError, suggestion
 
@@ -40,6 +40,11 @@ class Batch:
     def error(self, row: int, found: str, allowed: str) -> DataError:
         """Return (not raise) the error that says what is wrong with a row."""
         return DataError(f"{self.path}: row {self.line_of(row)}: found {found}; allowed: {allowed}")
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """Options of the data set that a message may name."""
+        return ("columns", "time_unit")
 
     def line_of(self, row: int) -> int:
         """Return the number of a row, from 1."""
@@ -116,6 +121,8 @@ def _texts(column: pa.Array, name: str, rows: Batch) -> Cells:
         raise rows.error(row, f"no value in {name}", "one in every row")
     if pa.types.is_nested(column.type) or pa.types.is_binary(column.type) or pa.types.is_boolean(column.type):
         raise rows.error(0, f"{column.type} in {name}", "text, numbers, dates or times")
+    if pa.types.is_timestamp(column.type) and column.type.tz is not None:
+        column = pc.cast(column, pa.timestamp(column.type.unit, "UTC"))
     return Cells(pc.cast(column, pa.string()), rows)
 
 

@@ -14,6 +14,8 @@ from gossiprec.errors import suggestion
 
 Columns = tuple[str, ...] | Mapping[str, str] | None
 """Meanings by place, or the names of columns by meaning; None: to be recognised."""
+KEYS = ("columns", "header", "delimiter", "encoding", "quote", "time_unit")
+"""Options that say how pairs are written."""
 BY_PLACE = {2: MEANINGS[:2], 4: MEANINGS}
 """What columns without names mean, by their number."""
 
@@ -78,7 +80,7 @@ def recognised(source: Source, asked: Asked) -> Recognised:
     delimiter = asked.delimiter or _delimiter(source, sample, asked)
     rows = sample.rows(delimiter, asked.quote)
     names, columns = _columns(source, sample.first_line, rows, asked, delimiter)
-    layout = Layout(columns, delimiter, bool(names), asked.encoding, asked.quote)
+    layout = Layout(columns, delimiter, bool(names), asked.encoding, asked.quote, KEYS)
     return Recognised(layout, names, rows[1:] if names else rows, sample.marked)
 
 

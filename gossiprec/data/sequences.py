@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from gossiprec.arrays import I64
-from gossiprec.data.ordering import order_by
-from gossiprec.data.partition import first_meetings
+from gossiprec.data.partition import first_meetings, in_order, time_positions
 from gossiprec.data.split import Interactions, Split
 from gossiprec.ragged import Ragged
 
@@ -14,13 +13,13 @@ from gossiprec.ragged import Ragged
 def sequences_of(data: Interactions, split: Split) -> Ragged | None:
     """Return each user's items of all parts by the time of their first meeting; None: the data have no times.
 
-    Unknown times (-1) come first, and equal ones go by item id, as in the splits by time.
+    Unknown times (-1) come first, and equal ones go by the order of the file, as in the splits by time.
     """
-    if data.times is None:
-        return None
     pairs = first_meetings(data)
-    assert pairs.times is not None  # those of the data
-    order = order_by(pairs.users, pairs.times)  # which keeps the order of item ids, of equal times
+    position = time_positions(pairs)
+    if position is None:
+        return None
+    order = in_order(pairs, position)
     users, items = pairs.users[order], pairs.items[order]
     if split.n_interactions < len(pairs.users):  # the split leaves some out
         kept = np.isin(users * data.n_items + items, _placed(split), assume_unique=True)

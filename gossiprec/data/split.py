@@ -32,6 +32,13 @@ class Interactions:
         What items are, by id, in lower case: title and kinds; "" where the source has nothing. None: no texts.
     understood : str
         How a file was understood where that had to be found out, in a line.
+    fractions : ndarray of float64 or None
+        Parts of a second beyond `times`, 0 or more and below 1; None: whole seconds.
+    rows : ndarray of int64 or None
+        Place of each interaction in its source, which orders equal times; None: the order in which they stand.
+    draws_by_name : bool
+        Whether random splits draw by the names of users and items, so that other names in the data change nothing;
+        by their numbers otherwise.
     """
 
     name: str
@@ -46,6 +53,9 @@ class Interactions:
     item_names: tuple[str, ...] | None = None
     item_texts: tuple[str, ...] | None = None
     understood: str = ""
+    fractions: F64 | None = None
+    rows: I64 | None = None
+    draws_by_name: bool = False
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import IO
 
+from gossiprec.arrays import F64
 from gossiprec.data.split import Interactions
 from gossiprec.errors import DataError, ResourceError
 
@@ -56,12 +57,20 @@ def write_table(
     return len(interactions.users)
 
 
+def _times(seconds: list[int], fractions: F64 | None) -> list[str]:
+    """Return the texts of times, with all digits that tell them apart."""
+    if fractions is None:
+        return [*map(str, seconds)]
+    parts = (f"{part:.17f}".rstrip("0")[1:] if part else "" for part in fractions.tolist())
+    return [f"{whole}{part}" for whole, part in zip(seconds, parts, strict=True)]
+
+
 def _write(raw: IO[bytes], interactions: Interactions, delimiter: str, *, packed: bool) -> None:
     columns = [interactions.users.tolist(), interactions.items.tolist()]
     if interactions.ratings is not None:
         columns.append([f"{rating:g}" for rating in interactions.ratings.tolist()])
     if interactions.times is not None:
-        columns.append(interactions.times.tolist())
+        columns.append(_times(interactions.times.tolist(), interactions.fractions))
     text = "".join(delimiter.join(map(str, row)) + "\n" for row in zip(*columns, strict=True)).encode()
     if not packed:
         raw.write(text)

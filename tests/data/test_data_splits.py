@@ -52,9 +52,9 @@ def test_leave_last_k_takes_the_latest_then_validation_before_them():
     assert [sets_of(part) for part in (split.train, split.validation, split.test)] == [[[4]], [[2, 3]], [[1]]]
 
 
-def test_equal_times_go_by_item_id():
+def test_equal_times_go_by_the_order_of_the_rows():
     split = divide(interactions([(0, 2), (0, 0), (0, 1)], times=[5, 5, 5]), "leave_last_k", test=1)
-    assert sets_of(split.test) == [[2]]
+    assert sets_of(split.test) == [[1]]
 
 
 def test_a_repeated_pair_counts_once_at_its_earliest_time():
