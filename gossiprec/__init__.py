@@ -8,11 +8,13 @@ Two names are all a notebook needs: :func:`simulate` runs a scenario, :func:`ope
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any
 
 from gossiprec.version import __version__
 
+TYPE_CHECKING = False  # typing takes milliseconds, in which Ctrl-C would print a traceback
 if TYPE_CHECKING:
+    from typing import Any
+
     from gossiprec.emulation import replay, resume, simulate
     from gossiprec.eventlog import open_run
     from gossiprec.study.in_python import study

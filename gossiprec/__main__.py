@@ -1,6 +1,6 @@
 """``python -m gossiprec``: the same as ``gossiprec``."""
 
-from gossiprec.cli.main import run
+from gossiprec.entry import run
 
 if __name__ == "__main__":
     run()

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import functools
-import hashlib
-from pathlib import Path
+
+TYPE_CHECKING = (
+    False  # see gossiprec/__init__.py; the other imports below are in the functions for the same reason
+)
+if TYPE_CHECKING:
+    from pathlib import Path
 
 __version__ = "0.1.0"
 
@@ -16,6 +20,8 @@ def code_version() -> str:
     Two runs of one scenario with the same fingerprint, on the same platform and packages, give the same bytes. A
     commit that changes only documents or figures keeps it.
     """
+    from pathlib import Path
+
     package = Path(__file__).resolve().parent
     parts = [path for path in package.iterdir() if path.name not in ("figures", "testing")]
     return fingerprint(*sorted(path for path in parts if path.is_dir() or path.suffix == ".py"))
@@ -23,6 +29,8 @@ def code_version() -> str:
 
 def fingerprint(*sources: Path) -> str:
     """Return a hash of the Python files in some folders, with their names; or of single files."""
+    import hashlib
+
     total = hashlib.sha256()
     for source in sources:
         for path in sorted(source.rglob("*.py")) if source.is_dir() else [source]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import io
 import json
-import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from gossiprec.cli.options import JSON, REPLACE
+from gossiprec.entry import silence
 
 if TYPE_CHECKING:
     from gossiprec.eventlog.reader import EventLog
@@ -45,7 +45,7 @@ def cat(source: Path, kind: str | None, limit: int | None) -> None:
             lines.writerows(rows)
         sys.stdout.flush()
     except BrokenPipeError:  # the reader has seen enough, as `head` does; keep the exit's flush quiet too
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        silence(sys.stdout.fileno())
     if found.damage:
         click.echo(f"{found.path}: {found.damage}", err=True)
 

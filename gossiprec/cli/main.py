@@ -11,6 +11,7 @@ from collections.abc import Sequence
 import click
 
 from gossiprec.cli import INTERRUPTED
+from gossiprec.entry import is_unread, run, silence
 from gossiprec.errors import GossipRecError, describe_os_error, suggestion
 from gossiprec.portable import NotPortableError, environment
 from gossiprec.version import __version__
@@ -88,11 +89,6 @@ def gossiprec() -> None:
     """  # noqa: D301
 
 
-def run() -> None:
-    """Run the command line on the process's arguments and leave: the console script."""
-    sys.exit(exit_code(sys.argv[1:], may_restart=True))
-
-
 def exit_code(
     arguments: Sequence[str],
     command: click.Command = gossiprec,
@@ -115,7 +111,8 @@ def exit_code(
     Returns
     -------
     int
-        0; 2 for usage, scenario and data; 1 for what the machine lacks; 130 after Ctrl-C.
+        0, also if the reader of the output has gone (``| head``); 2 for usage, scenario and data; 1 for what the
+        machine lacks; 130 after Ctrl-C and SIGTERM.
     """
     try:
         returned = command.main(list(arguments), prog_name=name, standalone_mode=False)
@@ -131,8 +128,10 @@ def exit_code(
         return _failed(_as_error(str(error)), error.exit_code)
     except GossipRecError as error:
         return _failed(_as_error(str(error)), error.exit_code)
-    except BrokenPipeError:
-        return 1
+    except (BrokenPipeError, SystemExit) as error:
+        if not is_unread(error):
+            raise
+        return 0  # the reader has seen enough, as `head` has
     except Exception as error:
         message, status = _foreign_error(error)
         if not message:
@@ -165,7 +164,7 @@ def _flush() -> None:
     try:
         sys.stdout.flush()
     except OSError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        silence(sys.stdout.fileno())
         raise
 
 

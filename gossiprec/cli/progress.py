@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from gossiprec.entry import is_unread, silence
+
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
     from rich.live import Live
@@ -34,6 +36,18 @@ def progress_display(*, quiet: bool = False) -> Iterator[Progress | None]:
             yield bar
     else:
         yield Lines()
+
+
+@contextmanager
+def unless_unread() -> Iterator[None]:
+    """Print in the body; if the reader of standard output has gone (``| head``), drop the rest and continue."""
+    try:
+        yield
+        sys.stdout.flush()
+    except (BrokenPipeError, SystemExit) as error:
+        if not is_unread(error):
+            raise
+        silence(sys.stdout.fileno())
 
 
 def live(console: Console, renderable: Callable[[], RenderableType]) -> Live:

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import click
 
+from gossiprec.errors import LogError
+
 
 @click.command()
 @click.argument(
@@ -40,6 +42,9 @@ def report(folders: tuple[Path, ...], out: Path | None, watch: float | None) -> 
     from gossiprec.report.page import write_report
 
     path = out or folders[0] / "report.html"
+    if path.suffix.lower() not in (".html", ".htm"):
+        found = f"the suffix {path.suffix}" if path.suffix else "no suffix"
+        raise LogError(f"{path}: found {found}; a report is HTML: write {path.with_suffix('.html').name}")
     going_on = watch is not None and is_going_on(folders)
     write_report(folders, path, reload_s=watch if going_on else None)
     click.echo(path)

@@ -57,8 +57,9 @@ def activity_table(groups: Sequence[Mapping[str, Any]]) -> Table:
 
     table = Table(box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0), show_edge=False, header_style="")
     chosen = [f"{name}\nvalidated" for name in groups[0].get("validated", {})]
+    last = [f"{name}\nlast" if chosen else name for name in groups[0]["last"]]
     table.add_column("training\ninteractions", justify="right", vertical="bottom", no_wrap=True)
-    for heading in ("users", *groups[0]["last"], *chosen):
+    for heading in ("users", *last, *chosen):
         table.add_column(heading, justify="right", vertical="bottom", overflow="fold", min_width=5)
     for group in groups:
         low, high = group["train_min"], group["train_max"]

@@ -12,7 +12,7 @@ import click
 
 from gossiprec.cli import INTERRUPTED
 from gossiprec.cli.options import JSON_SUMMARY, NO_PLOTS, QUIET, SET, TRACK
-from gossiprec.cli.progress import progress_display
+from gossiprec.cli.progress import progress_display, unless_unread
 
 if TYPE_CHECKING:
     from gossiprec.eventlog import Run
@@ -69,6 +69,9 @@ def simulate(
     loaded = load_scenario(scenario, [*overrides, *_written_out(short)])
     path = out or Path("runs") / f"{loaded.name}-s{loaded.seed}"
     if dry_run:
+        from gossiprec.emulation.run.tracking import chosen
+
+        chosen(track)
         _foresee(loaded, path, as_json=as_json, quiet=quiet)
         return
     run = _run(loaded, path, overwrite=overwrite, track=track, quiet=quiet)
@@ -80,7 +83,8 @@ def conclude(run: Run, *, plots: bool, as_json: bool, quiet: bool) -> int:
     interrupted = run.manifest["status"] == "interrupted"
     if interrupted:
         _say_interrupted(run)
-    _print_results(run, as_json=as_json)
+    with unless_unread():
+        _print_results(run, as_json=as_json)
     if plots:
         _draw(run, as_json=as_json, quiet=quiet)
     return INTERRUPTED if interrupted else 0
@@ -193,4 +197,5 @@ def _draw(run: Run, *, as_json: bool, quiet: bool) -> None:
         click.echo(f"note: pictures left out; draw them with: gossiprec plot curves {run.path}", err=True)
     pictures = [str(path) for path in drawn if path.suffix == ".png"]
     if pictures and not as_json:
-        click.echo(results.labelled({"pictures": ", ".join(pictures)}))
+        with unless_unread():
+            click.echo(results.labelled({"pictures": ", ".join(pictures)}))

@@ -138,12 +138,12 @@ def conduct(
     folder.check(plan.study.name)
     runner = StudyRunner(plan, folder, track)
     other_code: OtherCode = "again" if again else "keep" if keep else "refuse"
+    if address:
+        require_ray(INSTEAD)
     if dry_run:
         _foresee(runner, other_code, jobs)
         return runner.outcome
     runner.check_target()
-    if address:
-        require_ray(INSTEAD)
     click.echo(size_of(plan), err=True)
     with folder.locked():
         todo = runner.take_stock(other_code=other_code)

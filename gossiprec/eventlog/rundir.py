@@ -264,7 +264,8 @@ def check_free(path: Path, *, overwrite: bool) -> None:
     Raises
     ------
     LogError
-        If it is a file, or holds something that is no run, or a run that may not be replaced.
+        If it is a file, or holds something that is no run, or a run that may not be replaced. A run that failed before
+        its first report may be.
     """
     if path.exists() and not path.is_dir():
         raise LogError(f"{path} is a file, a run needs a folder; choose another with --out")
@@ -272,7 +273,7 @@ def check_free(path: Path, *, overwrite: bool) -> None:
         occupied = path.is_dir() and any(path.iterdir())
     if occupied and not _holds_a_run(path):
         raise LogError(f"{path} is not empty and holds no run of gossiprec; choose another folder with --out")
-    if occupied and not overwrite:
+    if occupied and not overwrite and not _failed_before_a_report(path):
         raise LogError(f"{path} already holds a run; choose another folder with --out, or give --overwrite")
     if occupied and is_written_now(path / layout.EVENTS):
         raise LogError(
@@ -290,6 +291,15 @@ def _make_empty(path: Path, *, overwrite: bool) -> None:
         for name in layout.FILES:
             (path / f".{name}{TEMPORARY_SUFFIX}").unlink(missing_ok=True)
             (path / name).unlink(missing_ok=True)
+
+
+def _failed_before_a_report(path: Path) -> bool:
+    """Return whether there is a failed run that found nothing and cannot be resumed: it is not worth keeping."""
+    status = json.loads((path / layout.MANIFEST).read_bytes()).get("status")
+    if status != "failed" or CheckpointFolder(path).newest_first():
+        return False
+    tables = [path / table.file for table in TABLES]
+    return all(b"\n" not in table.read_bytes().rstrip(b"\n") for table in tables if table.exists())
 
 
 def _holds_a_run(path: Path) -> bool:

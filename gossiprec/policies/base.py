@@ -49,6 +49,9 @@ class Policy:
 
     Options: ClassVar[type[Options]]
 
+    modules: ClassVar[tuple[str, ...]] = ()
+    """Modules that it imports late: a run and its dry run import them first, to fail early."""
+
     def __init__(self, options: Any, nodes: I64) -> None:
         self.options = options
         self.nodes = nodes

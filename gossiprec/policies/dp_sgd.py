@@ -65,6 +65,7 @@ class DPSGD(Policy):
     """
 
     Options = DPSGDOptions
+    modules = ("dp_accounting",)
     options: DPSGDOptions
 
     def __init__(self, options: Any, nodes: I64) -> None:

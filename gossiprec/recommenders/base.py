@@ -46,6 +46,9 @@ class Recommender(ABC):
     threads: Threads = ALONE
     Options: ClassVar[type[Options]] = NoOptions
 
+    modules: ClassVar[tuple[str, ...]] = ()
+    """Modules that it imports late: a run and its dry run import them first, to fail early."""
+
     adds_to_loss: ClassVar[bool] = True
     """Whether :meth:`loss` is more than the model's; if not, clients train by what is written out for the model."""
 

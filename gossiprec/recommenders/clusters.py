@@ -18,6 +18,8 @@ from gossiprec.arrays import F32, I64
 from gossiprec.errors import ScenarioError
 from gossiprec.rng import generator
 
+MODULES = ("sklearn.cluster", "threadpoolctl")
+"""Modules that :func:`k_means` imports late."""
 STARTS = 4
 """Times that the centres are drawn; the clusters that lie closest are kept."""
 
@@ -41,14 +43,17 @@ def k_means(rows: F32, number: int, seed: int) -> I64:
     Raises
     ------
     ScenarioError
-        If there are more clusters than rows, numbers that are not finite, or no scikit-learn.
+        If there are more clusters than rows, or numbers that are not finite.
     """
     _require(rows, number)
-    kind, one_thread, too_few = _scikit_learn()
+    from sklearn.cluster import KMeans
+    from sklearn.exceptions import ConvergenceWarning
+    from threadpoolctl import threadpool_limits
+
     state = int(generator(seed, "clusters").integers(2**32))
-    means = kind(number, n_init=STARTS, random_state=state, algorithm="lloyd")
-    with one_thread(limits=1), warnings.catch_warnings():
-        warnings.simplefilter("ignore", too_few)  # where rows are equal: fewer clusters will do
+    means = KMeans(number, n_init=STARTS, random_state=state, algorithm="lloyd")
+    with threadpool_limits(limits=1), warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)  # where rows are equal: fewer clusters will do
         found = means.fit(rows.astype(np.float64)).labels_
     return by_size(found)
 
@@ -77,16 +82,3 @@ def _require(rows: F32, number: int) -> None:
             "recommender.clusters: rows of users have numbers that are not finite, so that they have no clusters; "
             "lower training.learning_rate"
         )
-
-
-def _scikit_learn() -> tuple[Any, Any, type[Warning]]:
-    try:
-        from sklearn.cluster import KMeans
-        from sklearn.exceptions import ConvergenceWarning
-        from threadpoolctl import threadpool_limits
-    except ImportError as error:
-        raise ScenarioError(
-            "recommender.clusters: K-means needs scikit-learn, which is not installed; install it with: pip install "
-            "'gossiprec[learn]'"
-        ) from error
-    return KMeans, threadpool_limits, ConvergenceWarning

@@ -30,6 +30,7 @@ from gossiprec.recommenders.candidates import CandidateLists, best_items, scores
 from gossiprec.recommenders.centroids import Method, nearest, ward
 from gossiprec.recommenders.client_negatives import NONE, some_of, without
 from gossiprec.recommenders.client_side import AtHand
+from gossiprec.recommenders.clusters import MODULES
 from gossiprec.recommenders.coordinator_side import Between, Known
 from gossiprec.recommenders.fed_softmax import FedSoftmax, FedSoftmaxOptions
 from gossiprec.recommenders.perturbation import clipped, laplace_scale, with_noise
@@ -73,6 +74,11 @@ class FedCLOptions(FedSoftmaxOptions):
         le=LARGEST,
         description="size of communities for which the summary tells what told vectors give away; null: it does not",
     )
+
+    @property
+    def modules(self) -> tuple[str, ...]:
+        """The modules that the clustering imports late."""
+        return MODULES if self.clustering == "kmeans" else ()
 
     @model_validator(mode="after")
     def _noise_is_there(self) -> FedCLOptions:

@@ -25,6 +25,7 @@ from gossiprec.recommenders import RECOMMENDERS
 from gossiprec.recommenders.base import Recommender
 from gossiprec.recommenders.client_side import AtHand, Personal
 from gossiprec.recommenders.cluster_models import Clustering, ClusterOptions
+from gossiprec.recommenders.clusters import MODULES
 from gossiprec.recommenders.coordinator_side import Between, Known
 from gossiprec.recommenders.pretraining import PretrainingOptions
 from gossiprec.recommenders.pseudo_items import with_pseudo_items
@@ -158,6 +159,7 @@ class PerFedRec(FedGNN):
 
     Options = PerFedRecOptions
     options: PerFedRecOptions
+    modules = MODULES
 
     def check(self, layout: Layout, *, full_batches: bool) -> None:
         """Refuse models without users' rows to be clustered, or with weights of which there is nothing to mix."""

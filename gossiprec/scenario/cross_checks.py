@@ -155,7 +155,7 @@ def _oversized(plain: dict[str, Any], n_users: int, n_items: int) -> Iterator[tu
         for path, message in _beyond_targets(entry["targets"], n_items):
             yield ("attackers", index, *path), message
         fraction = entry["fraction"]
-        if fraction is not None and poisoners_in(fraction, n_users) < 1:
+        if fraction and poisoners_in(fraction, n_users) < 1:
             yield (
                 ("attackers", index, "fraction"),
                 f"found {fraction}, which is no poisoner for {n_users} users; raise it to "

@@ -75,9 +75,12 @@ class AttackerChoice(Choice):
     """A way of poisoning, how many nodes poison so, and what they want."""
 
     fraction: float | None = Field(
-        default=None, gt=0, le=1, description="So many poisoners as a part of all users, rounded down."
+        default=None,
+        ge=0,
+        le=1,
+        description="Number of poisoners as a fraction of all users, rounded down; 0: none, to compare with.",
     )
-    number: int | None = Field(default=None, ge=1, le=LARGEST, description="So many poisoners.")
+    number: int | None = Field(default=None, ge=0, le=LARGEST, description="Number of poisoners.")
     targets: Targets = Field(
         default=LeastPopular(least_popular=1),
         description="Items that they promote: ids, or {least_popular: n} of training and test items together.",

@@ -1,10 +1,12 @@
-"""The plug-ins that a scenario uses."""
+"""The plug-ins and the Python modules that a scenario uses."""
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Iterator
 from typing import Any
 
+from gossiprec.errors import ResourceError
 from gossiprec.measures import MEASURES
 from gossiprec.measures.metric import measure_name
 from gossiprec.named import named_in
@@ -23,6 +25,33 @@ def plugins_of(scenario: Scenario) -> Plugins:
 def code_of(scenario: Scenario) -> str:
     """Return the version of all code that a run of a scenario takes, as :func:`gossiprec.plugins.code_with`."""
     return code_with(plugins_of(scenario))
+
+
+def check_modules(scenario: Scenario) -> None:
+    """Import the modules that the things of a scenario import late: those in their class attribute ``modules``.
+
+    Raises
+    ------
+    ResourceError
+        If a module cannot be imported.
+    """
+    needed = {
+        module: f"the {registry.kind} {name}"
+        for registry, name in _named(scenario)
+        for module in getattr(registry[name], "modules", ())
+    }
+    if scenario.recommender is not None:  # which of them it needs may depend on its options
+        asked = getattr(scenario.recommender.options, "modules", ())
+        needed |= dict.fromkeys(asked, f"the recommender {scenario.recommender.name}")
+    if scenario.plots:
+        needed["matplotlib.figure"] = "plots: true"
+    for module, thing in needed.items():
+        try:
+            importlib.import_module(module)
+        except ImportError as error:
+            raise ResourceError(
+                f"{thing} needs the module {module}, which cannot be imported ({error}); install it, or leave this out"
+            ) from error
 
 
 def _named(scenario: Scenario) -> Iterator[tuple[Registry[Any], str]]:

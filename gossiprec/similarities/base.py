@@ -23,12 +23,15 @@ class Similarity(ABC):
 
     Attributes
     ----------
+    modules : tuple of str
+        Modules that it imports late: a run and its dry run import them first, to fail early.
     sensitivity : float or None
         The most by which the similarities of two items to one and the same item can differ: 1 where all values are
         between 0 and 1. None: not known, so that whoever perturbs by it must say.
     """
 
     Options: ClassVar[type[Options]] = NoOptions
+    modules: ClassVar[tuple[str, ...]] = ()
     sensitivity: float | None = None
 
     def __init__(self, options: Any) -> None:
@@ -48,7 +51,7 @@ class Similarity(ABC):
         Raises
         ------
         ScenarioError
-            If the data do not have what it compares, or a library is not installed.
+            If the data do not have what it compares.
         DataError
             If a file of its own is missing or damaged.
         """

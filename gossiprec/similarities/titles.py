@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 from pydantic import Field
 
 from gossiprec.arrays import F32, F64, I64
 from gossiprec.data.split import Split
-from gossiprec.errors import ScenarioError
 from gossiprec.options import Options as OptionSet
 from gossiprec.similarities import SIMILARITIES
 from gossiprec.similarities.base import Similarity
@@ -19,7 +18,7 @@ from gossiprec.similarities.words import words_of_items
 
 @SIMILARITIES.register("titles")
 class Titles(Similarity):
-    """Cosine of titles and kinds: TF-IDF, of which the main dimensions are kept. Needs texts and scikit-learn.
+    """Cosine of titles and kinds: TF-IDF, of which the main dimensions are kept. Needs texts.
 
     References
     ----------
@@ -35,6 +34,7 @@ class Titles(Similarity):
 
     options: Options
     sensitivity = 1.0
+    modules = ("sklearn.decomposition", "sklearn.feature_extraction.text")
 
     def fit(self, split: Split, *, seed: int) -> Self:
         """Find the main dimensions of the texts."""
@@ -48,20 +48,12 @@ class Titles(Similarity):
 
 def _reduced(words: list[list[str]], dim: int) -> F64:
     """Return TF-IDF of the texts in `dim` dimensions, whole where it has no more; the solver draws nothing."""
-    vectorizer, svd = _scikit_learn()
-    weights = vectorizer(analyzer=list).fit_transform(words)
+    from sklearn.decomposition import TruncatedSVD
+    from sklearn.feature_extraction.text import TfidfVectorizer
+
+    weights = TfidfVectorizer(analyzer=list).fit_transform(words)
     if dim >= min(weights.shape):
         return np.asarray(weights.toarray(), np.float64)
-    return np.asarray(svd(dim, algorithm="arpack", random_state=0).fit_transform(weights), np.float64)
-
-
-def _scikit_learn() -> tuple[Any, Any]:
-    try:
-        from sklearn.decomposition import TruncatedSVD
-        from sklearn.feature_extraction.text import TfidfVectorizer
-    except ImportError as error:
-        raise ScenarioError(
-            "similarity: titles needs scikit-learn, which is not installed; install it with: pip install "
-            "'gossiprec[learn]', or take word-vectors or co-occurrence"
-        ) from error
-    return TfidfVectorizer, TruncatedSVD
+    return np.asarray(
+        TruncatedSVD(dim, algorithm="arpack", random_state=0).fit_transform(weights), np.float64
+    )

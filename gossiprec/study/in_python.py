@@ -12,7 +12,7 @@ from gossiprec.study.data_cache import DataCache
 from gossiprec.study.folder import StudyFolder
 from gossiprec.study.load import changed, load_study
 from gossiprec.study.plan import make_plan
-from gossiprec.study.pool import Pool
+from gossiprec.study.pool import Pool, leave_if_imported_by_worker
 from gossiprec.study.result import StudyResult
 from gossiprec.study.runner import OtherCode, StudyRunner, Watching
 from gossiprec.study.task import Done, Task, perform, share_of_cores
@@ -62,10 +62,12 @@ def study(
     Raises
     ------
     GossipRecError
-        If the study is bad, or the folder holds something else.
+        If the study is bad, the folder holds something else, or a script calls it with `jobs` above 1 and no main
+        guard.
     KeyboardInterrupt
         After Ctrl-C; the table then holds the finished runs, and the same call goes on.
     """
+    leave_if_imported_by_worker()
     plan = make_plan(changed(load_study(study), overrides, seeds), limit=limit)
     folder = StudyFolder(Path(out) if out is not None else Path("studies") / plan.study.name)
     folder.check(plan.study.name)

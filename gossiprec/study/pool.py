@@ -5,6 +5,7 @@ from __future__ import annotations
 import multiprocessing as mp
 import os
 import signal
+import sys
 import threading
 import time
 from collections.abc import Callable, Generator, Iterator
@@ -14,6 +15,7 @@ from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from typing import TYPE_CHECKING
 
+from gossiprec.errors import ScenarioError
 from gossiprec.study.task import Done, Task, perform
 from gossiprec.study.waiting import Waiting
 
@@ -24,6 +26,12 @@ ATTEMPTS = 4
 """A task whose worker dies is tried again three times."""
 TELL_EVERY_S = 0.5
 ORPHANED = 137
+UNGUARDED = 138
+"""Exit status of a worker that would have started the study again while it imported the main script."""
+UNGUARDED_CALL = (
+    "study: found jobs above 1 in a script without a main guard, and each worker process imports the script; put the "
+    'call under `if __name__ == "__main__":`, or use jobs=1'
+)
 AT_WORK = ("simulating", "going on")
 """How the phases begin in which a run has its kernels."""
 
@@ -106,6 +114,8 @@ class Pool:
             self._workers.remove(worker)
             worker.process.join()
             worker.pipe.close()
+            if worker.process.exitcode == UNGUARDED:
+                raise ScenarioError(UNGUARDED_CALL) from None
             if task is not None:
                 yield from _lost(task, worker.process.exitcode or 0, waiting, attempts)
             return
@@ -126,6 +136,14 @@ class Pool:
             worker.process.join()
             worker.pipe.close()
         self._workers.clear()
+
+
+def leave_if_imported_by_worker() -> None:
+    """End a worker process that, importing the main script, would start the study that it works for."""
+    if getattr(
+        mp.current_process(), "_inheriting", False
+    ):  # as multiprocessing's own check of the same mistake
+        sys.exit(UNGUARDED)
 
 
 def _lost(task: Task, code: int, waiting: Waiting, attempts: dict[str, int]) -> Iterator[Done]:

@@ -85,8 +85,10 @@ class Axis(Options):
                 "needs a key (such as protocol.fanout), or values of the form {label: {key: value}}"
             )
         for label, sets in self.values.items():
-            if not isinstance(sets, dict) or not sets:
-                raise ValueError(f"without a key of the axis, {label!r} must be a mapping of keys to values")
+            if not isinstance(sets, dict):  # an empty mapping changes nothing: the base, to compare with
+                raise ValueError(
+                    f"without a key of the axis, {label!r} must be a mapping of keys to values; {{}} changes nothing"
+                )
             if not isinstance(sets.get("base", ""), str | dict):
                 raise ValueError(f"the base of {label!r} must be a scenario file, or a scenario")
             try:

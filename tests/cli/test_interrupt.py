@@ -141,5 +141,60 @@ def test_ctrl_c_before_the_run_begins_leaves_nothing_behind(tmp_path):
         output, errors = run.communicate(timeout=DEADLINE_S)
     finally:
         run.kill()
-    assert (run.returncode, output, errors.strip()) == (130, "", "interrupted")
+    assert (run.returncode, output, errors.splitlines()[-1]) == (130, "", "interrupted")
+    assert "Traceback" not in errors
     assert not out.exists()
+
+
+SEND = """
+import os, signal, sys
+from gossiprec.entry import run
+
+_, module, number, *sys.argv[1:] = sys.argv
+
+class AtImport:
+    def find_spec(self, name, path=None, target=None):
+        if name == module:
+            os.kill(os.getpid(), int(number))
+
+sys.meta_path.insert(0, AtImport())
+run()
+"""
+"""Runs a command line that gets a signal when it is about to import a module."""
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=lambda each: each.name)
+@pytest.mark.parametrize(
+    ("module", "command"),
+    [
+        ("click", ["simulate", SMOKE, "--out", "run"]),
+        ("gossiprec.cli.simulate", ["simulate", SMOKE, "--out", "run"]),
+        ("pydantic", ["simulate", SMOKE, "--out", "run"]),
+        ("simpy", ["simulate", SMOKE, "--out", "run"]),
+        ("torch", ["simulate", SMOKE, "--out", "run"]),
+        ("numba", ["simulate", SMOKE, "--out", "run"]),
+        ("gossiprec.emulation.run.resume", ["resume", "run"]),
+        ("gossiprec.study.load", ["study", "study.yaml", "--out", "out"]),
+        ("gossiprec.report.build", ["report", ".", "--out", "page.html"]),
+        ("gossiprec.cli.plot", ["plot", "curves", "."]),
+        ("gossiprec.cli.data", ["data", "check", "x.csv"]),
+    ],
+)
+def test_a_signal_in_the_first_second_ends_with_130_and_leaves_nothing(module, command, number, tmp_path):
+    ended = subprocess.run(
+        [sys.executable, "-c", SEND, module, str(int(number)), *command], cwd=tmp_path, env=environment(),
+        capture_output=True, text=True, timeout=DEADLINE_S, check=False,
+    )  # fmt: skip
+    assert ended.returncode == 130, ended.stderr
+    assert ended.stderr.splitlines()[-1:] in ([], ["interrupted"])
+    assert "Traceback" not in ended.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_little_is_imported_before_signals_are_answered():
+    """Each module that is imported before is time in which Python itself answers Ctrl-C, with a traceback."""
+    told = subprocess.run(
+        [sys.executable, "-S", "-c", "import gossiprec.entry, sys; print(*sys.modules)"],
+        env=environment(), capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    assert not {"typing", "pathlib", "hashlib", "click", "numpy"} & set(told.stdout.split())

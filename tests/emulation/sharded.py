@@ -32,14 +32,12 @@ class Threads(Shards):
 
     def start(self, prepared):
         for number in range(1, len(self.mailboxes)):
-            self.threads.append(
-                threading.Thread(target=self._run, args=(number, prepared.split), daemon=True)
-            )
+            self.threads.append(threading.Thread(target=self._run, args=(number, prepared), daemon=True))
             self.threads[-1].start()
 
-    def _run(self, number, split):
+    def _run(self, number, lead):
         try:
-            follow(prepare(self.scenario, load=lambda _: split, seat=self.seat_of(number)))
+            follow(prepare(lead.scenario, load=lambda _: lead.split, seat=self.seat_of(number)))
         except BaseException as problem:
             self.fail(problem)
 

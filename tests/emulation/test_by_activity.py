@@ -255,3 +255,5 @@ def test_the_closing_words_have_a_line_for_each_group(capsys, tmp_path):
         sizes = [str(low)] if low == high else [str(low), "to", str(high)]
         values = [f"{100 * group[when]['recall@5']:.1f}" for when in ("last", "validated")]
         assert words == [*sizes, str(group["users"]), *values]
+    upper = out.splitlines()[heading - 1].split(), out.splitlines()[heading].split()
+    assert upper == (["training", "recall@5", "recall@5"], ["interactions", "users", "last", "validated"])

@@ -10,6 +10,7 @@ from gossiprec.emulation import foresee, prepare, resume, simulate
 from gossiprec.numerics import jit, kept
 from gossiprec.scenario import load_scenario
 from tests.emulation.ended_early import Patient, often, outcome
+from tests.emulation.sharded import Threads, divided
 from tests.emulation.tiny_runs import tiny
 
 AUTO = {"executor": {"name": "auto"}}
@@ -55,6 +56,20 @@ def test_it_is_resumed_and_ends_as_without_a_break(compiled, tmp_path):
     assert whole.scenario["executor"]["name"] == "fused"
     assert whole.summary["executor"] == broken.summary["executor"] == "fused"
     assert outcome(resume(broken.path).path) == outcome(whole.path)
+
+
+def test_all_shards_take_what_a_run_that_is_not_divided_takes(compiled, tmp_path):
+    executors = []
+
+    class Watched(Threads):
+        def start(self, prepared):
+            executors.append(prepared.executor.name)
+            super().start(prepared)
+
+    run = simulate(divided(tiny(**AUTO), 2), out=tmp_path / "run", kept_kernels=True, gather=Watched)
+    assert (executors, run.summary["executor"]) == (["fused"], "fused")
+    told = {key: run.scenario["executor"][key] for key in ("name", "inner")}
+    assert told == {"name": "ray", "inner": "fused"}
 
 
 def test_only_for_the_length_of_the_block_are_kernels_not_compiled(monkeypatch, tmp_path):

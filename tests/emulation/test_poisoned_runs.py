@@ -10,7 +10,7 @@ import yaml
 
 from gossiprec.compute.messages import Payload, Push
 from gossiprec.compute.waves import Watcher
-from gossiprec.emulation import prepare, resume, simulate
+from gossiprec.emulation import foresee, prepare, resume, simulate
 from gossiprec.emulation.assembly.attackers import surroundings
 from gossiprec.emulation.assembly.data import load_data
 from gossiprec.emulation.run.replay import replay
@@ -237,6 +237,20 @@ def test_without_poisoners_nothing_is_said_of_them(tmp_path):
     assert outcome(plain_run.path) == outcome(none.path)
     assert "attackers" not in yaml.safe_load((plain_run.path / "scenario.yaml").read_text())
     assert "poisoners" not in plain_run.summary
+
+
+@pytest.mark.parametrize("none", [{"fraction": 0}, {"number": 0}])
+@pytest.mark.parametrize("run", ["updates", "gossip"])
+def test_no_poisoners_are_the_baseline_of_some(run, none, tmp_path):
+    entry = {"name": "a-hum", **none, "targets": TARGETS}
+    evaluate = {"every": 1, "metrics": ["hr@5", "er@5"]}
+    baseline = poisoned(run, attackers=[entry], evaluate={**evaluate, "targets": "attacked"})
+    plain_run = {**baseline, "attackers": [], "evaluate": {**evaluate, "targets": TARGETS}}
+    ended, other = simulate(baseline, out=tmp_path / "none"), simulate(plain_run, out=tmp_path / "plain")
+    assert ended.manifest["log_digest"] == other.manifest["log_digest"]
+    assert {name: ended.summary["utility"][name] for name in ("hr@5", "er@5")} == other.summary["utility"]
+    assert ended.summary["poisoners"] == 0
+    assert foresee(load_scenario(baseline)).sizes["poisoners"] == 0
 
 
 # --- gossip, and clients with models

@@ -6,9 +6,12 @@ import numpy as np
 import pytest
 
 from gossiprec import simulate
+from gossiprec.emulation import foresee, prepare
+from gossiprec.emulation.run.progress import Silent
 from gossiprec.errors import ScenarioError
 from gossiprec.models import MODELS
 from gossiprec.policies.accounting import epsilon_of, most_epochs
+from gossiprec.scenario import load_scenario
 from tests.cli.calls import SMOKE, invoke
 from tests.emulation.tiny_runs import carried_out, final_models, tiny
 
@@ -158,3 +161,25 @@ def test_the_closing_words_say_what_was_spent(capsys, tmp_path):
 
     assert code == 0, err
     assert "privacy       epsilon 50 at most (delta 1e-06) on 12 nodes, noise multiplier 0." in out
+
+
+@pytest.mark.parametrize(
+    ("policy", "noted"),
+    [
+        ({"name": "dp-sgd", "epsilon": 8, "delta": 0.5}, True),
+        ({"name": "dp-sgd", "epsilon": 8}, False),
+        ({"name": "ldp", "noise": "gaussian", "norm": "l2", "scale": 1, "delta": 0.5}, True),
+        ({"name": "ldp", "noise": "laplace", "scale": 1, "delta": 0.5}, False),  # which has no delta
+    ],
+)
+def test_a_delta_that_protects_no_single_interaction_is_noted(policy, noted):
+    class Heard(Silent):
+        def note(self, text):
+            notes.append(text)
+
+    notes = []
+    foresee(load_scenario(tiny(policies=[policy])), Heard())
+    prepare(load_scenario(tiny(policies=[policy])), Heard())
+    assert len(notes) == 2 * noted
+    for note in notes:
+        assert note.startswith("policies.0.delta: found 0.5; expected less than 1 / the number of a user's")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import warnings
 
 import numpy as np
@@ -136,11 +135,3 @@ def test_rows_that_are_not_finite_are_refused(number):
     rows[3, 1] = number
     with pytest.raises(ScenarioError, match=r"^recommender\.clusters: .* not finite"):
         k_means(rows, 2, 1)
-
-
-def test_without_scikit_learn_it_says_what_to_install(monkeypatch):
-    for module in [name for name in sys.modules if name.partition(".")[0] == "sklearn"]:
-        monkeypatch.setitem(sys.modules, module, None)
-    monkeypatch.setitem(sys.modules, "sklearn", None)
-    with pytest.raises(ScenarioError, match=r"pip install 'gossiprec\[learn\]'"):
-        k_means(planted()[0], 2, 1)

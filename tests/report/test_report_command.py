@@ -107,3 +107,12 @@ def test_watching_too_often_is_a_usage_error(seconds, tmp_path):
     result = invoke(tmp_path / "r", f"--watch={seconds}")
     assert result.exit_code == 2
     assert re.search("'--watch'", result.output)
+
+
+@pytest.mark.parametrize("name", ["x.pdf", "x", "x.html.gz"])
+def test_a_report_is_html_and_nothing_else(name, tmp_path):
+    write_run(tmp_path / "a")
+    result = invoke(tmp_path / "a", "--out", tmp_path / name)
+    assert isinstance(result.exception, LogError)
+    assert "a report is HTML: write x" in str(result.exception)
+    assert not (tmp_path / name).exists()

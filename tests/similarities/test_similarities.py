@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import replace
 
 import numpy as np
@@ -120,13 +119,6 @@ def test_data_without_texts_are_refused(told):
             "compares texts of items, of which tiny has none; allowed: movielens-1m with movies.dat"
             in message
         )
-
-
-def test_titles_without_scikit_learn_say_what_to_install(monkeypatch):
-    for module in [name for name in sys.modules if name.partition(".")[0] == "sklearn"]:
-        monkeypatch.setitem(sys.modules, module, None)
-    monkeypatch.setitem(sys.modules, "sklearn", None)
-    assert "pip install 'gossiprec[learn]'" in refusal(ScenarioError, "titles")
 
 
 @pytest.mark.parametrize(

@@ -170,7 +170,7 @@ def test_two_observers_of_one_run_with_one_name_are_found_before_anything_runs(t
         ({"axes": {"a": {"key": "protocol.fanout", "values": [1], "low": 1, "high": 3}}}, "both values and a range"),
         ({"axes": {"a": {"low": 1, "high": 3}}}, "needs a key"),
         ({"axes": {"a": {"values": [1, 2]}}}, "needs a key"),
-        ({"axes": {"a": {"values": {"x": 3}}}}, "'x' must be a mapping of keys to values"),
+        ({"axes": {"a": {"values": {"x": 3}}}}, "'x' must be a mapping of keys to values; {} changes nothing"),
         ({"axes": {"a": {"values": {"x": {"base": 3}}}}}, "the base of 'x' must be a scenario file"),
         ({"axes": {"a": {"values": {"x": {"base": "missing.yaml"}}}}}, "axes.a.values.x.base: "),
         ({"axes": {"a": {"values": {"x": {"seeds": [1, 1]}}}}}, "for the seeds of 'x', must be different"),
@@ -285,3 +285,11 @@ def test_axes_can_have_words(tmp_path):
     axes = {**FANOUT, "lr": {"key": "training.learning_rate", "values": [0.1], "words": "learning rate"}}
     file = load_study(study_file(tmp_path, axes=axes)).file
     assert (file.words, file.first_picture) == ({"lr": "learning rate"}, {})
+
+
+def test_a_variant_that_changes_nothing_is_the_base(tmp_path):
+    axes = {"peers": {"values": {"as ever": {}, "few": {"protocol.fanout": 1}}}}
+    base = {**BASE, "protocol": {**BASE["protocol"], "fanout": 2}}
+    plan = planned(tmp_path, base=base, axes=axes, seeds=1)
+    found = {v.labels["peers"]: v.scenario.resolved()["protocol"]["fanout"] for v in plan.variants}
+    assert found == {"as ever": 2, "few": 1}

@@ -1,6 +1,9 @@
 """``gossiprec.study``: a study run from Python, and what came of it as tables, runs, pictures and a page."""
 
+import os
+import subprocess
 import sys
+from pathlib import Path
 
 import pandas as pd
 import pytest
@@ -180,3 +183,22 @@ def test_ctrl_c_ends_it_and_the_table_holds_what_is_finished(tmp_path, monkeypat
 def test_a_folder_of_something_else_is_no_study(tmp_path):
     with pytest.raises(LogError, match=r"it has no study\.json"):
         gossiprec.open_study(tmp_path)
+
+
+UNGUARDED = """
+import gossiprec
+gossiprec.study({study!r}, out={out!r}, jobs=2)
+"""
+
+
+def test_a_script_without_a_main_guard_is_told_what_to_write(tmp_path):
+    study = {**PLACED, "seeds": 1, "axes": FANOUT, "baseline": {}, "picture": None}
+    (tmp_path / "script.py").write_text(UNGUARDED.format(study=study, out=str(tmp_path / "out")))
+    root = str(Path(gossiprec.__file__).parents[1])
+    ended = subprocess.run(
+        [sys.executable, "script.py"], cwd=tmp_path, env={**os.environ, "PYTHONPATH": root},
+        capture_output=True, text=True, timeout=100, check=False,
+    )  # fmt: skip
+    assert 'put the call under `if __name__ == "__main__":`, or use jobs=1' in ended.stderr
+    assert ended.stderr.count("Traceback") == 1
+    assert "another study is at work" not in ended.stderr

@@ -19,12 +19,15 @@ from gossiprec.emulation.assembly.choosing import choose_client_executors, choos
 from gossiprec.emulation.assembly.data import outline_data, sample_data
 from gossiprec.emulation.assembly.memory import check_fits
 from gossiprec.emulation.assembly.needs import Extent, needs_of
+from gossiprec.emulation.assembly.participants import note_large_deltas
 from gossiprec.emulation.assembly.reckoning import Counts, Sure, World, reckoned
 from gossiprec.emulation.run.progress import Progress, Silent, Stopwatch
 from gossiprec.emulation.run.rates import Duration, duration, kind_of, work_of
+from gossiprec.emulation.shards.connecting import require_ray
 from gossiprec.models import Role
 from gossiprec.protocols import Protocol
 from gossiprec.scenario import Scenario
+from gossiprec.scenario.plugins import check_modules
 
 MOST_PLAYED = 60_000
 """Wakes and messages that are played to count them: half a second."""
@@ -101,12 +104,18 @@ def foresee(
     ------
     ScenarioError, DataError
         If the scenario does not fit its data, or these cannot be read.
+    ResourceError
+        If a module that the run needs cannot be imported.
     """
     say = progress or Silent()
+    check_modules(scenario)
+    if scenario.executor.shards > 1:
+        require_ray("set executor.name to auto")
     say.phase("looking at the data")
     data = outline(scenario)
     if data.split.understood:
         say.phase(f"read {data.split.understood}")
+    note_large_deltas(scenario, data.split, say)
     return _foreseen(scenario, data, say, played=played)
 
 

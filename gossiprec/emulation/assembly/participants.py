@@ -28,6 +28,7 @@ from gossiprec.emulation.assembly.attackers import (
 )
 from gossiprec.emulation.assembly.client_messages import keep_own_parts
 from gossiprec.emulation.assembly.conditions import Load
+from gossiprec.emulation.run.progress import Progress
 from gossiprec.errors import ScenarioError
 from gossiprec.feeds import Feed
 from gossiprec.models import MODELS, Layout, Model, Role
@@ -213,6 +214,19 @@ def make_policies(
             policy.check_behaviour(protocol.behaviours[role])
         policies.append(policy)
     return policies
+
+
+def note_large_deltas(scenario: Scenario, split: Split, say: Progress) -> None:
+    """Note each delta that is so large that epsilon protects no single interaction of some user."""
+    largest = int(split.train.sizes.max(initial=0))
+    for index, choice in enumerate(scenario.policies):
+        delta = getattr(choice.options, "delta", None)
+        unused = getattr(choice.options, "noise", "gaussian") != "gaussian"
+        if delta is not None and not unused and delta * largest >= 1.0:
+            say.note(
+                f"policies.{index}.delta: found {delta:g}; expected less than 1 / the number of a user's interactions, "
+                f"here {1 / largest:.2g}: with a larger delta epsilon says little; lower it"
+            )
 
 
 def chosen_nodes(chosen: Nodes, n_users: int, seed: int, purpose: str) -> I64:

@@ -36,7 +36,7 @@ from gossiprec.emulation.assembly.data import load_data
 from gossiprec.emulation.assembly.memory import check_fits
 from gossiprec.emulation.assembly.needs import Extent, needs_of
 from gossiprec.emulation.assembly.outlook import refuse_early, sizes_of
-from gossiprec.emulation.assembly.participants import Cast, make_attacks
+from gossiprec.emulation.assembly.participants import Cast, make_attacks, note_large_deltas
 from gossiprec.emulation.assembly.partition import (
     partition,
     refuse_attacks,
@@ -56,6 +56,7 @@ from gossiprec.recommenders.base import has_own
 from gossiprec.scenario import Scenario
 from gossiprec.scenario.churn import Churn
 from gossiprec.scenario.network import Network
+from gossiprec.scenario.plugins import check_modules
 
 
 @dataclass(frozen=True)
@@ -184,6 +185,7 @@ def prepare(
 
         choose_device("cuda")
     say, watch = progress or Silent(), Stopwatch()
+    check_modules(scenario)
     if load is None:
         refuse_early(scenario)
     say.phase("loading data")
@@ -191,10 +193,11 @@ def prepare(
         split = (load or load_data)(scenario)
         if split.understood:
             say.phase(f"read {split.understood}")
+    note_large_deltas(scenario, split, say)
     cast, schedule = rehearse(scenario, split, say, watch)
     say.phase("setting up models")
     with watch("setup"):
-        prepared = _with_kept_kernels(cast, schedule, watch) if kept_kernels else None
+        prepared = _with_kept_kernels(cast, schedule, watch, seat) if kept_kernels else None
         prepared = prepared or _assembled(cast, schedule, watch, seat)
     with watch("compile"):
         compile_all(_kernels_of(prepared), say)
@@ -265,16 +268,22 @@ def _kernels_of(prepared: Prepared) -> list[Part]:
     return parts + [meter.attack.warm_up for meter in prepared.meters]
 
 
-def _with_kept_kernels(cast: Cast, schedule: Schedule, watch: Stopwatch) -> Prepared | None:
-    """Return a run too short to compile for on compiled kernels; None if one of them would have to be compiled."""
+def _with_kept_kernels(
+    cast: Cast, schedule: Schedule, watch: Stopwatch, seat: Seat | None = None
+) -> Prepared | None:
+    """Return a run too short to compile for on compiled kernels; None if one of them would have to be compiled.
+
+    The scenario of the run names the executor, so that all shards of a divided run take the same.
+    """
     long = schedule.n_updates * cast.training.local_epochs >= FEW_EPOCHS
-    if long or cast.scenario.executor.name != "auto" or cast.protocol.holds_all_data:
+    if long or cast.scenario.executor.computes != "auto" or cast.protocol.holds_all_data:
         return None
-    executor = cast.scenario.executor.model_copy(update={"name": "fused"})
+    key = "inner" if cast.scenario.executor.name == "ray" else "name"
+    executor = cast.scenario.executor.model_copy(update={key: "fused"})
     try:
         with if_missing(Missing.REFUSE):
             prepared = _assembled(
-                replace(cast, scenario=cast.scenario.with_(executor=executor)), schedule, watch
+                replace(cast, scenario=cast.scenario.with_(executor=executor)), schedule, watch, seat
             )
             warm_up(_kernels_of(prepared))
     except (NotKeptError, ScenarioError):

@@ -154,7 +154,8 @@ class RayShards(Shards):
         )
         for number, each in about.items():
             self._say.phase(f"shard {number} on {each['where']}, process {each['pid']}")
-        resolved, letterbox, split = self._scenario.resolved(), self._letterbox, ray.put(prepared.split)
+        # that of the lead, which names the executor that `inner: auto` stands for
+        resolved, letterbox, split = prepared.scenario.resolved(), self._letterbox, ray.put(prepared.split)
         runs = {
             each.follow.remote(resolved, split, self._members, letterbox): number
             for number, each in self._members.items()

@@ -1,0 +1,49 @@
+"""Standard streams that are closed, or that nothing reads any more: a run is not lost by them."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+from calls import QUICK, ROOT, SMOKE, environment
+
+GOSSIPREC = f"{sys.executable} -m gossiprec"
+
+
+def shell(text, cwd):
+    return subprocess.run(
+        ["bash", "-c", text], cwd=cwd, env=environment(PYTHONPATH=str(ROOT)), capture_output=True, text=True,
+        timeout=120, check=False,
+    )  # fmt: skip
+
+
+@pytest.fixture
+def simulate():
+    return f"{GOSSIPREC} simulate {SMOKE} {' '.join(QUICK)} --out run"
+
+
+def status(folder):
+    return json.loads((folder / "run" / "manifest.json").read_text())["status"]
+
+
+@pytest.mark.parametrize("closed", [">&-", "<&- >&- 2>&-"])
+def test_a_run_works_with_closed_streams(closed, simulate, tmp_path):
+    ended = shell(f"{simulate} {closed}", tmp_path)
+    assert (ended.returncode, ended.stderr.count("Error")) == (0, 0), ended.stderr
+    assert status(tmp_path) == "complete"
+    assert "complete and intact" in shell(f"{GOSSIPREC} log verify run", tmp_path).stdout
+
+
+@pytest.mark.parametrize("pipe", ["| head -1", "2>&1 | head -1"])
+def test_a_reader_that_goes_early_ends_no_run(pipe, simulate, tmp_path):
+    plots = simulate.replace("--no-plots", "--set plots=true")
+    ended = shell(f"{plots} {pipe}; echo ${{PIPESTATUS[0]}}", tmp_path)
+    assert ended.stdout.splitlines()[-1] == "0"
+    assert "Error" not in ended.stderr
+    assert status(tmp_path) == "complete"
+    assert (tmp_path / "run" / "curves.png").exists()
+
+
+def test_a_listing_may_be_read_in_part(tmp_path):
+    ended = shell(f"{GOSSIPREC} scenario schema | head -1; echo ${{PIPESTATUS[0]}}", tmp_path)
+    assert (ended.stdout.splitlines()[-1], ended.stderr) == ("0", "")
