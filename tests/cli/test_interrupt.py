@@ -171,7 +171,7 @@ run()
         ("gossiprec.cli.simulate", ["simulate", SMOKE, "--out", "run"]),
         ("pydantic", ["simulate", SMOKE, "--out", "run"]),
         ("simpy", ["simulate", SMOKE, "--out", "run"]),
-        ("torch", ["simulate", SMOKE, "--out", "run"]),
+        ("torch", ["simulate", SMOKE, "--executor", "reference", "--out", "run"]),
         ("numba", ["simulate", SMOKE, "--out", "run"]),
         ("gossiprec.emulation.run.resume", ["resume", "run"]),
         ("gossiprec.study.load", ["study", "study.yaml", "--out", "out"]),
