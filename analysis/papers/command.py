@@ -121,7 +121,7 @@ def carry_out(
     folder.check(whole.name)
     runs = finished(folder, plan, keep=how["keep"])
     reasons = why_missing(experiments, runs, plan, lacking, outcome)
-    with folder.locked():
+    with folder.locked(whole.name):
         for path in report(folder.path, runs, reasons):
             click.echo(path)
     return outcome

@@ -79,9 +79,9 @@ def stats(source: Path, as_json: bool) -> None:
 @JSON
 @click.pass_context
 def verify(context: click.Context, source: Path, as_json: bool) -> None:
-    """Check every byte; exit 2 where the log is damaged or not complete, and say what remains readable.
+    """Check every byte; exit 2 if the log is damaged or not complete, and print what remains readable.
 
-    Given a run directory, the log is also compared with the run's manifest.
+    Given a run directory, all files of the run are also compared with the digests in its manifest.
     """
     from gossiprec.eventlog.verify import verify as check
 
@@ -90,11 +90,14 @@ def verify(context: click.Context, source: Path, as_json: bool) -> None:
         **vars(found),
         "path": str(found.path),
         "damage": vars(found.damage) if found.damage else None,
+        "run": str(found.run) if found.run else None,
     }
     if as_json:
         click.echo(json.dumps(facts, indent=2))
     else:
         click.echo(found)
+        for fault in found.faults[0 if found.damage else 1 :]:
+            click.echo(f"  also: {fault}")
         for kind, time in found.last_times.items():
             click.echo(f"  readable: {found.rows[kind]:>10} {kind} rows, up to time {time!r}")
         _say_beyond(found)

@@ -21,7 +21,9 @@ from gossiprec.cli.progress import progress_display
 )
 @click.option("--from-start", is_flag=True, help="Run it again in RUN if no checkpoint can be used.")
 @click.option(
-    "--force", is_flag=True, help="Go on although the checkpoint is of another version of the code."
+    "--force",
+    is_flag=True,
+    help="Go on although the checkpoint is of another version of the code, or the manifest is damaged.",
 )
 @TRACK
 @NO_PLOTS

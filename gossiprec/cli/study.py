@@ -145,7 +145,7 @@ def conduct(
         return runner.outcome
     runner.check_target()
     click.echo(size_of(plan), err=True)
-    with folder.locked():
+    with folder.locked(plan.study.name):
         todo = runner.take_stock(other_code=other_code)
         outcome = _carried_out(runner, todo, jobs, address, quiet=quiet)
     _close(runner, outcome)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 import zipfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -13,6 +14,7 @@ import numpy.typing as npt
 
 from gossiprec.errors import LogError
 from gossiprec.eventlog.atomic_write import replace_file
+from gossiprec.eventlog.regular_files import open_to_read
 
 Arrays = Mapping[str, npt.NDArray[Any]]
 
@@ -38,10 +40,10 @@ def read_arrays(path: Path) -> dict[str, npt.NDArray[Any]]:
     LogError
         If the file cannot be read as one.
     """
-    if not path.exists():
+    if not os.path.lexists(path):
         return {}
     try:
-        with np.load(path, allow_pickle=False) as arrays:
+        with open_to_read(path) as file, np.load(file, allow_pickle=False) as arrays:
             return {name: arrays[name] for name in arrays.files}
     except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
         raise LogError(f"cannot read {path}: {error}") from error

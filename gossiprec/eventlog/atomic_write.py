@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from gossiprec.errors import ResourceError
-
-TEMPORARY_SUFFIX = ".writing"
+from gossiprec.eventlog.regular_files import NEW, open_regular, open_to_read, temporary_name
 
 
 @contextmanager
@@ -35,17 +34,19 @@ def write_all(file: FileIO, content: bytes | memoryview) -> None:
 
 @contextmanager
 def replacing(path: Path) -> Iterator[BinaryIO]:
-    """Give a file that takes the place of `path` when the body is done; until then it has a temporary name.
+    """Give a file that takes the place of `path` when the body is done; until then it has a random name.
+
+    A link at `path` is replaced, not followed.
 
     Raises
     ------
     ResourceError
         If the disk or the permissions do not allow it; `path` is then as it was.
     """
-    temporary = path.with_name(f".{path.name}{TEMPORARY_SUFFIX}")
+    temporary = temporary_name(path)
     with writing(path):
         try:
-            with temporary.open("wb") as file:
+            with os.fdopen(open_regular(temporary, NEW), "wb") as file:
                 yield file
                 file.flush()
                 os.fsync(file.fileno())
@@ -73,5 +74,5 @@ def sync_folder(path: Path) -> None:
 
 def sync_file(path: Path) -> None:
     """Make what has been written to a file last through a power failure."""
-    with path.open("rb") as file:
+    with open_to_read(path) as file:
         os.fsync(file.fileno())

@@ -11,6 +11,7 @@ from gossiprec.errors import LogError
 from gossiprec.eventlog import frames
 from gossiprec.eventlog.checkpoint_blocks import Block, unpacked
 from gossiprec.eventlog.frames import DamagedError
+from gossiprec.eventlog.regular_files import open_to_read
 
 MAGIC = b"\x89GRCKP\r\n"
 FORMAT = 2
@@ -84,7 +85,7 @@ class reading:  # noqa: N801 (a context manager, used like a function)
 
     def __enter__(self) -> BinaryIO:
         try:
-            self._file = self._path.open("rb")
+            self._file = open_to_read(self._path)
         except OSError as error:
             raise LogError(f"cannot read the checkpoint {self._path}: {error.strerror}") from error
         return self._file

@@ -9,10 +9,11 @@ from pathlib import Path
 
 from gossiprec.errors import LogError
 from gossiprec.eventlog import layout
-from gossiprec.eventlog.atomic_write import TEMPORARY_SUFFIX, sync_folder
+from gossiprec.eventlog.atomic_write import sync_folder
 from gossiprec.eventlog.checkpoints import SUFFIX, Stamp, rests_on, write_checkpoint
 from gossiprec.eventlog.direct_file import DirectFile
 from gossiprec.eventlog.live import State
+from gossiprec.eventlog.regular_files import TEMPORARY_SUFFIX, check_folder, temporary_name
 
 
 class CheckpointFolder:
@@ -28,7 +29,14 @@ class CheckpointFolder:
         self.path = run / layout.CHECKPOINTS
 
     def newest_first(self) -> list[Path]:
-        """Return the checkpoints, that of the latest report first."""
+        """Return the checkpoints, that of the latest report first.
+
+        Raises
+        ------
+        LogError
+            If the folder is a link.
+        """
+        check_folder(self.path)
         found = self.path.glob(f"[0-9]*{SUFFIX}") if self.path.is_dir() else ()
         return sorted((path for path in found if path.stem.isdecimal()), key=_tick, reverse=True)
 
@@ -61,9 +69,10 @@ class CheckpointFolder:
         OSError
             If the disk does not take it; nothing of it is then left.
         """
+        check_folder(self.path)
         self.path.mkdir(exist_ok=True)
         path, before = self._at(stamp.tick), None if after is None else self._at(after)
-        temporary = path.with_name(f".{path.name}.{os.getpid()}{TEMPORARY_SUFFIX}")
+        temporary = temporary_name(path)
         try:
             with DirectFile(temporary) as file:
                 write_checkpoint(file, stamp, state, before)
@@ -113,6 +122,7 @@ class CheckpointFolder:
             self.path.rmdir()
 
     def _drop_unfinished(self) -> None:
+        check_folder(self.path)
         for path in self.path.glob(f".*{SUFFIX}.*{TEMPORARY_SUFFIX}") if self.path.is_dir() else ():
             path.unlink(missing_ok=True)
 

@@ -10,6 +10,8 @@ from io import FileIO
 from pathlib import Path
 from typing import Any
 
+from gossiprec.eventlog.regular_files import NEW, open_regular
+
 ROOM = 2**22
 """Bytes that are gathered before they are written: whole pages, as the disk takes them."""
 BLOCK = 4096
@@ -28,7 +30,7 @@ class DirectFile(FileIO):
     """
 
     def __init__(self, path: Path) -> None:
-        super().__init__(path, "w")
+        super().__init__(open_regular(path, NEW), "w")
         self._gathered, self._size = mmap.mmap(-1, ROOM), 0
         self._set_direct(wanted=True)
 

@@ -7,13 +7,14 @@ import os
 import time
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from filelock import SoftFileLock, Timeout, lock_descriptor
 
 from gossiprec.errors import GossipRecError, LogError, ResourceError
 from gossiprec.eventlog.atomic_write import writing
+from gossiprec.eventlog.regular_files import open_regular
 
 PATIENCE_S = 0.5
 """How long a run waits for somebody who only looks whether it is alive."""
@@ -53,16 +54,17 @@ class Lock:
     def __init__(
         self, path: Path, refusal: GossipRecError, patience_s: float, *, looks: bool = False
     ) -> None:
-        may_write = os.access(path, os.W_OK) or not path.exists()  # NFS locks only what is open for writing
-        mode = os.O_RDWR if may_write else os.O_RDONLY
-        self.descriptor = os.open(path, mode | os.O_CREAT | os.O_CLOEXEC, 0o644)
-        self._marker, self._looks = SoftFileLock(f"{path}{MARKER}", thread_local=False), looks
+        self._path, self._looks = path, looks
+        self.descriptor = self._opened()
+        self._marker = SoftFileLock(f"{path}{MARKER}", thread_local=False)
         deadline = time.monotonic() + patience_s
         try:
-            while not self._takes():
+            while not (self._takes() and self._is_in_place()):
                 if time.monotonic() > deadline:
                     raise refusal
                 time.sleep(PAUSE_S)
+                self.close()
+                self.descriptor = self._opened()
         except BaseException:
             self.close()
             raise
@@ -73,6 +75,32 @@ class Lock:
             os.close(self.descriptor)
             self.descriptor = -1
         self._marker.release()
+
+    @contextmanager
+    def moved_to(self, path: Path) -> Iterator[None]:
+        """Lock the file `path`, too, while the body renames it to take the place of the locked one; then only that."""
+        descriptor = open_regular(path, os.O_RDWR)
+        try:
+            with suppress(OSError):  # where files cannot be locked the marker, which names no file, stays
+                lock_descriptor(descriptor, blocking=False)
+            yield
+        except BaseException:
+            os.close(descriptor)
+            raise
+        os.close(self.descriptor)
+        self.descriptor = descriptor
+
+    def _opened(self) -> int:
+        may_write = os.access(self._path, os.W_OK) or not self._path.exists()
+        mode = os.O_RDWR if may_write else os.O_RDONLY  # NFS locks only what is open for writing
+        return open_regular(self._path, mode if self._looks else mode | os.O_CREAT)
+
+    def _is_in_place(self) -> bool:
+        """Return whether the locked file still has its name: another writer may have put a new file there."""
+        try:
+            return os.path.samestat(os.lstat(self._path), os.fstat(self.descriptor))
+        except FileNotFoundError:
+            return False
 
     def _takes(self) -> bool:
         try:
@@ -142,11 +170,12 @@ def only_writer(folder: Path, *, what: str, patience_s: float) -> Iterator[int]:
 
 def is_written_now(log: Path) -> bool:
     """Return whether a process holds the lock of this event log; False if there is none, or it cannot be opened."""
+    held = LogError("held")
     try:
         if log.exists():
-            Lock(log, LogError("held"), LOOK_S, looks=True).close()
+            Lock(log, held, LOOK_S, looks=True).close()
     except OSError:
         return False
-    except LogError:
-        return True
+    except LogError as error:
+        return error is held
     return False

@@ -56,6 +56,7 @@ def new_manifest(
         "packages": package_versions(),
         "plugins": plugins or {},
         "data": dict(data or {}),
+        "files": {},
         "seed": seed,
         "status": "running",
         "writer": this_process(),

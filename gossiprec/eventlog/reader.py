@@ -17,6 +17,7 @@ from gossiprec.errors import LogError
 from gossiprec.eventlog import frames
 from gossiprec.eventlog.digest import ContentDigest
 from gossiprec.eventlog.frames import DamagedError, Record
+from gossiprec.eventlog.regular_files import open_to_read
 from gossiprec.eventlog.schema import EventKind, Schema
 
 Columns = dict[str, npt.NDArray[Any]]
@@ -223,7 +224,7 @@ def _header(path: Path, data: memoryview) -> tuple[Schema, str, int]:
 def open_log(path: Path, end: int | None = None) -> EventLog:
     """Return the log, of a file cut off at byte `end`; raise :class:`DamagedError` if its header cannot be read."""
     try:
-        with path.open("rb") as file:
+        with open_to_read(path) as file:
             size = os.fstat(file.fileno()).st_size
             data = mmap.mmap(file.fileno(), size, access=mmap.ACCESS_READ) if size else b""
     except OSError as error:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import json
 import os
 from functools import cached_property
 from pathlib import Path
@@ -17,7 +16,9 @@ from gossiprec.eventlog import arrow, layout
 from gossiprec.eventlog.adversaries import Accuracies, read_adversaries
 from gossiprec.eventlog.array_files import read_arrays
 from gossiprec.eventlog.lock import is_written_now
+from gossiprec.eventlog.manifest_file import read_json, read_manifest
 from gossiprec.eventlog.reader import Columns, EventLog, read_log
+from gossiprec.eventlog.regular_files import check_own_files, read_regular
 from gossiprec.eventlog.tables import ATTACKS, FINDINGS, ITEMS, METRICS, POSITIONS, USERS, read_table
 from gossiprec.eventlog.writer_process import in_words, what_became
 
@@ -47,7 +48,7 @@ class Run:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self.manifest: dict[str, Any] = _mapping(path / layout.MANIFEST)
+        self.manifest: dict[str, Any] = read_manifest(path)
 
     def __repr__(self) -> str:
         """Return where the run lies, how it stands and, once it has ended, what its size and first figures are."""
@@ -84,7 +85,7 @@ class Run:
     def summary(self) -> dict[str, Any] | None:
         """The summary, None where the run has not written one."""
         path = self.path / layout.SUMMARY
-        return _mapping(path) if path.exists() else None
+        return read_json(path) if path.exists() else None
 
     @cached_property
     def metrics(self) -> dict[str, npt.NDArray[Any]]:
@@ -197,6 +198,7 @@ def open_run(path: str | os.PathLike[str]) -> Run:
         If the folder is not a run directory: the message names the file it lacks.
     """
     path = Path(path)
+    check_own_files(path)
     if not path.is_dir():
         raise LogError(f"{path} is not a folder; give the directory of a run, such as runs/rand-gossip-s1")
     for name in (layout.MANIFEST, layout.SCENARIO, layout.EVENTS):
@@ -207,8 +209,8 @@ def open_run(path: str | os.PathLike[str]) -> Run:
 
 def _mapping(path: Path) -> dict[str, Any]:
     try:
-        content = path.read_bytes()
-        found = json.loads(content) if path.suffix == ".json" else yaml.safe_load(content)
+        content = read_regular(path)
+        found = yaml.safe_load(content)
     except (OSError, ValueError, yaml.YAMLError) as error:
         raise LogError(f"cannot read {path}: {error}") from error
     if not isinstance(found, dict):

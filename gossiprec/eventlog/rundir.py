@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import json
-import math
 import os
+import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import numpy.typing as npt
 import yaml
 
@@ -19,11 +18,13 @@ from gossiprec.errors import LogError
 from gossiprec.eventlog import layout
 from gossiprec.eventlog.adversaries import write_adversaries
 from gossiprec.eventlog.array_files import Arrays, write_arrays
-from gossiprec.eventlog.atomic_write import TEMPORARY_SUFFIX, replace_file, writing
+from gossiprec.eventlog.atomic_write import replace_file, writing
 from gossiprec.eventlog.checkpoint_folder import CheckpointFolder
 from gossiprec.eventlog.checkpoints import Stamp
-from gossiprec.eventlog.lock import RunLock, is_written_now
+from gossiprec.eventlog.lock import MARKER, RunLock, is_written_now
 from gossiprec.eventlog.manifest import computed_by, new_manifest, utc_now
+from gossiprec.eventlog.manifest_file import FILES, digests_of, read_manifest, write_json, write_manifest
+from gossiprec.eventlog.regular_files import check_own_files, leftovers, read_regular, temporary_name
 from gossiprec.eventlog.tables import (
     ATTACKS,
     FINDINGS,
@@ -73,6 +74,7 @@ class RunDirectory:
         self.metrics, self.attacks, self.findings = self.tables
         self.checkpoints = CheckpointFolder(self.path)
         self._scenario_hash = scenario_hash(self.path)  # as it is now, whatever becomes of the file
+        self._first_digests = dict(self._manifest[FILES])
 
     @staticmethod
     def create(
@@ -90,7 +92,8 @@ class RunDirectory:
         Parameters
         ----------
         path : path
-            Absent, empty, or with `overwrite` an earlier run, of which only the files of a run are deleted.
+            Absent, empty, or with `overwrite` an earlier run, of which only the files of a run are deleted. The lock
+            comes first: a folder in which another process writes is left as it is.
         scenario : mapping
             Fully resolved, plain data.
         seed : int
@@ -110,15 +113,21 @@ class RunDirectory:
             If the directory cannot be made or written.
         """
         path = Path(path)
-        _make_empty(path, overwrite=overwrite)
-        manifest = new_manifest(seed, plugins, data)
-        _write_json(path / layout.MANIFEST, manifest)
-        text = yaml.safe_dump(dict(scenario), sort_keys=False, allow_unicode=True)
-        replace_file(path / layout.SCENARIO, text.encode())
-        tables = [TableWriter(path, table) for table in TABLES]
-        log = EventWriter(path / layout.EVENTS, sizes=sizes or {})
-        lock, code = RunLock(log.path), code_with(manifest["plugins"])
-        return RunDirectory(path, tables, log, lock, manifest, code)
+        lock = _locked(path, overwrite=overwrite)
+        try:
+            _make_empty(path)
+            manifest = new_manifest(seed, plugins, data)
+            write_manifest(path, manifest)
+            text = yaml.safe_dump(dict(scenario), sort_keys=False, allow_unicode=True)
+            replace_file(path / layout.SCENARIO, text.encode())
+            manifest[FILES] = digests_of(path, [layout.SCENARIO])
+            write_manifest(path, manifest)
+            tables = [TableWriter(path, table) for table in TABLES]
+            log = _new_log(path / layout.EVENTS, lock, sizes or {})
+        except BaseException:
+            lock.close()
+            raise
+        return RunDirectory(path, tables, log, lock, manifest, code_with(manifest["plugins"]))
 
     @staticmethod
     def reopened(path: Path, stamp: Stamp, lock: RunLock, code: str) -> RunDirectory:
@@ -151,11 +160,12 @@ class RunDirectory:
         with writing(path):
             for name in (layout.SUMMARY, layout.ADVERSARIES, layout.HITS, layout.POSITIONS, layout.VERSION):
                 (path / name).unlink(missing_ok=True)
-        manifest = json.loads((path / layout.MANIFEST).read_bytes())
+        manifest = read_manifest(path)
         manifest.update(status="running", writer=this_process(), log_digest=None, finished=None)
+        manifest[FILES] = digests_of(path, [layout.SCENARIO, layout.USERS, layout.ITEMS])
         resumed = {"at": utc_now(), "time": stamp.time, "code": code, **computed_by()}
         manifest.setdefault("resumed", []).append(resumed)
-        _write_json(path / layout.MANIFEST, manifest)
+        write_manifest(path, manifest)
         tables = [TableWriter(path, table, content=c) for table, c in zip(TABLES, before, strict=True)]
         found = RunDirectory(path, tables, log, lock, manifest, code, [*manifest.get("notes", [])])
         found.checkpoints.drop_after(stamp.tick)
@@ -198,7 +208,7 @@ class RunDirectory:
 
     def write_summary(self, summary: Mapping[str, Any]) -> None:
         """Write ``summary.json``; numbers that are not finite become null."""
-        _write_json(self.path / layout.SUMMARY, summary)
+        write_json(self.path / layout.SUMMARY, summary)
 
     def finish(self, status: str) -> None:
         """Close the log and the tables and write the status: ``complete``, ``failed`` or ``interrupted``.
@@ -219,7 +229,8 @@ class RunDirectory:
         self._manifest.update(status=status, log_digest=digest, finished=utc_now())
         if self.notes:
             self._manifest["notes"] = self.notes
-        _write_json(self.path / layout.MANIFEST, self._manifest)
+        self._manifest[FILES] = digests_of(self.path) | self._first_digests
+        write_manifest(self.path, self._manifest)
         if status == "complete":
             self.checkpoints.clear()
         self.lock.close()
@@ -234,28 +245,9 @@ def scenario_hash(path: Path) -> str:
         If it cannot be read.
     """
     try:
-        return hashlib.sha256((path / layout.SCENARIO).read_bytes()).hexdigest()
+        return hashlib.sha256(read_regular(path / layout.SCENARIO)).hexdigest()
     except OSError as error:
         raise LogError(f"cannot read {path / layout.SCENARIO}: {error.strerror}") from error
-
-
-def _write_json(path: Path, content: Mapping[str, Any]) -> None:
-    text = json.dumps(_plain(content), indent=2, ensure_ascii=False, allow_nan=False)
-    replace_file(path, text.encode() + b"\n")
-
-
-def _plain(value: Any) -> Any:
-    """Return `value` as JSON can hold it: numpy's numbers as Python's, and null for what is not finite."""
-    match value:
-        case Mapping():
-            return {str(key): _plain(item) for key, item in value.items()}
-        case list() | tuple():
-            return [_plain(item) for item in value]
-        case np.ndarray() | np.generic():
-            return _plain(value.tolist())
-        case float() if not math.isfinite(value):
-            return None
-    return value
 
 
 def check_free(path: Path, *, overwrite: bool) -> None:
@@ -267,30 +259,97 @@ def check_free(path: Path, *, overwrite: bool) -> None:
         If it is a file, or holds something that is no run, or a run that may not be replaced. A run that failed before
         its first report may be.
     """
+    if path.is_dir() and is_written_now(path / layout.EVENTS):
+        raise LogError(
+            f"{path} is being written by a process that is alive; choose another folder with --out, or stop it first"
+        )
+    _check_content(path, overwrite=overwrite)
+
+
+def _check_content(path: Path, *, overwrite: bool) -> None:
     if path.exists() and not path.is_dir():
         raise LogError(f"{path} is a file, a run needs a folder; choose another with --out")
     with writing(path):
-        occupied = path.is_dir() and any(path.iterdir())
+        occupied = path.is_dir() and not _holds_a_lock_only(path)
     if occupied and not _holds_a_run(path):
         raise LogError(f"{path} is not empty and holds no run of gossiprec; choose another folder with --out")
     if occupied and not overwrite and not _failed_before_a_report(path):
         raise LogError(f"{path} already holds a run; choose another folder with --out, or give --overwrite")
-    if occupied and is_written_now(path / layout.EVENTS):
-        raise LogError(
-            f"{path} is being written by a process that is alive; choose another folder with --out, or stop it first"
-        )
+    check_own_files(path)
 
 
-def _make_empty(path: Path, *, overwrite: bool) -> None:
+def _holds_a_lock_only(path: Path) -> bool:
+    """Return whether a folder is empty but for the file that a new run locks first."""
+    names = {entry.name for entry in path.iterdir()} - {layout.EVENTS + MARKER}
+    return not names or (names == {layout.EVENTS} and (path / layout.EVENTS).lstat().st_size == 0)
+
+
+def _locked(path: Path, *, overwrite: bool) -> RunLock:
+    """Return the lock on a folder that is to become a run directory, made if it is not there.
+
+    Raises
+    ------
+    LogError
+        If another process holds it, or the folder cannot become one.
+    """
     check_free(path, overwrite=overwrite)
     with writing(path):
         path.mkdir(parents=True, exist_ok=True)
+    lock = RunLock(path / layout.EVENTS)
+    try:
+        _check_content(path, overwrite=overwrite)  # once more: another run may have come and gone meanwhile
+    except BaseException:
+        lock.close()
+        raise
+    return lock
+
+
+def _make_empty(path: Path) -> None:
+    """Delete the files of an earlier run; its log stays, for it holds the lock, until a new one takes its place."""
+    with writing(path):
         CheckpointFolder(path).clear()
         for curves in path.glob(layout.TENSORBOARD):
             curves.unlink()
         for name in layout.FILES:
-            (path / f".{name}{TEMPORARY_SUFFIX}").unlink(missing_ok=True)
-            (path / name).unlink(missing_ok=True)
+            for left in leftovers(path / name):
+                left.unlink(missing_ok=True)
+            if name != layout.EVENTS:
+                (path / name).unlink(missing_ok=True)
+
+
+def _new_log(path: Path, lock: RunLock, sizes: Mapping[str, int]) -> EventWriter:
+    """Return the writer of an empty log that takes the place of the locked one, and the lock with it."""
+    temporary = temporary_name(path)
+    try:
+        log = EventWriter(temporary, sizes=sizes)
+        with lock.moved_to(temporary), writing(path):
+            temporary.replace(path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+    log.path = path
+    return log
+
+
+def remove_run(path: Path) -> None:
+    """Delete a folder with what an earlier attempt at a run has left in it, if it is there.
+
+    Raises
+    ------
+    LogError
+        If a living process writes there.
+    ResourceError
+        If it cannot be deleted.
+    """
+    if not path.is_dir():
+        return
+    check_own_files(path)
+    lock = RunLock(path / layout.EVENTS)
+    try:
+        with writing(path):
+            shutil.rmtree(path)
+    finally:
+        lock.close()
 
 
 def _failed_before_a_report(path: Path) -> bool:
@@ -305,6 +364,6 @@ def _failed_before_a_report(path: Path) -> bool:
 def _holds_a_run(path: Path) -> bool:
     """Return whether there is a manifest, and one of ours: other programs write a ``manifest.json`` too."""
     try:
-        return "gossiprec" in json.loads((path / layout.MANIFEST).read_bytes())
+        return "gossiprec" in json.loads(read_regular(path / layout.MANIFEST))
     except (OSError, ValueError, TypeError):
         return False

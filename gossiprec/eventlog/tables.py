@@ -9,14 +9,17 @@ import os
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from io import FileIO
 from pathlib import Path
 from typing import Any, Literal
 
+import numpy as np
 import numpy.typing as npt
 
 from gossiprec.errors import LogError
 from gossiprec.eventlog import layout
 from gossiprec.eventlog.atomic_write import replace_file, write_all, writing
+from gossiprec.eventlog.regular_files import open_regular, read_regular
 
 Quoting = Literal[0, 2]
 """``csv.QUOTE_MINIMAL`` or ``csv.QUOTE_NONNUMERIC``."""
@@ -78,11 +81,11 @@ class TableWriter:
         self.path, self.table = folder / table.file, table
         replace_file(self.path, _lines([list(table.columns)]) if content is None else content)
         with writing(self.path):
-            self._file = self.path.open("ab", buffering=0)
+            self._file = FileIO(open_regular(self.path, os.O_WRONLY | os.O_APPEND), "ab")
 
     def checked(self) -> list[int]:
         """Return the table's length in bytes and the CRC-32 of its content."""
-        content = self.path.read_bytes()
+        content = read_regular(self.path)
         return [len(content), zlib.crc32(content)]
 
     def append(self, rows: Iterable[Mapping[str, Any]]) -> None:
@@ -168,8 +171,11 @@ def content_before(folder: Path, table: Table, checked: list[int]) -> bytes:
         If it has been changed since.
     """
     path, (length, crc) = folder / table.file, checked
+    header = _lines([list(table.columns)])
+    if [len(header), zlib.crc32(header)] == [length, crc]:
+        return header  # it had no rows: whatever the file holds now, nothing of it is lost
     try:
-        content = path.read_bytes()[:length]
+        content = read_regular(path)[:length]
     except OSError as error:
         raise LogError(f"cannot read {path}: {error.strerror}") from error
     if len(content) != length or zlib.crc32(content) != crc:
@@ -193,9 +199,9 @@ def read_table(folder: Path, table: Table) -> dict[str, npt.NDArray[Any]]:
     path, types = folder / table.file, {float: pa.float64(), int: pa.int64(), str: pa.string()}
     asked = {name: types[kind] for name, kind in table.columns.items()}
     try:
-        whole_lines = path.read_bytes().rpartition(b"\n")
+        whole_lines = b"".join(read_regular(path).rpartition(b"\n")[:2])
         found = table_text.read_csv(
-            pa.BufferReader(b"".join(whole_lines[:2])),
+            pa.BufferReader(whole_lines),
             read_options=table_text.ReadOptions(use_threads=False),
             parse_options=table_text.ParseOptions(newlines_in_values=True),
             convert_options=table_text.ConvertOptions(column_types=asked, null_values=[]),
@@ -206,4 +212,11 @@ def read_table(folder: Path, table: Table) -> dict[str, npt.NDArray[Any]]:
     missing = [name for name in table.columns if name not in names]
     if missing:
         raise LogError(f"{path} lacks the columns {', '.join(missing)}; it has: {', '.join(names)}")
-    return {name: found[name].to_numpy().astype(kind) for name, kind in table.columns.items()}
+    columns = {name: found[name].to_numpy().astype(kind) for name, kind in table.columns.items()}
+    for name, kind in table.columns.items():
+        if kind is float and np.isinf(columns[name]).any() and (name == "time" or b"inf" not in whole_lines):
+            raise LogError(
+                f"{path}: column {name} holds a number beyond all floats; expected finite ones, or inf as a value; "
+                "the file is damaged: `gossiprec log verify` compares it with the manifest"
+            )
+    return columns

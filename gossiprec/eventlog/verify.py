@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-import json
 import os
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from gossiprec.errors import LogError
 from gossiprec.eventlog import layout
 from gossiprec.eventlog.frames import DamagedError
 from gossiprec.eventlog.lock import is_written_now
+from gossiprec.eventlog.manifest_file import file_faults, has_digests, manifest_fault, read_manifest
 from gossiprec.eventlog.reader import Damage, EventLog, open_log
+from gossiprec.eventlog.regular_files import check_own_files
+
+_NO_DIGESTS = "; of the other files of the run it has no digests, as an earlier version of gossiprec made it"
 
 
 @dataclass(frozen=True)
@@ -20,6 +24,9 @@ class Verification:
     Attributes
     ----------
     path : Path
+        The log.
+    run : Path or None
+        The run directory, if it was given.
     size_bytes : int
     complete : bool
         The log was closed by its writer, every byte is as written, and it is the log that its run's manifest names.
@@ -37,7 +44,11 @@ class Verification:
     rows_lost : dict of str to int or None
         Rows in neither, by kind, where the index is whole; None where nobody knows.
     contradiction : str or None
-        What the manifest says that is not so.
+        The first of `faults`.
+    faults : tuple of str
+        What the manifest says that is not so, of itself, of the log, or of the other files of the run.
+    has_digests : bool
+        Whether a manifest with digests was there to compare with: those of earlier versions have none.
     is_growing : bool
         A living process holds the log's lock.
     """
@@ -46,12 +57,15 @@ class Verification:
     size_bytes: int
     complete: bool
     damage: Damage | None
+    run: Path | None = None
     rows: dict[str, int] = field(default_factory=dict)
     last_times: dict[str, float] = field(default_factory=dict)
     digest: str | None = None
     rows_after: dict[str, int] = field(default_factory=dict)
     rows_lost: dict[str, int] | None = None
     contradiction: str | None = None
+    faults: tuple[str, ...] = ()
+    has_digests: bool = False
     is_growing: bool = False
 
     def __str__(self) -> str:
@@ -61,6 +75,8 @@ class Verification:
             found = self.contradiction
         elif self.complete:
             found = "complete and intact"
+            if self.run is not None:
+                found += ", and so are all files of the run" if self.has_digests else _NO_DIGESTS
         else:
             now = "is being written" if self.is_growing else "ends"
             found = f"intact so far, but {now} at byte {self.size_bytes} without an index"
@@ -85,31 +101,37 @@ def verify(path: str | os.PathLike[str]) -> Verification:
         If there is no file to read.
     """
     run = Path(path) if Path(path).is_dir() else None
+    if run is not None:
+        check_own_files(run)
     path = layout.log_path(Path(path))
     growing = is_written_now(path)
     try:
         log = open_log(path)
     except DamagedError as found:
         damage = Damage(found.offset, found.reason)
-        return Verification(path, path.stat().st_size, complete=False, damage=damage, is_growing=growing)
+        size = path.stat().st_size
+        return Verification(path, size, complete=False, damage=damage, run=run, is_growing=growing)
     digest, damage_found = log.digest, log.damage
     if log.index_offset is not None and digest != log.recorded_digest:
         reason = f"the content has digest {digest}, the index records {log.recorded_digest}"
         damage_found = Damage(log.index_offset, reason)
     after, lost = _beyond(log) if log.damage else ({}, None)
     spans = {kind: log.time_span(kind) for kind in log.kinds}
-    contradiction = _contradiction(run, log, digest) if run else None
+    faults, digests = _faults(run, log, digest) if run else ([], False)
     return Verification(
         path=path,
         size_bytes=log.size_bytes,
-        complete=log.complete and damage_found is None and contradiction is None,
+        complete=log.complete and damage_found is None and not faults,
         damage=damage_found,
+        run=run,
         rows=log.rows,
         last_times={kind: span[1] for kind, span in spans.items() if span},
         digest=digest,
         rows_after=after,
         rows_lost=lost,
-        contradiction=contradiction,
+        contradiction=faults[0] if faults else None,
+        faults=tuple(faults),
+        has_digests=digests,
         is_growing=growing,
     )
 
@@ -123,18 +145,22 @@ def _beyond(log: EventLog) -> tuple[dict[str, int], dict[str, int] | None]:
     return after, {kind: written.get(kind, 0) - log.rows[kind] - after[kind] for kind in log.kinds}
 
 
-def _contradiction(run: Path, log: EventLog, digest: str) -> str | None:
-    """Return what a run's manifest says of its log that is not so; None also where there is no manifest."""
+def _faults(run: Path, log: EventLog, digest: str) -> tuple[list[str], bool]:
+    """Return what a run's manifest says that is not so, and whether it has digests; nothing if there is none."""
     path = run / layout.MANIFEST
     if not path.exists():
-        return None
+        return [], False
     try:
-        manifest = json.loads(path.read_bytes())
-        status, recorded = manifest["status"], manifest["log_digest"]
-    except (OSError, ValueError, TypeError, KeyError) as error:
-        return f"cannot be compared with {path}, which is no manifest ({error})"
+        manifest = read_manifest(run)
+    except LogError as error:
+        return [f"cannot be compared with {path}, which is no manifest ({error})"], False
+    recorded, faults = manifest.get("log_digest"), []
+    if fault := manifest_fault(manifest):
+        faults.append(f"{path} {fault}")
     if recorded is not None and recorded != digest:
-        return f"the readable rows have digest {digest}, {path} records {recorded}"
-    if status == "complete" and not log.complete:
-        return f"ends at byte {log.size_bytes} without an index, but {path} says that the run is complete"
-    return None
+        faults.append(f"the readable rows have digest {digest}, {path} records {recorded}")
+    if manifest["status"] == "complete" and not log.complete:
+        faults.append(
+            f"ends at byte {log.size_bytes} without an index, but {path} says that the run is complete"
+        )
+    return faults + file_faults(run, manifest), has_digests(manifest)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from io import FileIO
 from pathlib import Path
 from types import TracebackType
 
@@ -15,9 +16,11 @@ from gossiprec.eventlog import frames
 from gossiprec.eventlog.atomic_write import write_all, writing
 from gossiprec.eventlog.digest import ContentDigest
 from gossiprec.eventlog.reader import read_log
+from gossiprec.eventlog.regular_files import open_regular
 from gossiprec.eventlog.schema import SCHEMA, EventKind, Schema
 from gossiprec.version import __version__
 
+_REPLACE = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW
 CHUNK_ROWS = 65_536
 """More rows than these become several chunks: a chunk is copied whole when it is written and read."""
 
@@ -45,7 +48,7 @@ class EventWriter:
     ) -> None:
         self._begin(path, schema.sized(sizes or {}))
         with writing(self.path):
-            self._file = self.path.open("wb", buffering=0)
+            self._file = FileIO(os.open(self.path, _REPLACE, 0o666), "wb")
         header = {"format": frames.FORMAT, "writer": f"gossiprec {__version__}", **self.schema.to_header()}
         try:
             self._write(frames.MAGIC + frames.pack_record(frames.HEADER, header))
@@ -92,7 +95,7 @@ class EventWriter:
             raise LogError(f"{path} cannot be continued: {found}")
         self._end = end
         with writing(self.path):
-            self._file = self.path.open("r+b", buffering=0)
+            self._file = FileIO(open_regular(self.path, os.O_RDWR), "r+b")
             self._file.truncate(end)
             self._file.seek(end)
         return self

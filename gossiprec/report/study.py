@@ -12,6 +12,7 @@ from typing import Any
 from gossiprec.errors import LogError
 from gossiprec.eventlog import open_run
 from gossiprec.eventlog.lock import LOCK, is_written_now
+from gossiprec.eventlog.regular_files import read_regular
 from gossiprec.eventlog.writer_process import UNKNOWN, what_became
 from gossiprec.figures.study.quantity import Quantity, shown
 from gossiprec.figures.study.table import Point, StudyTable, read_study
@@ -108,7 +109,7 @@ def unfinished(path: Path) -> dict[str, str]:
 
 def _mark(path: Path) -> Mapping[str, Any]:
     try:
-        mark = json.loads((path / MARK).read_bytes())
+        mark = json.loads(read_regular(path / MARK))
     except (OSError, ValueError) as error:
         raise LogError(f"cannot read {path / MARK}: {error}") from error
     if not isinstance(mark, dict):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import os
-import shutil
 import tempfile
 import uuid
 from collections.abc import Callable, Generator
@@ -15,6 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 from gossiprec.emulation.shards.connecting import LOCAL, join, require_ray, start_here
 from gossiprec.eventlog.atomic_write import writing
+from gossiprec.eventlog.regular_files import temporary_name
+from gossiprec.eventlog.rundir import remove_run
 from gossiprec.study.task import Done, Task, perform, share_of_cores
 
 if TYPE_CHECKING:
@@ -152,10 +153,10 @@ def _received(ray: Any, reference: Any, task: Task) -> Done:
 
 def _put(path: Path, files: dict[str, bytes]) -> None:
     """Write the files of a run that was made elsewhere; the run appears whole."""
-    arriving = path.with_name(f".{path.name}.arriving")
     with writing(path):
-        for folder in (arriving, path):
-            shutil.rmtree(folder, ignore_errors=True)
+        remove_run(path)
+        arriving = temporary_name(path)
+        arriving.mkdir()
         for name, content in files.items():
             target = arriving / name
             target.parent.mkdir(parents=True, exist_ok=True)

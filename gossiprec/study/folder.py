@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,6 +14,8 @@ from gossiprec.errors import GossipRecError, LogError
 from gossiprec.eventlog import Run, open_run
 from gossiprec.eventlog.atomic_write import replace_file, writing
 from gossiprec.eventlog.lock import LOCK, MARKER, only_writer
+from gossiprec.eventlog.manifest_file import manifest_fault
+from gossiprec.eventlog.regular_files import check_folder, read_regular
 from gossiprec.plugins import code_with
 from gossiprec.study.deduplication import Simulation
 
@@ -51,21 +52,32 @@ class StudyFolder:
                 raise LogError(
                     f"{self.path} holds the study {found!r}, not {name!r}; choose another with --out"
                 )
-        elif self.path.is_dir() and {p.name for p in self.path.iterdir()} - {LOCK, LOCK + MARKER}:
+        elif self.path.is_dir() and self._holds_more_than_a_lock():
             raise LogError(f"{self.path} is not empty and holds no study; choose another folder with --out")
 
+    def _holds_more_than_a_lock(self) -> bool:
+        own = {LOCK, LOCK + MARKER}
+        if self.runs.is_dir() and not any(self.runs.iterdir()):
+            own.add(RUNS)
+        return bool({path.name for path in self.path.iterdir()} - own)
+
     @contextmanager
-    def locked(self) -> Iterator[None]:
-        """Make the folder, and keep others out while the body runs.
+    def locked(self, name: str) -> Iterator[None]:
+        """Make the folder of the study of this name, and keep others out while the body runs.
 
         Raises
         ------
         ResourceError
             If another study is at work here.
+        LogError
+            As :meth:`check`.
         """
+        check_folder(self.runs)
         with writing(self.path):
             self.runs.mkdir(parents=True, exist_ok=True)
         with only_writer(self.path, what="study", patience_s=PATIENCE_S):
+            if (self.path / MARK).is_file():  # another study may have come and gone since the first check
+                self.check(name)
             yield
 
     def run(self, simulation: Simulation) -> Path:
@@ -77,15 +89,10 @@ class StudyFolder:
         try:
             run = open_run(self.run(simulation))
             complete = run.manifest.get("status") == "complete" and run.summary is not None
+            complete = complete and not manifest_fault(run.manifest)
         except GossipRecError:
             return None
         return run if complete else None
-
-    def clear(self, simulation: Simulation) -> None:
-        """Remove what an earlier attempt at a simulation has left."""
-        with writing(self.run(simulation)):
-            if self.run(simulation).exists():
-                shutil.rmtree(self.run(simulation))
 
     def write_spec(self, told: Mapping[str, Any]) -> None:
         """Write ``study.yaml``: the study as it was resolved."""
@@ -111,7 +118,7 @@ def read_mark(path: Path) -> dict[str, Any]:
         If it is not of a study of ours.
     """
     try:
-        found = json.loads(path.read_bytes())
+        found = json.loads(read_regular(path))
     except (OSError, ValueError) as error:
         raise LogError(f"cannot read {path}: {error}; choose another folder with --out") from error
     if not isinstance(found, dict) or "gossiprec" not in found or "study" not in found:

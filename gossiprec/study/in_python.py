@@ -74,7 +74,7 @@ def study(
     runner = StudyRunner(plan, folder, track)
     runner.check_target()
     start = _here if jobs == 1 else Pool(jobs, share_of_cores(jobs), _nothing).carry_out
-    with folder.locked():
+    with folder.locked(plan.study.name):
         runner.carry_out(runner.take_stock(other_code=other_code), start, watching or _Nobody())
     return StudyResult(folder.path)
 

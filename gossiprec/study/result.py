@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from gossiprec.errors import LogError, suggestion
 from gossiprec.eventlog import Run, arrow, open_run
 from gossiprec.eventlog.lock import LOCK, is_written_now
+from gossiprec.eventlog.regular_files import open_to_read
 from gossiprec.figures.study.means import NOTE, means
 from gossiprec.figures.study.numbers import estimate
 from gossiprec.figures.study.quantity import shown
@@ -95,7 +96,8 @@ class StudyResult:
             raise LogError(
                 f"a study has no table {name!r}{suggestion(name, TABLES)}; it has {', '.join(TABLES)}"
             )
-        runs = pq.read_table(self.path / PARQUET)
+        with open_to_read(self.path / PARQUET) as file:
+            runs = pq.read_table(file)
         return runs if name == "runs" else self._points(runs.schema)
 
     def frame(self, name: str = "points") -> pd.DataFrame:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import platform
-import shutil
 import time
 import traceback
 from contextlib import suppress
@@ -200,10 +199,10 @@ def _resumed(task: Task, threads: int, progress: Progress, load: Load | None) ->
 def _anew(task: Task, scenario: Scenario, progress: Progress, load: Load | None) -> Run:
     """Carry out a simulation from its start, in place of what an earlier attempt has left."""
     from gossiprec.emulation import simulate
+    from gossiprec.eventlog.rundir import remove_run
 
     path = Path(task.path)
-    if path.exists():
-        shutil.rmtree(path)
+    remove_run(path)
     return simulate(
         scenario, out=path, progress=progress, track=task.track, tracked_as=task.called, load=load
     )

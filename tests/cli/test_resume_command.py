@@ -14,6 +14,7 @@ import pytest
 
 from gossiprec.cli.main import exit_code
 from tests.cli.calls import ROOT, SMOKE, environment, invoke
+from tests.manifests import change_manifest
 from tests.processes import forks
 
 OPTIONS = (
@@ -94,7 +95,7 @@ def test_a_complete_run_has_nothing_to_resume(simulated, capsys):
 
 def test_what_cannot_be_resumed_is_one_message(tmp_path, simulated, capsys):
     run = simulated
-    (run / "manifest.json").write_text(json.dumps({**manifest(run), "status": "failed"}))
+    change_manifest(run, status="failed")
     code, _, said = invoke(capsys, "resume", run, "-q")
     assert (code, said.count("\n")) == (2, 1)
     assert said.startswith(f"error: {run} has no checkpoint")
@@ -106,7 +107,7 @@ def test_what_cannot_be_resumed_is_one_message(tmp_path, simulated, capsys):
 
 def test_from_start_runs_it_again_in_place(simulated, capsys):
     run, facts = simulated, manifest(simulated)
-    (run / "manifest.json").write_text(json.dumps({**facts, "status": "failed"}))
+    change_manifest(run, status="failed")
 
     assert invoke(capsys, "resume", run, "-q", "--from-start", "--no-plots")[0] == 0
     assert manifest(run)["log_digest"] == facts["log_digest"]

@@ -19,6 +19,7 @@ from gossiprec.eventlog.frames import MAGIC, read_record
 from gossiprec.eventlog.lock import RunLock
 from tests.emulation.ended_early import Patient, checkpoints, ended_early, often, outcome
 from tests.eventlog.small_logs import file_size_limit
+from tests.manifests import change_manifest
 
 
 @pytest.fixture(scope="module")
@@ -191,8 +192,7 @@ def test_an_edited_table_is_not_continued(table, broken):
 
 def test_a_run_that_is_alive_is_left_alone(broken, monkeypatch):
     monkeypatch.setattr("gossiprec.eventlog.lock.PATIENCE_S", 0.05)
-    manifest = broken.path / "manifest.json"
-    manifest.write_text(manifest.read_text().replace("interrupted", "running"))
+    change_manifest(broken.path, status="running")
     alive = RunLock(broken.path / "events.mplog")
     try:
         assert open_run(broken.path).status == "running"

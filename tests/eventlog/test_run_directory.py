@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import errno
 import json
 import math
 import os
@@ -361,8 +362,11 @@ def test_a_replacement_that_fails_leaves_the_old_file_alone(tmp_path):
     assert path.read_text() == "old"
 
 
-def test_a_replacement_on_a_full_disk_is_a_resource_error(tmp_path):
-    (tmp_path / f".summary.json{atomic_write.TEMPORARY_SUFFIX}").symlink_to("/dev/full")
+def test_a_replacement_on_a_full_disk_is_a_resource_error(tmp_path, monkeypatch):
+    def full(descriptor):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(atomic_write.os, "fsync", full)
     with pytest.raises(ResourceError, match=r"cannot write .*summary\.json: No space left"):
         replace_file(tmp_path / "summary.json", b"new")
 

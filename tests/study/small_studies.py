@@ -58,7 +58,7 @@ def carried_out(plan, path, *, start=in_turn, other_code="refuse"):
     """Carry out what is not finished; return the conduct."""
     folder = StudyFolder(path)
     conduct = StudyRunner(plan, folder)
-    with folder.locked():
+    with folder.locked(plan.study.name):
         conduct.carry_out(conduct.take_stock(other_code=other_code), start, Tally(str))
     return conduct
 

@@ -16,6 +16,7 @@ from gossiprec.study.folder import StudyFolder
 from gossiprec.study.pool import Pool
 from gossiprec.study.task import perform
 from tests.emulation.ended_early import OFTEN, Patient
+from tests.manifests import change_manifest
 from tests.study.test_study_workers import until
 
 ONE = {
@@ -87,8 +88,7 @@ OTHERS = {
 
 
 def rewrite(path, **manifest):
-    place = path / "manifest.json"
-    place.write_text(json.dumps(json.loads(place.read_text()) | manifest))
+    change_manifest(path, **manifest)
 
 
 @pytest.mark.parametrize("what", OTHERS)

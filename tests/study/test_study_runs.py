@@ -19,6 +19,7 @@ from gossiprec.study import folder as folder_module
 from gossiprec.study.folder import StudyFolder
 from gossiprec.study.runner import StudyRunner
 from gossiprec.study.task import Done
+from tests.manifests import change_manifest
 
 
 def mark(path):
@@ -84,8 +85,7 @@ def test_a_run_that_was_not_finished_is_run_anew(tmp_path, spoil):
     conduct = carried_out(plan, tmp_path / "out")
     before, run = tables(tmp_path / "out"), conduct.folder.run(plan.simulations[2])
     if spoil == "status":
-        manifest = json.loads((run / "manifest.json").read_text())
-        (run / "manifest.json").write_text(json.dumps({**manifest, "status": "running"}))
+        change_manifest(run, status="running")
     elif "." in spoil:
         (run / spoil).unlink()
     elif spoil == "cut":
@@ -215,7 +215,7 @@ def test_what_is_under_way_is_ended_when_the_study_is(tmp_path):
         holding.append(lasting(tasks))
         return holding[0]
 
-    with folder.locked(), pytest.raises(KeyboardInterrupt):
+    with folder.locked("small"), pytest.raises(KeyboardInterrupt):
         conduct.carry_out(conduct.take_stock(other_code="refuse"), start, Impatient(str))
     assert ended == [True]
     assert mark(tmp_path / "out")["finished"] == 1
@@ -256,7 +256,11 @@ def test_a_folder_of_another_study_is_refused(tmp_path):
 def test_two_writers_in_one_folder_are_refused(tmp_path, monkeypatch):
     monkeypatch.setattr(folder_module, "PATIENCE_S", 0.2)
     one, other = StudyFolder(tmp_path / "out"), StudyFolder(tmp_path / "out")
-    with one.locked(), pytest.raises(ResourceError, match="another study is at work"), other.locked():
+    with (
+        one.locked("small"),
+        pytest.raises(ResourceError, match="another study is at work"),
+        other.locked("small"),
+    ):
         pass
-    with other.locked():
+    with other.locked("small"):
         pass

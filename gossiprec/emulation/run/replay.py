@@ -14,6 +14,7 @@ from gossiprec.emulation.run.simulate import simulate
 from gossiprec.errors import LogError
 from gossiprec.eventlog import Run, layout, open_run
 from gossiprec.eventlog.reader import Columns
+from gossiprec.eventlog.regular_files import read_regular
 from gossiprec.plugins import Plugins, check_installed, versions
 from gossiprec.scenario import load_scenario
 from gossiprec.scenario.plugins import plugins_of
@@ -182,7 +183,7 @@ def _table_difference(run: Run, again: Run, whole: bool) -> str | None:
 
 def _lines(path: Path) -> list[str]:
     """Return the whole lines of a table; one without its end was being written when the run was killed."""
-    text = path.read_text()
+    text = read_regular(path).decode()
     return text[: text.rfind("\n") + 1].splitlines()
 
 

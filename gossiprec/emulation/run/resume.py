@@ -25,6 +25,7 @@ from gossiprec.eventlog import Run, RunDirectory, layout, open_run
 from gossiprec.eventlog.checkpoint_folder import CheckpointFolder
 from gossiprec.eventlog.checkpoints import Stamp, read_checkpoint, read_stamp
 from gossiprec.eventlog.lock import RunLock
+from gossiprec.eventlog.manifest_file import manifest_fault
 from gossiprec.eventlog.rundir import scenario_hash
 from gossiprec.machine import available_bytes
 from gossiprec.plugins import check_installed
@@ -121,6 +122,10 @@ def once_resumed(
     with ExitStack() as stack:
         lock = RunLock(run.path / layout.EVENTS)
         stack.callback(lock.close)
+        run = open_run(path)  # once more: until the lock was taken another process may have changed it
+        if run.manifest["status"] == "complete":
+            return run
+        _check_manifest(run, say, excused=force or from_start)
         scenario = _computed_otherwise(load_scenario(run.path / layout.SCENARIO), threads, shards)
         others = stack.enter_context(gathered(scenario, say, gather))
         try:
@@ -254,7 +259,19 @@ def _again(run: Path) -> str:
 
 
 def _shown(data: Mapping[str, Any]) -> str:
-    return f"fingerprint {data['fingerprint']} ({data['users']} users, {data['items']} items)"
+    known = (data.get(key) for key in ("fingerprint", "users", "items"))
+    return "fingerprint {} ({} users, {} items)".format(*known)
+
+
+def _check_manifest(run: Run, say: Progress, *, excused: bool) -> None:
+    """Refuse a manifest that is not as it was written: it cannot say what the run began with."""
+    fault = manifest_fault(run.manifest)
+    if fault is None:
+        return
+    told = f"{run.path / layout.MANIFEST} {fault}"
+    if not excused:
+        raise OtherRunError(f"{told}; give --force to go on all the same, or {_again(run.path)}")
+    say.note(told)
 
 
 def _check_data(run: Path, prepared: Prepared) -> None:

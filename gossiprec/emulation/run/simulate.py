@@ -20,6 +20,7 @@ from gossiprec.emulation.run.running import Running
 from gossiprec.emulation.run.tracking import Chosen, chosen
 from gossiprec.emulation.shards.gathering import Gather, gathered, recovering
 from gossiprec.eventlog import Run, RunDirectory, layout, open_run
+from gossiprec.eventlog.manifest_file import manifest_fault
 from gossiprec.eventlog.rundir import check_free
 from gossiprec.plugins import code_with
 from gossiprec.scenario import Scenario, load_scenario
@@ -165,7 +166,7 @@ def _same_run(path: Path, scenario: Scenario) -> Run | None:
     if wanted["executor"]["name"] == "auto":  # what it stood for is in the run (kept_kernels)
         wanted["executor"]["name"] = run.scenario["executor"]["name"]
     code = code_with(run.manifest.get("plugins", {}), run.manifest.get("code"))
-    same = run.scenario == wanted and code == code_of(scenario)
+    same = run.scenario == wanted and code == code_of(scenario) and not manifest_fault(run.manifest)
     if not same or run.status != "complete":
         return None
     then = run.manifest.get("data")

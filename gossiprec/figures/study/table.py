@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from gossiprec.errors import LogError, suggestion
+from gossiprec.eventlog.regular_files import open_to_read, read_regular
 from gossiprec.figures.study.explained import explained
 from gossiprec.figures.study.quantity import Label, Quantity, shown
 from gossiprec.figures.study.words import in_words
@@ -221,8 +222,9 @@ def read_study(folder: Path, *, or_empty: bool = False) -> StudyTable:
     import pyarrow.parquet as pq
 
     try:
-        mark = json.loads((folder / "study.json").read_bytes())
-        rows = pq.read_table(folder / "table.parquet").to_pylist()
+        mark = json.loads(read_regular(folder / "study.json"))
+        with open_to_read(folder / "table.parquet") as file:
+            rows = pq.read_table(file).to_pylist()
         axes, baseline = tuple(mark["axes"]), dict(mark["baseline"])
         words, picture = dict(mark.get("words", {})), dict(mark.get("picture") or {})
     except (OSError, ValueError, KeyError, TypeError, pa.ArrowException) as error:

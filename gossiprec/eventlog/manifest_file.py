@@ -1,0 +1,186 @@
+"""The file ``manifest.json``: written with a digest of itself, and with digests of all other files of the run."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from gossiprec.errors import LogError
+from gossiprec.eventlog import layout
+from gossiprec.eventlog.atomic_write import replace_file
+from gossiprec.eventlog.regular_files import open_to_read, read_regular
+
+DIGEST, FILES = "digest", "files"
+"""The keys of the digests: of the manifest itself, and of other files by name."""
+_KINDS: Mapping[str, type | tuple[type, ...]] = {
+    "status": str,
+    "code": str,
+    "plugins": dict,
+    "data": dict,
+    "inputs": dict,
+    "files": dict,
+    "writer": dict,
+    "notes": list,
+    "resumed": list,
+}
+"""Types of the keys that other code looks into; a key may be missing in runs of earlier versions."""
+
+
+def write_manifest(path: Path, content: Mapping[str, Any]) -> None:
+    """Write the manifest of a run directory, with the digest of its content.
+
+    Raises
+    ------
+    ResourceError
+        If the file cannot be written.
+    """
+    write_json(path / layout.MANIFEST, with_digest(content))
+
+
+def with_digest(content: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a manifest with the digest of all its other keys under ``digest``."""
+    told: dict[str, Any] = to_plain({key: value for key, value in content.items() if key != DIGEST})
+    return {**told, DIGEST: _digest(told)}
+
+
+def read_manifest(run: Path) -> dict[str, Any]:
+    """Return the manifest of a run directory.
+
+    Raises
+    ------
+    LogError
+        If it cannot be read, or a key that other code looks into holds something else than it should.
+    """
+    path = run / layout.MANIFEST
+    found = read_json(path)
+    for key, kind in _KINDS.items():
+        if found.get(key) is not None and not isinstance(found[key], kind):
+            raise LogError(f"{path}: {key} is {found[key]!r}; expected {_NAMES[kind]}; {_NEXT}")
+    if found.get("status") not in layout.STATUSES:
+        raise LogError(
+            f"{path}: status is {found.get('status')!r}; expected {', '.join(layout.STATUSES)}; {_NEXT}"
+        )
+    return found
+
+
+_NAMES = {str: "text", dict: "a mapping", list: "a list"}
+_NEXT = "the file is damaged, so take the run from a copy, or run its scenario.yaml again"
+
+
+def manifest_fault(manifest: Mapping[str, Any]) -> str | None:
+    """Return why a manifest is not as it was written, or None; None also if an earlier version wrote no digest."""
+    recorded = manifest.get(DIGEST)
+    if recorded is None and not has_digests(manifest):
+        return None
+    found = _digest({key: value for key, value in manifest.items() if key != DIGEST})
+    if recorded != found:
+        return f"is not as it was written: its content has digest {found}, it records {recorded}"
+    return None
+
+
+def has_digests(manifest: Mapping[str, Any]) -> bool:
+    """Return whether a manifest records digests of the run's files: those of earlier versions do not."""
+    return FILES in manifest
+
+
+def digests_of(run: Path, names: Iterable[str] = layout.FILES) -> dict[str, Any]:
+    """Return length and SHA-256 of the files of a run that are there, by name, but for the manifest."""
+    return {
+        name: _digest_of_file(run / name)
+        for name in names
+        if name != layout.MANIFEST and (run / name).exists()
+    }
+
+
+def file_faults(run: Path, manifest: Mapping[str, Any]) -> list[str]:
+    """Return what is not as the manifest records it of the files of a run: changed, missing, or not recorded.
+
+    Files that grow while a run is in progress have no digests before its end.
+    """
+    recorded = manifest.get(FILES) or {}
+    found = digests_of(run)
+    faults = [
+        f"{run / name} is missing, {layout.MANIFEST} records it" for name in sorted(recorded.keys() - found)
+    ]
+    for name in sorted(found.keys() & recorded):
+        if found[name] != recorded[name]:
+            faults.append(
+                f"{run / name} is not as it was written: it has {_shown(found[name])}, {layout.MANIFEST} records "
+                f"{_shown(recorded[name])}"
+            )
+    if has_digests(manifest) and manifest.get("status") != "running":
+        faults += [
+            f"{run / name} is not recorded in {layout.MANIFEST}" for name in sorted(found.keys() - recorded)
+        ]
+    return faults
+
+
+def _shown(told: Any) -> str:
+    if not isinstance(told, Mapping):
+        return repr(told)
+    return f"{told.get('bytes')} bytes with SHA-256 {told.get('sha256')}"
+
+
+def _digest_of_file(path: Path) -> dict[str, Any]:
+    try:
+        with open_to_read(path) as file:
+            digest = hashlib.file_digest(file, "sha256").hexdigest()
+            return {"bytes": file.tell(), "sha256": digest}
+    except OSError as error:
+        raise LogError(f"cannot read {path}: {error.strerror}") from error
+
+
+def _digest(content: Mapping[str, Any]) -> str:
+    """Return the SHA-256 of JSON with sorted keys, in ASCII, without blanks."""
+    text = json.dumps(content, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def write_json(path: Path, content: Mapping[str, Any]) -> None:
+    """Write a mapping as JSON in one step; numbers that are not finite become null."""
+    text = json.dumps(to_plain(content), indent=2, ensure_ascii=False, allow_nan=False)
+    replace_file(path, text.encode() + b"\n")
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """Return the mapping in a JSON file of a run.
+
+    Raises
+    ------
+    LogError
+        If it cannot be read, is no mapping, or holds a number that is not finite: none is ever written.
+    """
+    try:
+        found = json.loads(read_regular(path), parse_float=_finite, parse_constant=_finite)
+    except (OSError, ValueError, RecursionError) as error:
+        raise LogError(f"cannot read {path}: {error}") from error
+    if not isinstance(found, dict):
+        raise LogError(f"cannot read {path}: it holds no mapping")
+    return found
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    if not math.isfinite(number):
+        raise ValueError(f"found the number {text}, expected finite ones; the file is damaged")
+    return number
+
+
+def to_plain(value: Any) -> Any:
+    """Return `value` as JSON can hold it: numpy's numbers as Python's, and null for what is not finite."""
+    match value:
+        case Mapping():
+            return {str(key): to_plain(item) for key, item in value.items()}
+        case list() | tuple():
+            return [to_plain(item) for item in value]
+        case np.ndarray() | np.generic():
+            return to_plain(value.tolist())
+        case float() if not math.isfinite(value):
+            return None
+    return value
