@@ -16,6 +16,7 @@ from gossiprec.data.cells import Cells, Convert
 from gossiprec.data.columns import TIME, Table, table_of, table_readers
 from gossiprec.data.meanings import MEANINGS, meaning_of, meanings_of
 from gossiprec.errors import DataError, suggestion
+from gossiprec.inputs import note_input
 
 MAGIC = b"PAR1"
 ROWS = 1 << 18
@@ -24,6 +25,7 @@ ROWS = 1 << 18
 
 def is_parquet(path: Path) -> bool:
     """Whether a file says of itself that it is a Parquet file, by its name or its first bytes."""
+    note_input(path)
     if path.suffix == ".parquet":
         return True
     with path.open("rb") as file:

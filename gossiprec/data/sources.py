@@ -13,6 +13,7 @@ from pathlib import Path, PurePosixPath
 from typing import BinaryIO, cast
 
 from gossiprec.errors import DataError
+from gossiprec.inputs import note_input
 
 _DAMAGE = (OSError, EOFError, zlib.error, zipfile.BadZipFile, RuntimeError, NotImplementedError)
 
@@ -43,6 +44,7 @@ class Source:
         DataError
             If the file is missing or damaged, now or while it is being read.
         """
+        note_input(self.path)
         try:
             if self.member is not None:
                 with zipfile.ZipFile(self.path) as archive, archive.open(self.member) as stream:

@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from gossiprec.errors import LogError
 from gossiprec.eventlog.atomic_write import replace_file
-from gossiprec.eventlog.regular_files import open_to_read
+from gossiprec.eventlog.own_files import open_to_read
 
 Arrays = Mapping[str, npt.NDArray[Any]]
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from gossiprec.errors import ResourceError
-from gossiprec.eventlog.regular_files import NEW, open_regular, open_to_read, temporary_name
+from gossiprec.eventlog.own_files import NEW, open_regular, open_to_read, temporary_name
 
 
 @contextmanager

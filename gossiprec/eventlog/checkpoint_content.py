@@ -11,7 +11,7 @@ from gossiprec.errors import LogError
 from gossiprec.eventlog import frames
 from gossiprec.eventlog.checkpoint_blocks import Block, unpacked
 from gossiprec.eventlog.frames import DamagedError
-from gossiprec.eventlog.regular_files import open_to_read
+from gossiprec.eventlog.own_files import open_to_read
 
 MAGIC = b"\x89GRCKP\r\n"
 FORMAT = 2

@@ -13,7 +13,7 @@ from gossiprec.eventlog.atomic_write import sync_folder
 from gossiprec.eventlog.checkpoints import SUFFIX, Stamp, rests_on, write_checkpoint
 from gossiprec.eventlog.direct_file import DirectFile
 from gossiprec.eventlog.live import State
-from gossiprec.eventlog.regular_files import TEMPORARY_SUFFIX, check_folder, temporary_name
+from gossiprec.eventlog.own_files import TEMPORARY_SUFFIX, check_folder, temporary_name
 
 
 class CheckpointFolder:

@@ -10,7 +10,7 @@ from io import FileIO
 from pathlib import Path
 from typing import Any
 
-from gossiprec.eventlog.regular_files import NEW, open_regular
+from gossiprec.eventlog.own_files import NEW, open_regular
 
 ROOM = 2**22
 """Bytes that are gathered before they are written: whole pages, as the disk takes them."""

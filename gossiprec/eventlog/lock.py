@@ -14,7 +14,7 @@ from filelock import SoftFileLock, Timeout, lock_descriptor
 
 from gossiprec.errors import GossipRecError, LogError, ResourceError
 from gossiprec.eventlog.atomic_write import writing
-from gossiprec.eventlog.regular_files import open_regular
+from gossiprec.eventlog.own_files import open_regular
 
 PATIENCE_S = 0.5
 """How long a run waits for somebody who only looks whether it is alive."""

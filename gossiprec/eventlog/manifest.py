@@ -41,9 +41,12 @@ def utc_now() -> str:
 
 
 def new_manifest(
-    seed: int, plugins: Plugins | None = None, data: Mapping[str, Any] | None = None
+    seed: int,
+    plugins: Plugins | None = None,
+    data: Mapping[str, Any] | None = None,
+    inputs: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """Return the manifest of a run that starts now and uses these plug-ins and these data."""
+    """Return the manifest of a run that starts now and uses these plug-ins, these data and these files."""
     return {
         "gossiprec": __version__,
         "layout": LAYOUT,
@@ -56,6 +59,7 @@ def new_manifest(
         "packages": package_versions(),
         "plugins": plugins or {},
         "data": dict(data or {}),
+        "inputs": dict(inputs or {}),
         "files": {},
         "seed": seed,
         "status": "running",

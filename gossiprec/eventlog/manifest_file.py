@@ -14,11 +14,11 @@ import numpy as np
 from gossiprec.errors import LogError
 from gossiprec.eventlog import layout
 from gossiprec.eventlog.atomic_write import replace_file
-from gossiprec.eventlog.regular_files import open_to_read, read_regular
+from gossiprec.eventlog.own_files import open_to_read, read_regular
 
 DIGEST, FILES = "digest", "files"
 """The keys of the digests: of the manifest itself, and of other files by name."""
-_KINDS: Mapping[str, type | tuple[type, ...]] = {
+_KINDS: Mapping[str, type] = {
     "status": str,
     "code": str,
     "plugins": dict,
@@ -69,7 +69,7 @@ def read_manifest(run: Path) -> dict[str, Any]:
     return found
 
 
-_NAMES = {str: "text", dict: "a mapping", list: "a list"}
+_NAMES: Mapping[type, str] = {str: "text", dict: "a mapping", list: "a list"}
 _NEXT = "the file is damaged, so take the run from a copy, or run its scenario.yaml again"
 
 

@@ -17,7 +17,7 @@ from gossiprec.errors import LogError
 from gossiprec.eventlog import frames
 from gossiprec.eventlog.digest import ContentDigest
 from gossiprec.eventlog.frames import DamagedError, Record
-from gossiprec.eventlog.regular_files import open_to_read
+from gossiprec.eventlog.own_files import open_to_read
 from gossiprec.eventlog.schema import EventKind, Schema
 
 Columns = dict[str, npt.NDArray[Any]]

@@ -17,8 +17,8 @@ from gossiprec.eventlog.adversaries import Accuracies, read_adversaries
 from gossiprec.eventlog.array_files import read_arrays
 from gossiprec.eventlog.lock import is_written_now
 from gossiprec.eventlog.manifest_file import read_json, read_manifest
+from gossiprec.eventlog.own_files import check_own_files, read_regular
 from gossiprec.eventlog.reader import Columns, EventLog, read_log
-from gossiprec.eventlog.regular_files import check_own_files, read_regular
 from gossiprec.eventlog.tables import ATTACKS, FINDINGS, ITEMS, METRICS, POSITIONS, USERS, read_table
 from gossiprec.eventlog.writer_process import in_words, what_became
 

@@ -24,7 +24,7 @@ from gossiprec.eventlog.checkpoints import Stamp
 from gossiprec.eventlog.lock import MARKER, RunLock, is_written_now
 from gossiprec.eventlog.manifest import computed_by, new_manifest, utc_now
 from gossiprec.eventlog.manifest_file import FILES, digests_of, read_manifest, write_json, write_manifest
-from gossiprec.eventlog.regular_files import check_own_files, leftovers, read_regular, temporary_name
+from gossiprec.eventlog.own_files import check_own_files, leftovers, read_regular, temporary_name
 from gossiprec.eventlog.tables import (
     ATTACKS,
     FINDINGS,
@@ -85,6 +85,7 @@ class RunDirectory:
         sizes: Mapping[str, int] | None = None,
         plugins: Plugins | None = None,
         data: Mapping[str, Any] | None = None,
+        inputs: Mapping[str, Any] | None = None,
         overwrite: bool = False,
     ) -> RunDirectory:
         """Make the directory and open its files.
@@ -103,6 +104,8 @@ class RunDirectory:
             Those that the scenario uses.
         data : mapping, optional
             What the data are known by, for the manifest.
+        inputs : mapping, optional
+            Fingerprints of the files that the run has read, by path.
         overwrite : bool
 
         Raises
@@ -116,7 +119,7 @@ class RunDirectory:
         lock = _locked(path, overwrite=overwrite)
         try:
             _make_empty(path)
-            manifest = new_manifest(seed, plugins, data)
+            manifest = new_manifest(seed, plugins, data, inputs)
             write_manifest(path, manifest)
             text = yaml.safe_dump(dict(scenario), sort_keys=False, allow_unicode=True)
             replace_file(path / layout.SCENARIO, text.encode())

@@ -19,7 +19,7 @@ import numpy.typing as npt
 from gossiprec.errors import LogError
 from gossiprec.eventlog import layout
 from gossiprec.eventlog.atomic_write import replace_file, write_all, writing
-from gossiprec.eventlog.regular_files import open_regular, read_regular
+from gossiprec.eventlog.own_files import open_regular, read_regular
 
 Quoting = Literal[0, 2]
 """``csv.QUOTE_MINIMAL`` or ``csv.QUOTE_NONNUMERIC``."""

@@ -11,8 +11,8 @@ from gossiprec.eventlog import layout
 from gossiprec.eventlog.frames import DamagedError
 from gossiprec.eventlog.lock import is_written_now
 from gossiprec.eventlog.manifest_file import file_faults, has_digests, manifest_fault, read_manifest
+from gossiprec.eventlog.own_files import check_own_files
 from gossiprec.eventlog.reader import Damage, EventLog, open_log
-from gossiprec.eventlog.regular_files import check_own_files
 
 _NO_DIGESTS = "; of the other files of the run it has no digests, as an earlier version of gossiprec made it"
 

@@ -15,8 +15,8 @@ from gossiprec.errors import LogError, ResourceError
 from gossiprec.eventlog import frames
 from gossiprec.eventlog.atomic_write import write_all, writing
 from gossiprec.eventlog.digest import ContentDigest
+from gossiprec.eventlog.own_files import open_regular
 from gossiprec.eventlog.reader import read_log
-from gossiprec.eventlog.regular_files import open_regular
 from gossiprec.eventlog.schema import SCHEMA, EventKind, Schema
 from gossiprec.version import __version__
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from gossiprec.graphs.edge_lists import edge_list_text, read_edge_list
 from gossiprec.graphs.graphml import graphml_text, read_graphml
 from gossiprec.graphs.node_link import node_link_text, read_node_link
+from gossiprec.inputs import note_input
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -164,6 +165,7 @@ def graph_text(graph: nx.Graph, format: Format) -> str:
 
 
 def _text(path: Path) -> str:
+    note_input(path)
     try:
         with path.open("rb") as file:
             raw = file.read(MAX_BYTES + 1)

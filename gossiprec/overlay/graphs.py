@@ -13,6 +13,7 @@ from gossiprec import graphs
 from gossiprec.errors import ScenarioError
 from gossiprec.graphs.files import SUFFIXES, graph_from
 from gossiprec.graphs.node_link import read_node_link_data
+from gossiprec.inputs import note_input
 from gossiprec.overlay.graph_options import (
     FamilyGraph,
     FrozenGraph,
@@ -142,6 +143,7 @@ def _in_folder(path: Path) -> list[tuple[float, Callable[[], nx.Graph]]]:
 
 def _in_file(path: Path) -> list[tuple[float, Callable[[], nx.Graph]]]:
     form = '[{"from": 0, "nodes": [{"id": 0}, ...], "edges": [{"source": 0, "target": 1}, ...]}, ...]'
+    note_input(path)
     try:
         listed = json.loads(path.read_text(encoding="utf-8-sig"))
     except OSError as error:

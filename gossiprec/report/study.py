@@ -12,7 +12,7 @@ from typing import Any
 from gossiprec.errors import LogError
 from gossiprec.eventlog import open_run
 from gossiprec.eventlog.lock import LOCK, is_written_now
-from gossiprec.eventlog.regular_files import read_regular
+from gossiprec.eventlog.own_files import read_regular
 from gossiprec.eventlog.writer_process import UNKNOWN, what_became
 from gossiprec.figures.study.quantity import Quantity, shown
 from gossiprec.figures.study.table import Point, StudyTable, read_study

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from gossiprec.emulation.shards.connecting import LOCAL, join, require_ray, start_here
 from gossiprec.eventlog.atomic_write import writing
-from gossiprec.eventlog.regular_files import temporary_name
+from gossiprec.eventlog.own_files import temporary_name
 from gossiprec.eventlog.rundir import remove_run
 from gossiprec.study.task import Done, Task, perform, share_of_cores
 

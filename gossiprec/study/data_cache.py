@@ -10,6 +10,7 @@ import numpy as np
 
 from gossiprec.data.split import Split
 from gossiprec.emulation.assembly.data import load_data
+from gossiprec.inputs import Inputs, note_inputs, record_inputs
 from gossiprec.scenario.model import Scenario
 from gossiprec.study.identity import canonical
 
@@ -27,15 +28,20 @@ class DataCache:
 
     def __init__(self, most_bytes: int = MOST_BYTES) -> None:
         self._most_bytes = most_bytes
-        self._held: OrderedDict[str, Split] = OrderedDict()
+        self._held: OrderedDict[str, tuple[Split, Inputs]] = OrderedDict()
 
     def __call__(self, scenario: Scenario) -> Split:
         """Return the scenario's data, divided; see :func:`gossiprec.emulation.assembly.prepare.load_data`."""
         key = canonical([scenario.dataset.plain(), scenario.seed])
-        split = self._held.pop(key, None) or load_data(scenario)
-        self._held[key] = split
-        while sum(map(array_bytes, self._held.values())) > self._most_bytes:
+        found = self._held.pop(key, None)
+        if found is None:
+            with record_inputs() as inputs:
+                found = load_data(scenario), inputs
+        self._held[key] = found
+        while sum(array_bytes(split) for split, _ in self._held.values()) > self._most_bytes:
             self._held.popitem(last=False)
+        split, inputs = found
+        note_inputs(inputs)
         return split
 
 

@@ -15,7 +15,7 @@ from gossiprec.eventlog import Run, open_run
 from gossiprec.eventlog.atomic_write import replace_file, writing
 from gossiprec.eventlog.lock import LOCK, MARKER, only_writer
 from gossiprec.eventlog.manifest_file import manifest_fault
-from gossiprec.eventlog.regular_files import check_folder, read_regular
+from gossiprec.eventlog.own_files import check_folder, read_regular
 from gossiprec.plugins import code_with
 from gossiprec.study.deduplication import Simulation
 

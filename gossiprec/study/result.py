@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from gossiprec.errors import LogError, suggestion
 from gossiprec.eventlog import Run, arrow, open_run
 from gossiprec.eventlog.lock import LOCK, is_written_now
-from gossiprec.eventlog.regular_files import open_to_read
+from gossiprec.eventlog.own_files import open_to_read
 from gossiprec.figures.study.means import NOTE, means
 from gossiprec.figures.study.numbers import estimate
 from gossiprec.figures.study.quantity import shown

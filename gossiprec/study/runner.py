@@ -113,16 +113,15 @@ class StudyRunner:
         return sorted(todo, key=lambda simulation: seeds.index(simulation.scenario.seed))
 
     def _of_other_data(self, runs: Mapping[str, Run | None], *, refused: bool) -> dict[str, str]:
-        """Return the runs that were made with other data than there are now, by hash, with what these are known by."""
+        """Return the runs that read other files than there are now, by hash, with what has changed."""
         moved = of_other_data((s, run) for s in self.plan.simulations if (run := runs[s.hash]) is not None)
         if moved and refused:
-            then, now = next(iter(moved.values()))
             raise LogError(
-                f"{self.folder.path} holds {len(moved)} of {len(runs)} runs made with other data: fingerprint {then} "
-                f"then, {now} now; put the old data back, give --again to run them again, --keep to use them as they "
-                "are, or another --out"
+                f"{self.folder.path} holds {len(moved)} of {len(runs)} runs made with other data: "
+                f"{next(iter(moved.values()))}; put the old data back, give --again to run them again, --keep to use "
+                "them as they are, or another --out"
             )
-        return {hash_: now for hash_, (_, now) in moved.items()}
+        return moved
 
     def carry_out(self, todo: list[Simulation], start: Start, watching: Watching) -> Outcome:
         """Run simulations; the table is written now and then, and at the end, however it comes.

@@ -1,34 +1,33 @@
-"""Whether finished runs of a study were made with the data that their scenarios name now."""
+"""Whether finished runs of a study were made with the files that their scenarios name now."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
-from gossiprec.emulation.assembly.data import are_read, other_data
+from gossiprec.emulation.assembly.data import changed_since
 from gossiprec.eventlog import Run
 from gossiprec.study.deduplication import Simulation
 from gossiprec.study.identity import canonical
 
 
-def of_other_data(runs: Iterable[tuple[Simulation, Run]]) -> dict[str, tuple[str, str]]:
-    """Return the runs that were made with other data, by hash: the fingerprints then and now.
+def of_other_data(runs: Iterable[tuple[Simulation, Run]]) -> dict[str, str]:
+    """Return the runs that were made with other files, by hash: what has changed.
 
     Notes
     -----
-    Data are read once for each data set that the scenarios read from files, whatever their seeds; those that are not
-    there any more contradict nothing.
+    Each set of files is looked at once, whatever the seeds of the runs; files that are not there any more contradict
+    nothing.
     """
-    found: dict[str, tuple[str, str]] = {}
-    known: dict[str, tuple[str, str] | None] = {}
+    found: dict[str, str] = {}
+    known: dict[str, str | None] = {}
     for simulation, run in runs:
-        scenario, then = simulation.scenario, run.manifest.get("data")
-        if not then or not are_read(scenario):
-            continue
-        name = canonical(scenario.dataset.plain())
+        manifest = run.manifest
+        if "inputs" in manifest:
+            name = canonical([simulation.scenario.dataset.plain(), manifest["inputs"]])
+        else:
+            name = canonical(simulation.scenario.dataset.plain())
         if name not in known:
-            before = str(then["fingerprint"])
-            now = other_data(scenario, before)
-            known[name] = None if now is None else (before, now)
+            known[name] = changed_since(simulation.scenario, manifest)
         changed = known[name]
         if changed is not None:
             found[simulation.hash] = changed

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ from gossiprec.data.fingerprint import fingerprint
 from gossiprec.data.outline import Outline, sample
 from gossiprec.data.split import Split
 from gossiprec.errors import GossipRecError
+from gossiprec.inputs import changed_files
 from gossiprec.scenario import Scenario
 
 
@@ -54,6 +56,25 @@ def other_data(scenario: Scenario, then: str) -> str | None:
     except GossipRecError:
         return None
     return None if now == then else now
+
+
+def changed_since(scenario: Scenario, manifest: Mapping[str, Any]) -> str | None:
+    """Return what is not as it was when a run of the scenario read its files, or None; missing files do not count.
+
+    Parameters
+    ----------
+    scenario : Scenario
+    manifest : mapping
+        Of the run. Runs of earlier versions have only the fingerprint of their data.
+    """
+    inputs, data = manifest.get("inputs"), manifest.get("data") or {}
+    changed = [] if inputs is None else changed_files(inputs)
+    if (changed or inputs is None) and data and are_read(scenario):
+        then = str(data["fingerprint"])
+        now = other_data(scenario, then)
+        if now is not None:
+            return f"fingerprint {then} then, {now} now"
+    return f"{', '.join(changed)} changed" if changed else None
 
 
 def _named(scenario: Scenario) -> dict[str, Any]:

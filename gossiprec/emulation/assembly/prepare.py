@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -50,6 +50,7 @@ from gossiprec.emulation.run.progress import Progress, Silent, Stopwatch
 from gossiprec.emulation.run.schedule import Schedule
 from gossiprec.emulation.run.tape_runner import TapeRunner
 from gossiprec.errors import ScenarioError
+from gossiprec.inputs import Inputs, record_inputs
 from gossiprec.models import Role
 from gossiprec.numerics.kept import Missing, NotKeptError, if_missing
 from gossiprec.recommenders.base import has_own
@@ -87,6 +88,8 @@ class Prepared(Cast):
         What the coordinator computes, if it has a server.
     seat : Seat or None
         Which shard of a divided run this is.
+    inputs : Inputs
+        Fingerprints of the files that were read, by path.
     """
 
     executor: Executor
@@ -103,6 +106,7 @@ class Prepared(Cast):
     push_rounds: PushRounds | None
     serving: Serving | None
     seat: Seat | None
+    inputs: Inputs = field(default_factory=dict)
 
     @property
     def attacks(self) -> list[Attack]:
@@ -178,13 +182,26 @@ def prepare(
         If the run cannot fit into memory, is to be on a device that is not there, or portable (``executor.portable``)
         where processor or process is not.
     """
+    with record_inputs() as inputs:
+        prepared = _prepare(scenario, progress or Silent(), load, kept_kernels=kept_kernels, seat=seat)
+    return replace(prepared, inputs=inputs)
+
+
+def _prepare(
+    scenario: Scenario,
+    say: Progress,
+    load: Callable[[Scenario], Split] | None,
+    *,
+    kept_kernels: bool,
+    seat: Seat | None,
+) -> Prepared:
     if scenario.executor.portable:
         portable.require()
     if scenario.executor.device == "cuda":
         from gossiprec.compute.executors.batched import choose_device
 
         choose_device("cuda")
-    say, watch = progress or Silent(), Stopwatch()
+    watch = Stopwatch()
     check_modules(scenario)
     if load is None:
         refuse_early(scenario)

@@ -14,6 +14,7 @@ from gossiprec.data.cells import Convert, numbers
 from gossiprec.data.columns import first_cells, read_columns
 from gossiprec.data.sources import Source
 from gossiprec.errors import DataError, ScenarioError
+from gossiprec.inputs import note_input
 
 CSV = Layout((), ",", quote='"')
 
@@ -60,6 +61,7 @@ def read_matrix(path: str, key: str, n: int) -> F64:
 
 
 def _array(path: str, key: str) -> F64:
+    note_input(path)
     try:
         raw = np.load(path, allow_pickle=False)
     except (OSError, ValueError, EOFError) as error:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import tempfile
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -13,8 +15,9 @@ from gossiprec.emulation.run.progress import Progress, Silent, Status
 from gossiprec.emulation.run.simulate import simulate
 from gossiprec.errors import LogError
 from gossiprec.eventlog import Run, layout, open_run
+from gossiprec.eventlog.own_files import read_regular
 from gossiprec.eventlog.reader import Columns
-from gossiprec.eventlog.regular_files import read_regular
+from gossiprec.inputs import changed_inputs
 from gossiprec.plugins import Plugins, check_installed, versions
 from gossiprec.scenario import load_scenario
 from gossiprec.scenario.plugins import plugins_of
@@ -187,6 +190,14 @@ def _lines(path: Path) -> list[str]:
     return text[: text.rfind("\n") + 1].splitlines()
 
 
+def _inputs_elsewhere(then: Mapping[str, Any], now: Mapping[str, Any]) -> list[tuple[str, Any, Any]]:
+    """Return the files that changed, each with the beginning of its digest then and now."""
+    if not changed_inputs(then, now):
+        return []
+    digests = [{path: told["sha256"][:16] for path, told in read.items()} for read in (then, now)]
+    return [(path, *(each.get(path, "not read") for each in digests)) for path in sorted({*then, *now})]
+
+
 def _elsewhere(run: Run, again: Run, plugins: Plugins) -> tuple[str, ...]:
     """Return what decides a run's numbers and is not as it was when the run began."""
     then, now = run.manifest, again.manifest
@@ -194,6 +205,8 @@ def _elsewhere(run: Run, again: Run, plugins: Plugins) -> tuple[str, ...]:
     pairs += [(name, then[name], now[name]) for name in ("processor", "target") if name in then]
     if then.get("data"):
         pairs.append(("data", then["data"]["fingerprint"], now["data"]["fingerprint"]))
+    if then.get("inputs") is not None:
+        pairs += _inputs_elsewhere(then["inputs"], now["inputs"])
     theirs = versions(then.get("plugins", {})), versions(plugins)
     for before, after in ((then.get("packages", {}), now["packages"]), theirs):
         pairs += [(name, before.get(name), after.get(name)) for name in sorted({*before, *after})]

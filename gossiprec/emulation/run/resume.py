@@ -27,6 +27,7 @@ from gossiprec.eventlog.checkpoints import Stamp, read_checkpoint, read_stamp
 from gossiprec.eventlog.lock import RunLock
 from gossiprec.eventlog.manifest_file import manifest_fault
 from gossiprec.eventlog.rundir import scenario_hash
+from gossiprec.inputs import changed_inputs
 from gossiprec.machine import available_bytes
 from gossiprec.plugins import check_installed
 from gossiprec.scenario import Scenario, load_scenario
@@ -279,6 +280,13 @@ def _check_data(run: Path, prepared: Prepared) -> None:
     if then and then != now:
         raise OtherRunError(
             f"the data are not those that the run began with: {_shown(then)} then, {_shown(now)} now; put the old ones "
+            f"back, or, as they are now, {_again(run)}"
+        )
+    read = open_run(run).manifest.get("inputs")
+    changes = [] if read is None else changed_inputs(read, prepared.inputs)
+    if changes:
+        raise OtherRunError(
+            f"the files that the run reads are not those that it began with: {', '.join(changes)}; put the old ones "
             f"back, or, as they are now, {_again(run)}"
         )
 

@@ -12,7 +12,7 @@ import yaml
 
 from gossiprec.data.fingerprint import known_by
 from gossiprec.data.split import Split
-from gossiprec.emulation.assembly.data import are_read, other_data
+from gossiprec.emulation.assembly.data import changed_since
 from gossiprec.emulation.assembly.prepare import prepare
 from gossiprec.emulation.run.carried_out import carried_out
 from gossiprec.emulation.run.progress import Clocks, Progress, Silent, clocks
@@ -139,6 +139,7 @@ def once_simulated(
             sizes={} if view_size is None else {"view_size": view_size},
             plugins=plugins_of(scenario),
             data=known_by(prepared.split),
+            inputs=prepared.inputs,
             overwrite=overwrite,
         )
         directory.write_names(prepared.split.user_names, prepared.split.item_names)
@@ -169,6 +170,4 @@ def _same_run(path: Path, scenario: Scenario) -> Run | None:
     same = run.scenario == wanted and code == code_of(scenario) and not manifest_fault(run.manifest)
     if not same or run.status != "complete":
         return None
-    then = run.manifest.get("data")
-    moved = then and are_read(scenario) and other_data(scenario, str(then["fingerprint"]))
-    return None if moved else run
+    return None if changed_since(scenario, run.manifest) else run

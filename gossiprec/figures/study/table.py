@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from gossiprec.errors import LogError, suggestion
-from gossiprec.eventlog.regular_files import open_to_read, read_regular
+from gossiprec.eventlog.own_files import open_to_read, read_regular
 from gossiprec.figures.study.explained import explained
 from gossiprec.figures.study.quantity import Label, Quantity, shown
 from gossiprec.figures.study.words import in_words

@@ -9,8 +9,8 @@ import errno
 import os
 import secrets
 import stat
+from io import BufferedReader
 from pathlib import Path
-from typing import BinaryIO
 
 from gossiprec.errors import LogError
 from gossiprec.eventlog import layout
@@ -80,7 +80,7 @@ def read_regular(path: Path) -> bytes:
         return file.read()
 
 
-def open_to_read(path: Path) -> BinaryIO:
+def open_to_read(path: Path) -> BufferedReader:
     """Open a regular file for reading; see :func:`read_regular`."""
     return os.fdopen(open_regular(path, os.O_RDONLY), "rb")
 
