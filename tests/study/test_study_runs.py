@@ -99,8 +99,7 @@ def test_a_run_that_was_not_finished_is_run_anew(tmp_path, spoil):
 
 def with_other_code(conduct, plan, *places):
     for place in places:
-        path = conduct.folder.run(plan.simulations[place]) / "manifest.json"
-        path.write_text(json.dumps({**json.loads(path.read_text()), "code": "0123456789abcdef"}))
+        change_manifest(conduct.folder.run(plan.simulations[place]), code="0123456789abcdef")
 
 
 def test_runs_of_other_code_stop_the_study(tmp_path):
