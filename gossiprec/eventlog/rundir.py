@@ -357,11 +357,11 @@ def remove_run(path: Path) -> None:
 
 def _failed_before_a_report(path: Path) -> bool:
     """Return whether there is a failed run that found nothing and cannot be resumed: it is not worth keeping."""
-    status = json.loads((path / layout.MANIFEST).read_bytes()).get("status")
+    status = json.loads(read_regular(path / layout.MANIFEST)).get("status")
     if status != "failed" or CheckpointFolder(path).newest_first():
         return False
     tables = [path / table.file for table in TABLES]
-    return all(b"\n" not in table.read_bytes().rstrip(b"\n") for table in tables if table.exists())
+    return all(b"\n" not in read_regular(table).rstrip(b"\n") for table in tables if table.exists())
 
 
 def _holds_a_run(path: Path) -> bool:
