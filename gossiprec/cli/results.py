@@ -105,6 +105,11 @@ Accuracies in %. AAC: mean share of its K nearest users that an adversary finds;
 upper bound: share of them it has met by the end; random bound: by guessing."""
 
 
+def noted(summary: Mapping[str, Any]) -> str:
+    """Return one line for each note of a run."""
+    return "\n".join(labelled({"note": text}) for text in summary.get("notes", ()))
+
+
 def closing(summary: Mapping[str, Any], path: Path) -> str:
     """Return what a run took and where it lies."""
     seconds = f"{summary['wall_seconds']:,.1f} s"

@@ -157,6 +157,8 @@ def _print_results(run: Run, *, as_json: bool) -> None:
         console.print(results.attack_table(summary["attacks"]))
         click.echo(f"{results.ATTACK_NOTE}\n")
     click.echo(results.closing(summary, run.path))
+    if notes := results.noted(summary):
+        click.echo(notes)
 
 
 def _say_interrupted(run: Run) -> None:

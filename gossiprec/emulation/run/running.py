@@ -31,6 +31,7 @@ from gossiprec.emulation.scoring.last_version import last_version
 from gossiprec.emulation.scoring.membership import metric_rows
 from gossiprec.emulation.scoring.positions import by_attack, write_positions
 from gossiprec.emulation.scoring.privacy import Ledger
+from gossiprec.emulation.scoring.remarks import Remarks, Tie, few_to_judge
 from gossiprec.emulation.scoring.validated import Validated
 from gossiprec.emulation.shards.lead import Alone, Lead
 from gossiprec.errors import ScenarioError
@@ -311,6 +312,7 @@ class Running:
         with self._timed("positions"):
             of_attacks = [*by_attack(self._record), *self._findings.per_node()]
             write_positions(self._directory, prepared.attacks, of_attacks, prepared.protocol.n_nodes)
+        remarks = self._remarks()
         times = self._times()
         self._directory.write_adversaries(self._record.adversaries())
         self._directory.write_hits(self._record.hits())
@@ -341,12 +343,28 @@ class Running:
                 "bytes": self._recording.traffic.bytes,
                 **self._others.summary(),
                 **self._traffic(),
-                **({"notes": self._directory.notes} if self._directory.notes else {}),
+                **remarks.summary(),
+                **({"notes": notes} if (notes := [*self._directory.notes, *remarks.notes()]) else {}),
             }
         )
         self._directory.finish(status)
         if status == "complete":
             self._note_rate(times)
+
+    def _remarks(self) -> Remarks:
+        """Return what is to be said of the utility at the last report."""
+        prepared = self._prepared
+        with self._timed("utility"):
+            found, tied = self._utility.baselines(), self._utility.tied
+        tie = None
+        if len(tied):
+            node = int(tied[0])
+            of = prepared.protocol.n_users if prepared.protocol.holds_all_data else node
+            tie = Tie(len(tied), node, int(prepared.planner.updates[of]), self._reached)
+        return Remarks(
+            prepared.split.n_users, self._utility_now, found, self._utility.few_candidates(),
+            few_to_judge(prepared.executor.work.candidates), tie,
+        )  # fmt: skip
 
     def _note_rate(self, times: _Earlier) -> None:
         """Keep how fast the run was, for those who ask how long another will take."""

@@ -56,11 +56,14 @@ class Look:
         Places of their test items among all.
     ranks : ndarray of int32, shape (n,)
         Of these test items, each among its candidates.
+    tied : ndarray of int64
+        Those of the users of whom all scores are equal.
     """
 
     lists: list[Lists]
     tests: I64
     ranks: I32
+    tied: I64
 
 
 def lists_of(whole: WholeLists, users: I64, seen: Mapping[type[Any], list[Any]]) -> list[Lists]:

@@ -63,7 +63,7 @@ def drawn_candidates(split: Split, users: I64, seed: int) -> I32:
 def sampled_negatives(split: Split, users: I64) -> I64:
     """Return the number of negatives that each user's test items are ranked against, shape (n,)."""
     known = (split.train.sizes + split.validation.sizes + split.test.sizes)[users]
-    return np.minimum(SAMPLED, split.n_items - known)
+    return np.asarray(np.minimum(SAMPLED, split.n_items - known))
 
 
 def _distinct(rng: np.random.Generator, bound: int, n_rows: int, count: int) -> I64:

@@ -20,7 +20,7 @@ from gossiprec.compute.thread_pool import ThreadPool
 from gossiprec.data.split import Split
 from gossiprec.emulation.scoring.looks import Lists, Look, joined_lists, lists_of
 from gossiprec.emulation.scoring.orders import ORDERS
-from gossiprec.emulation.scoring.sampled_items import PADDING, drawn_candidates
+from gossiprec.emulation.scoring.sampled_items import PADDING, drawn_candidates, sampled_negatives
 from gossiprec.emulation.scoring.whole_lists import WholeLists
 from gossiprec.measures.base import RelevantRanks, TargetRanks, ValidationRanks
 from gossiprec.measures.metric import Metric, read_metric
@@ -120,11 +120,14 @@ class Utility:
             self._candidates = drawn_candidates(split, self._users, seed)
             self._real = self._candidates != PADDING
             self._n_candidates = np.count_nonzero(self._real, axis=1)
-        self._beside: dict[str, float] = {}
-        for name in beside:
-            order = ORDERS[name](split, seed)
-            found = self._means(self._values(order.before, order.of_candidates))
-            self._beside |= {beside_name(metric, name): value for metric, value in found.items()}
+        self._seed, self._mask = seed, mask.split("+")
+        self._tied: list[I64] = []
+        self._orders: dict[str, dict[str, float]] = {name: self._of_order(name) for name in beside}
+        self._beside = {
+            beside_name(metric, name): value
+            for name, found in self._orders.items()
+            for metric, value in found.items()
+        }
 
     def measure(self, current: I64, looks: Sequence[Look] = ()) -> dict[str, float]:
         """Return each metric for the models at arena rows `current`, shape (n_nodes,), then those of other orders.
@@ -132,6 +135,7 @@ class Utility:
         Metrics of test items are left out where nobody has any. Where others have looked at all users' models, each at
         those of some, what they have seen is taken instead.
         """
+        self._tied = [look.tied for look in looks]
         own = self._judged(*self._joined(looks)) if looks else self._values(*self._scoring(current))
         if self._keep_users:
             tested = ((metric.name, own[metric.name]) for metric in self._metrics if metric.of_test_items)
@@ -140,16 +144,49 @@ class Utility:
 
     def look(self, current: I64, users: I64) -> Look:
         """Return what metrics look at of the models of some users, ascending."""
+        self._tied = []
         of_all, of_candidates = self._scoring(current)
         parts: list[Lists] = []
         for part, lists in self._whole:
             for some in self._blocks(np.intersect1d(lists.users, users)):
                 parts += lists_of(lists, some, lists.seen([(some, of_all(some, part))]))
         if not self._sampled:
-            return Look(joined_lists(parts), np.zeros(0, np.int64), np.zeros(0, np.int32))
+            return Look(joined_lists(parts), np.zeros(0, np.int64), np.zeros(0, np.int32), self.tied)
         at = np.flatnonzero(np.isin(self._users, users))
         ranks = self._sampled_ranks(of_candidates, at)
-        return Look(joined_lists(parts), entries_of(self._tests_of, at)[0], ranks)
+        return Look(joined_lists(parts), entries_of(self._tests_of, at)[0], ranks, self.tied)
+
+    @property
+    def tied(self) -> I64:
+        """The users of whom all scores were equal when they were last measured or looked at, ascending."""
+        return np.unique(np.concatenate([np.zeros(0, np.int64), *self._tied]))
+
+    def baselines(self) -> dict[str, dict[str, float]]:
+        """Return the metrics of test items of each order that no model has learnt (:data:`.orders.ORDERS`)."""
+        names = [metric.name for metric in self._metrics if metric.of_test_items]
+        if not names:
+            return {}
+        orders = {name: self._orders.get(name) or self._of_order(name) for name in ORDERS}
+        return {order: {name: found[name] for name in names} for order, found in orders.items()}
+
+    def few_candidates(self) -> dict[str, int]:
+        """Return the number of users of whom a metric of relevant items says nothing, if any: K reaches theirs."""
+        users, split = self._users, self._split
+        found = {}
+        for metric in self._metrics:
+            if not issubclass(metric.looks_at, RelevantRanks):
+                continue
+            masked = ["train"] if metric.on_validation else self._mask
+            some = np.flatnonzero(split.validation.sizes) if metric.on_validation else users
+            left = split.n_items - sum(getattr(split, part).sizes[some] for part in masked)
+            sizes = left if metric.full else sampled_negatives(split, users)
+            found[metric.name] = int(np.count_nonzero(sizes <= metric.k))
+        return {name: count for name, count in found.items() if count}
+
+    def _of_order(self, name: str) -> dict[str, float]:
+        """Return the metrics of an order of the items."""
+        order = ORDERS[name](self._split, self._seed)
+        return self._means(self._values(order.before, order.of_candidates))
 
     def _joined(self, looks: Sequence[Look]) -> tuple[dict[type[Any], list[Any]], list[RelevantRanks]]:
         """Return what was seen of all users as if one had looked."""
@@ -259,14 +296,22 @@ class Utility:
         histories = {name: column[users] for name, column in self._histories["test"].items()}
         models, known = self._executor.store.readable(current, users), self._executor.work.model.constants
         about = (models.layout, models.rows, models.row, models.user, candidates.offsets, candidates.values)
-        return self._executor.score(Query(*about, contexts, known, models.together, histories))
+        scores = self._executor.score(Query(*about, contexts, known, models.together, histories))
+        begins = candidates.offsets[:-1]
+        level = np.minimum.reduceat(scores, begins) == np.maximum.reduceat(scores, begins)
+        self._tied.append(users[level])
+        return scores
 
     def _scores_of_all(self, current: I64, users: I64, part: str) -> F32:
         """Return the scores of all items by the users' own models before a part, shape (n_users, n_items)."""
         contexts = {name: column[users] for name, column in self._before_next.items()}
         models = self._executor.store.readable(current, users)
         histories = {name: column[users] for name, column in self._histories[part].items()}
-        return self._executor.score_all(models, contexts, self._threads, histories)
+        scores = self._executor.score_all(models, contexts, self._threads, histories)
+        level = scores[:, 0] == scores[:, -1]  # of few users, so that few rows are looked at
+        level[level] = (scores[level] == scores[level, :1]).all(axis=1)
+        self._tied.append(users[level])
+        return scores
 
 
 def _by_part(metrics: Sequence[Metric], *, apart: bool) -> dict[str, list[Metric]]:

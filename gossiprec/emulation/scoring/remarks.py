@@ -1,0 +1,109 @@
+"""Remarks on the utility of a run: what makes its figures say less than they seem to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from gossiprec.compute.train.performance_merge import PADDING
+from gossiprec.measures.ranking import CUTOFF
+from gossiprec.ragged import Ragged
+
+
+@dataclass(frozen=True)
+class Tie:
+    """Users of whom all scores are equal at the last report.
+
+    Attributes
+    ----------
+    n_users : int
+    node : int
+        One of them.
+    updates : int
+        Local updates that its model has had; of a model that all share, those of the coordinator.
+    time : float
+        Of the report.
+    """
+
+    n_users: int
+    node: int
+    updates: int
+    time: float
+
+
+@dataclass(frozen=True)
+class Remarks:
+    """What is to be said of the utility of a run.
+
+    Attributes
+    ----------
+    n_users : int
+    utility : mapping of str to float
+        Metrics at the last report.
+    baselines : mapping of str to mapping of str to float
+        By the name of an order of the items, the same metrics of test items of that order.
+    few_candidates : mapping of str to int
+        By metric, the users of whom it says nothing: K reaches the number of candidates.
+    few_to_judge : int
+        Nodes that judge models by no more candidates than :data:`.CUTOFF`.
+    tie : Tie or None
+        None if no user's scores are all equal.
+    """
+
+    n_users: int
+    utility: Mapping[str, float]
+    baselines: Mapping[str, Mapping[str, float]]
+    few_candidates: Mapping[str, int]
+    few_to_judge: int = 0
+    tie: Tie | None = None
+
+    @property
+    def not_above(self) -> dict[str, list[str]]:
+        """The metrics that are not above those of an order that no model has learnt, by the name of the order."""
+        return {
+            order: [name for name, value in found.items() if self.utility.get(name, np.nan) <= value]
+            for order, found in self.baselines.items()
+        }
+
+    def summary(self) -> dict[str, object]:
+        """Return the fields of the summary."""
+        return {
+            "baselines": {order: dict(found) for order, found in self.baselines.items()},
+            "not_above": self.not_above,
+            "few_candidates": dict(self.few_candidates),
+            "tied_users": self.tie.n_users if self.tie else 0,
+        }
+
+    def notes(self) -> Iterator[str]:
+        """Yield a sentence for each remark."""
+        for order, names in self.not_above.items():
+            if names:
+                found = self.baselines[order]
+                pairs = (f"{n} {100 * self.utility[n]:.1f} % against {100 * found[n]:.1f} %" for n in names)
+                yield f"utility is not above {order}: {', '.join(pairs)}"
+        for name, count in self.few_candidates.items():
+            yield (
+                f"{name} says nothing about {count:,} of {self.n_users:,} users: K reaches the number of their "
+                "candidates; lower K"
+            )
+        if self.few_to_judge:
+            yield (
+                f"{self.few_to_judge:,} nodes judge received models among {CUTOFF} candidates or fewer, so that each "
+                f"is a hit among the first {CUTOFF}"
+            )
+        if self.tie:
+            yield (
+                f"all scores of {self.tie.n_users:,} of {self.n_users:,} users are equal, those of node "
+                f"{self.tie.node} among them (time {self.tie.time:.6g}, after {self.tie.updates:,} local updates): "
+                "such a model recommends nothing; if it has trained, its last layer may have no active unit"
+            )
+
+
+def few_to_judge(candidates: Ragged | None) -> int:
+    """Return the number of nodes that judge models by :data:`.CUTOFF` candidates or fewer."""
+    if candidates is None:
+        return 0
+    few = np.count_nonzero(candidates.values != PADDING, axis=1) - 1 <= CUTOFF
+    return len(np.unique(candidates.owners[few]))
