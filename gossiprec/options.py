@@ -16,6 +16,10 @@ class Options(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
+    def remarks(self) -> dict[str, str]:
+        """Return comments that ``gossiprec scenario show`` prints behind some keys, by key."""
+        return {}
+
 
 class NoOptions(Options):
     """The option set of a thing that has none."""

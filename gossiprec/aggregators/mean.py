@@ -13,8 +13,8 @@ from gossiprec.arrays import F32
 class Mean(Aggregator):
     """The weighted mean of the models, which are all worth 1.
 
-    Where models are blended one by one as they arrive, the weights are all there is to it. An inbox is reduced to
-    the same, to rounding.
+    A coordinator pools answers as they arrive, to the weighted mean. A gossip node averages pairwise, so that earlier
+    arrivals fade, unless ``protocol.average`` is ``all``. An inbox is reduced to the weighted mean, to rounding.
     """
 
     streaming = True

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import click
@@ -45,7 +46,12 @@ def show(file: str, overrides: tuple[str, ...]) -> None:
 
     from gossiprec.scenario import load_scenario
 
-    click.echo(yaml.safe_dump(load_scenario(file, overrides).resolved(), sort_keys=False), nl=False)
+    loaded = load_scenario(file, overrides)
+    text = yaml.safe_dump(loaded.resolved(), sort_keys=False)
+    before, key, protocol = text.partition("\nprotocol:\n")
+    for option, remark in loaded.protocol.options.remarks().items():
+        protocol = re.sub(rf"^  {option}: .*", rf"\g<0>  # {remark}", protocol, count=1, flags=re.MULTILINE)
+    click.echo(before + key + protocol, nl=False)
 
 
 @scenario.command()

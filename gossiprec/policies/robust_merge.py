@@ -42,11 +42,11 @@ class RobustMerge(Policy):
 
     def check_behaviour(self, behaviour: Behaviour) -> None:
         """Refuse nodes that do not merge what they receive by weights, or that read their model at once."""
-        if behaviour.on_receive == (Op.BLEND,):
+        if behaviour.on_receive in ((Op.BLEND,), (Op.AVERAGE,)):
             return
         streams = (
-            "trains on what it receives at once (train_on: receive)" if Op.BLEND in behaviour.on_receive
-            else "adopts it" if Op.ADOPT in behaviour.on_receive
+            "adopts it" if Op.ADOPT in behaviour.on_receive
+            else "trains on what it receives at once (train_on: receive)" if Op.BLEND in behaviour.on_receive
             else "weighs each model by its performance as it comes"
         )  # fmt: skip
         raise ScenarioError(

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import functools
+from abc import abstractmethod
 from collections.abc import Sequence
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 from pydantic import Field, model_validator
 
@@ -80,8 +81,11 @@ class Gossip(Protocol):
     """Nodes that wake on clocks of their own and have one role."""
 
     options: GossipOptions
-    merging: ClassVar[Op]
-    """What a node does with a model that it receives."""
+
+    @property
+    @abstractmethod
+    def merging(self) -> Op:
+        """What a node does with a model that it receives."""
 
     @property
     def common_start(self) -> bool:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Sequence
-from typing import Annotated, Any, TypeAlias
+from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import Discriminator, Field, Tag, field_validator, model_validator
 
@@ -53,7 +53,19 @@ class RandGossipOptions(GossipOptions):
         default="samples",
         description="weight of a model in a merge: samples (its positives), mean (1), or another streaming rule",
     )
+    average: Literal["pairwise", "all"] = Field(
+        default="pairwise",
+        description="pairwise: a model is averaged with the node's as it arrives, so that earlier ones fade (of three "
+        "with equal weights the shares are 1/8, 1/8, 1/4, 1/2); all: the mean, by weights, of the node's version and "
+        "all that arrived since its last wake",
+    )
     view: View = ViewOptions()
+
+    def remarks(self) -> dict[str, str]:
+        """Return that pairwise averages are no mean."""
+        if self.average == "all":
+            return {}
+        return {"merge": "pairwise: the latest arrival counts most; average: all gives the mean by weights"}
 
     @field_validator("merge")
     @classmethod
@@ -64,6 +76,15 @@ class RandGossipOptions(GossipOptions):
                 "use the policy robust-merge with this rule"
             )
         return merge
+
+    @model_validator(mode="after")
+    def _reads_all(self) -> RandGossipOptions:
+        if self.average == "all" and self.train_on == "receive":
+            raise ValueError(
+                "average all wants a node that reads its model at its wake, but with train_on receive it trains after "
+                "each merge; set train_on to wake, or average to pairwise"
+            )
+        return self
 
     @model_validator(mode="after")
     def _fanout_fits(self) -> RandGossipOptions:
@@ -78,7 +99,11 @@ class RandGossip(Gossip):
 
     Options = RandGossipOptions
     options: RandGossipOptions
-    merging = Op.BLEND
+
+    @property
+    def merging(self) -> Op:
+        """As the option `average` says."""
+        return Op.AVERAGE if self.options.average == "all" else Op.BLEND
 
     @functools.cached_property
     def _views(self) -> Views:

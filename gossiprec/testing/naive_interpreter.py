@@ -110,6 +110,7 @@ class Naive:
                 if node in self._bases:
                     self._bases[node] = None
                 self.values[node] = first_values(len(self.values))[node]
+                self._mass[node] = (0.0, 0.0)
             elif kind == Event.DELIVER:
                 self._deliver(message, node, going, factor)
 
@@ -177,10 +178,11 @@ class Naive:
         if op == Op.APPRAISE:
             return APPRAISED
         weighted, full = self._mass[node]
-        own = {Op.BLEND: self._weights[node], Op.ADOPT: 0.0, Op.POOL: weighted}[op]
+        alone = self._weights[node]
+        own = {Op.BLEND: alone, Op.ADOPT: 0.0, Op.POOL: weighted, Op.AVERAGE: alone + weighted}[op]
         theirs = factor * self._weights[sender]
         if theirs == 0:
             return 0.0 if op == Op.ADOPT else 1.0
-        if op == Op.POOL:
+        if op in (Op.POOL, Op.AVERAGE):
             self._mass[node] = weighted + theirs, full + self._weights[sender]
         return 0.0 if op == Op.ADOPT else float(np.float32(own / (own + theirs)))

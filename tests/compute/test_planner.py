@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from gossiprec.compute.plan.planner import SMALL
-from gossiprec.compute.plan.tape import Tape
+from gossiprec.compute.plan.tape import Tape, with_resets
 from gossiprec.testing.naive_interpreter import Naive
 from gossiprec.testing.plans import Plans, waves
 from gossiprec.testing.tapes import planner, protocol, record
@@ -236,3 +236,51 @@ def flat(plan):
     parts = [getattr(plan.program, field.name) for field in dataclasses.fields(plan.program)]
     parts += [getattr(plan.sightings, field.name) for field in dataclasses.fields(plan.sightings)]
     return [*parts, plan.order, plan.task_offsets, plan.sighting_offsets]
+
+
+def shares_after_three_arrivals(average, merge, *, wakes_between=False):
+    """Return the shares of node 3 itself and of nodes 0, 1 and 2, from which it receives a model each."""
+    control = protocol("rand-gossip", 4, fanout=1, average=average, merge=merge, view={"size": 1})
+    made, tape = planner(control, inline=False, weights=[1, 2, 4, 3]), Tape()
+    for node in range(3):
+        tape.wake(1.0 + node, node, [3])
+        tape.deliver(1.5 + node, 3, node)
+        if wakes_between and node < 2:
+            tape.wake(1.7 + node, 3, [])
+    shares = np.array([1.0, 0.0, 0.0, 0.0])
+    program = made.plan(tape.cut()).program
+    for message in range(3):
+        [entry] = np.flatnonzero(program.merge_message == message)
+        keep = program.merge_keep[entry]
+        shares *= keep
+        shares[1 + message] += 1 - keep
+    return shares
+
+
+@pytest.mark.parametrize(
+    ("average", "merge", "expected"),
+    [
+        ("pairwise", "mean", [1 / 8, 1 / 8, 1 / 4, 1 / 2]),
+        ("pairwise", "samples", [3 / 4 * 3 / 5 * 3 / 7, 1 / 4 * 3 / 5 * 3 / 7, 2 / 5 * 3 / 7, 4 / 7]),
+        ("all", "mean", [1 / 4, 1 / 4, 1 / 4, 1 / 4]),
+        ("all", "samples", [0.3, 0.1, 0.2, 0.4]),
+    ],
+)
+def test_averages_of_all_are_the_mean_by_weights_and_pairwise_ones_fade(average, merge, expected):
+    np.testing.assert_allclose(shares_after_three_arrivals(average, merge), expected, rtol=1e-6)
+
+
+def test_a_wake_begins_the_average_anew():
+    found = shares_after_three_arrivals("all", "mean", wakes_between=True)
+    np.testing.assert_allclose(found, [1 / 8, 1 / 8, 1 / 4, 1 / 2], rtol=1e-6)
+
+
+def test_a_node_that_is_reset_forgets_the_weight_of_what_had_arrived():
+    control = protocol("rand-gossip", 2, fanout=1, average="all", merge="mean", view={"size": 1})
+    made, tape = planner(control, inline=False, keeps_first=True), Tape()
+    tape.wake(1.0, 0, [1])
+    tape.deliver(1.2, 1, 0)
+    tape.wake(2.0, 0, [1])
+    tape.deliver(2.2, 1, 1)
+    program = made.plan(with_resets(tape.cut(), np.array([1.5]), np.array([1]))).program
+    np.testing.assert_allclose(program.merge_keep[np.argsort(program.merge_message)], [1 / 2, 1 / 2])

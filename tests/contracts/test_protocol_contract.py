@@ -21,7 +21,12 @@ BUFFER = {
 }
 OPTIONS = {
     "central": [{"epochs": 5}],
-    "rand-gossip": [{"wakes": 5}, {"wakes": 5, "train_on": "receive", "merge": "mean"}],
+    "rand-gossip": [
+        {"wakes": 5},
+        {"wakes": 5, "average": "all", "merge": "mean"},
+        {"wakes": 5, "average": "all"},
+        {"wakes": 5, "train_on": "receive", "merge": "mean"},
+    ],
     "pers-gossip": [{"wakes": 5}],
     "fedavg": [
         {"rounds": 5},

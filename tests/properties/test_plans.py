@@ -17,12 +17,12 @@ views = st.one_of(
     st.just({"graph": {"family": "ring", "k": 2}}),
 )
 gossips = st.builds(
-    lambda n, seed, train_on, merge, view: protocol(
-        "rand-gossip", n, seed, fanout=2, train_on=train_on, merge=merge, view=view, wakes=6
+    lambda n, seed, reads, merge, view: protocol(
+        "rand-gossip", n, seed, fanout=2, train_on=reads[0], average=reads[1], merge=merge, view=view, wakes=6
     ),
     st.integers(3, 7),
     st.integers(0, 2**32),
-    st.sampled_from(["wake", "receive"]),
+    st.sampled_from([("wake", "pairwise"), ("wake", "all"), ("receive", "pairwise")]),
     st.sampled_from(["samples", "mean"]),
     views,
 )

@@ -238,9 +238,11 @@ def receive(message, node, op, factor, nodes, messages, keeps, weights, mass, co
     elif op == 6:  # Op.APPRAISE
         keeps[message] = APPRAISED
     else:
-        own = weights[node] if op == 3 else mass[node, WEIGHTED]  # Op.BLEND, else Op.POOL
+        own = 0.0 if op == 5 else weights[node]  # Op.POOL counts no version of the node itself
+        if op != 3:  # Op.BLEND forgets what has arrived before
+            own += mass[node, WEIGHTED]
         keeps[message] = own / (own + theirs) if theirs > 0.0 else 1.0
-        if op == 5 and theirs > 0.0:
+        if op != 3 and theirs > 0.0:
             mass[node, WEIGHTED] += theirs
             mass[node, FULL] += full
         if nodes[node, INBOX] and theirs > 0.0:
@@ -323,6 +325,7 @@ def plan_events(
         i = wide(node[e])
         if kind[e] == 3:  # Event.RESET
             reset(i, nodes, rows, messages, keeps, free, counters, *out)
+            mass[i, WEIGHTED] = mass[i, FULL] = 0.0
             continue
         if kind[e] == 1:
             sight(wide(message[e]), i, rows, messages, pools_of, pool_waves, pools_seen, counters, sightings)

@@ -47,6 +47,8 @@ class Op(IntEnum):
     """Average, by the senders' weights, what has arrived since the node's last push."""
     APPRAISE = 6
     """Merge the received version by how well it and the own one do on the node's validation items."""
+    AVERAGE = 8
+    """Average, by weights, the node's own version and all that has arrived since its last push."""
     MIX = 7
     """Give the version of the node's last push its share of what has been pooled since (:attr:`Behaviour.mixing`)."""
 
