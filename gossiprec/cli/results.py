@@ -47,6 +47,14 @@ def _spent(privacy: Mapping[str, Any]) -> str:
         epsilon = f"{each:.3g} for each number sent, {epsilon} for all of a node's"
     if privacy.get("items_in_the_open"):
         noise += "; which items they are of is in the open"
+    told = privacy.get("told_rows")
+    if told is not None:
+        who = f"{told['nodes']:,} clients tell of their users"
+        noise += f"; besides, epsilon {told['epsilon_max']:.3g} at most for what {who}"
+    if privacy.get("told_in_the_open"):
+        noise += "; what clients tell of their users besides is in the open"
+    if privacy.get("updates_in_the_open"):
+        noise += "; covers what clients tell of their users, not their updates, which are in the open"
     return f"epsilon {epsilon} (delta {privacy['delta']:g}) on {privacy['nodes']:,} nodes, {noise}"
 
 
