@@ -175,10 +175,16 @@ def _oversized(plain: dict[str, Any], n_users: int, n_items: int) -> Iterator[tu
             yield (*there, "parts"), f"found {window['parts']}, but there are only {n_users} nodes"
     for index, entry in enumerate(plain["observers"]):
         for path, size in _values(entry, "community_size", ("observers", index)):
+            most = largest_community(n_users)
             if size >= n_users:
+                found = f"a community has at most {n_users - 1} members (all other users)"
+            else:
+                found = f"of the {n_users - 1} others of a user a guess finds {size / (n_users - 1):.0%}"
+            if size > most:
                 yield (
                     path,
-                    f"found {size}, but a community has at most {n_users - 1} members (all other users)",
+                    f"found {size}, but {found}; a community is at most half of the {n_users} users: lower it to "
+                    f"{most} or less, or take more users",
                 )
 
 
@@ -199,6 +205,11 @@ def _beyond_targets(targets: Any, n_items: int) -> Iterator[tuple[KeyPath, str]]
     count = _number(targets, "least_popular")
     if count is not None and count > n_items:
         yield ("targets", "least_popular"), f"found {count}, but there are only {n_items} items"
+
+
+def largest_community(n_users: int) -> int:
+    """Return the largest community size that a scenario may ask for: half of the users, so guessing finds half."""
+    return max(1, n_users // 2)
 
 
 def poisoners_in(fraction: float, n_users: int) -> int:

@@ -24,6 +24,12 @@ protocol: {name: fedavg, rounds: 1, participation: %s}
         ("", 3, "x.yaml:4: protocol.view.size: found 3, but a node has only 2 possible peers"),
         (OBSERVER, 5, "x.yaml:7: observers.0.community_size: found 5, but a community has at most 4 members"),
         (
+            OBSERVER,
+            9,
+            "x.yaml:7: observers.0.community_size: found 5, but of the 8 others of a user a guess finds 62%; a "
+            "community is at most half of the 9 users: lower it to 4 or less, or take more users",
+        ),
+        (
             COALITION % "fraction: [0.5, 0.04]",
             10,
             "x.yaml:7: observers.0.fraction.1: found 0.04, which is no node",
