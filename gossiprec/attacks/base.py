@@ -218,8 +218,10 @@ class Attack(ABC):
     """
 
     Options: ClassVar[type[Options]]
-    measures: ClassVar[tuple[str, ...]] = ()
-    """What its guesses and findings are called, so that a study can be asked for them before it runs."""
+    measures: tuple[str, ...] = ()
+    """Names of its guesses and findings, so that a study can be asked for them before it runs.
+
+    An object whose options leave some out may have fewer than its class."""
     by_torch: ClassVar[bool] = False
     """Whether it computes with torch, whose last digits are each processor's own (``executor.portable`` refuses it)."""
 

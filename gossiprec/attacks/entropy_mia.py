@@ -56,6 +56,8 @@ class EntropyMIA(ScoringAttack):
         world.need_probabilities(self.name)
         self._thresholds: list[float] = listed(options.threshold)
         super().__init__(options, world)
+        if options.who == "single":
+            self.measures = ()  # single adversaries keep too little of a model to guess
 
     @staticmethod
     def rules_of(options: EntropyMIAOptions) -> list[str]:

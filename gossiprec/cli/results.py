@@ -47,14 +47,6 @@ def _spent(privacy: Mapping[str, Any]) -> str:
         epsilon = f"{each:.3g} for each number sent, {epsilon} for all of a node's"
     if privacy.get("items_in_the_open"):
         noise += "; which items they are of is in the open"
-    told = privacy.get("told_rows")
-    if told is not None:
-        who = f"{told['nodes']:,} clients tell of their users"
-        noise += f"; besides, epsilon {told['epsilon_max']:.3g} at most for what {who}"
-    if privacy.get("told_in_the_open"):
-        noise += "; what clients tell of their users besides is in the open"
-    if privacy.get("updates_in_the_open"):
-        noise += "; covers what clients tell of their users, not their updates, which are in the open"
     return f"epsilon {epsilon} (delta {privacy['delta']:g}) on {privacy['nodes']:,} nodes, {noise}"
 
 
@@ -106,6 +98,55 @@ def _cells(attack: Mapping[str, Any]) -> Iterator[str]:
     yield from (percent(attack["max_aac"]), str(attack["at_round"]))
     yield f"{percent(attack['best10_min'])}/{percent(attack['best10_mean'])}"
     yield from (percent(attack["upper_bound"]), percent(attack["random_bound"]))
+
+
+TIES_NAMED = 0.01
+"""Share of the communities decided by ties from which the closing table names it."""
+
+
+def tie_note(attacks: Sequence[Mapping[str, Any]]) -> str:
+    """Return a note on communities that ties decide; an empty string if they are too few to matter."""
+    shares = {attack["community_size"]: attack.get("tied_share") or 0.0 for attack in attacks}
+    named = {size: share for size, share in shares.items() if share >= TIES_NAMED}
+    if not named:
+        return ""
+    told = ", ".join(f"{percent(share)} % at K = {size}" for size, share in sorted(named.items()))
+    return (
+        f"Ties decide a part of the communities ({told}): users equally near to an adversary\n"
+        "are members by a fraction, and victims with equal scores are found as often as by guessing."
+    )
+
+
+FINDINGS_SHOWN = 20
+"""Lines of findings that the closing table shows."""
+
+
+def finding_table(findings: Sequence[Mapping[str, Any]]) -> Table:
+    """Return one line for each attack and labels of a summary's findings, a column for each measure."""
+    from rich.box import SIMPLE_HEAD
+    from rich.table import Table
+
+    table = Table(box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0), show_edge=False, header_style="")
+    measures = list(dict.fromkeys(found["measure"] for found in findings))
+    lines: dict[tuple[str, str], dict[str, float | None]] = {}
+    for found in findings:
+        labels = ", ".join(f"{name} {value}" for name, value in found["labels"].items())
+        lines.setdefault((found["attack"], labels), {})[found["measure"]] = found["value"]
+    for heading in ("attack", "labels"):
+        table.add_column(heading, vertical="bottom", overflow="fold")
+    for measure in measures:
+        table.add_column(measure, justify="right", vertical="bottom", overflow="fold")
+    for about, values in list(lines.items())[:FINDINGS_SHOWN]:
+        table.add_row(*about, *(number(values.get(measure)) for measure in measures))
+    left_out = len(lines) - FINDINGS_SHOWN
+    if left_out > 0:
+        table.caption = f"and {left_out:,} more in summary.json"
+    return table
+
+
+def number(value: float | None) -> str:
+    """Return a number with four digits; ``-`` where it is not known."""
+    return "-" if value is None else f"{value:.4g}"
 
 
 ATTACK_NOTE = """\

@@ -155,7 +155,13 @@ def _print_results(run: Run, *, as_json: bool) -> None:
     if summary["attacks"]:
         click.echo()
         console.print(results.attack_table(summary["attacks"]))
-        click.echo(f"{results.ATTACK_NOTE}\n")
+        notes = filter(None, (results.ATTACK_NOTE, results.tie_note(summary["attacks"])))
+        click.echo("\n".join(notes) + "\n")
+    if summary.get("findings"):
+        if not summary["attacks"]:
+            click.echo()
+        console.print(results.finding_table(summary["findings"]))
+        click.echo()
     click.echo(results.closing(summary, run.path))
     if notes := results.noted(summary):
         click.echo(notes)

@@ -104,9 +104,11 @@ def share(scenarios: Mapping[str, Scenario], *, merge: bool = True) -> list[Simu
 
 
 def table_keys(choice: Choice) -> frozenset[TableKey] | None:
-    """Return what the rows of an observer will be called; None: not known before the run."""
-    keys: frozenset[TableKey] | None = ATTACKS[choice.name].table_keys(choice.options)
-    return keys
+    """Return the keys of the rows of an observer; None if they are not known before the run, or if it ranks nobody.
+
+    No key tells findings of an attack that ranks nobody from those of others, so its runs serve no other variant.
+    """
+    return ATTACKS[choice.name].table_keys(choice.options) or None
 
 
 def keys_of(scenario: Scenario) -> list[TableKey] | None:

@@ -135,7 +135,8 @@ class Record:
                 f"{self.folder.run(simulation)} has no attack called {lacking}, which its scenario should give it: the "
                 "attack's table_keys and what it does in a run differ, a defect"
             )
-        return measured(summary, scenario.evaluate.measured(), keys, self.plan.measures)
+        attacks = {choice.name for choice in scenario.observers}
+        return measured(summary, scenario.evaluate.measured(), keys, self.plan.measures, attacks)
 
     def _mark(self, status: str, n_rows: int) -> dict[str, Any]:
         plan, outcome = self.plan, self.outcome

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from gossiprec.attacks.naming import TableKey, labels_of
@@ -23,6 +23,7 @@ def measured(
     metrics: Sequence[str],
     keys: Sequence[TableKey] | None,
     measures: Sequence[Measure] | None,
+    observers: Container[str] | None = None,
 ) -> list[Row]:
     """Return measure, labels and value of each number asked for.
 
@@ -38,11 +39,13 @@ def measured(
         The attacks that are the variant's own, in order; None: all of the run.
     measures : sequence of Measure, optional
         None: all metrics, and for each attack its best and last accuracy and its bounds.
+    observers : container of str, optional
+        The names of the variant's own attacks; None: all of the run.
     """
     wanted = measures
     if wanted is None:
         wanted = [Measure(name) for name in (*metrics, *BY_DEFAULT)]
-    return [row for measure in wanted for row in _rows(summary, keys, measure)]
+    return [row for measure in wanted for row in _rows(summary, keys, measure, observers)]
 
 
 def missing(summary: Mapping[str, Any], keys: Sequence[TableKey] | None) -> str:
@@ -52,31 +55,49 @@ def missing(summary: Mapping[str, Any], keys: Sequence[TableKey] | None) -> str:
     return attack_key(**labels_of(lacking[0])) if lacking else ""
 
 
-def _rows(summary: Mapping[str, Any], keys: Sequence[TableKey] | None, measure: Measure) -> Iterator[Row]:
+def _rows(
+    summary: Mapping[str, Any],
+    keys: Sequence[TableKey] | None,
+    measure: Measure,
+    observers: Container[str] | None,
+) -> Iterator[Row]:
     name, utility = measure.name, summary.get("utility", {})
     if name in OF_ATTACKS:
-        lines = [({f: line[f] for f in FILTERS}, line[name]) for line in summary.get("attacks", [])]
+        lines = [({f: line[f] for f in FILTERS}, line.get(name)) for line in summary.get("attacks", [])]
     else:
-        findings = summary.get("findings", [])
-        lines = [(found["labels"], found["value"]) for found in findings if found["measure"] == name]
-    for labels, value in _own(lines, keys):
+        lines = [
+            (found["labels"], found["value"])
+            for found in summary.get("findings", [])
+            if found["measure"] == name and (observers is None or found["attack"] in observers)
+        ]
+    ranked = [] if observers is None or name in OF_ATTACKS else summary.get("attacks", [])
+    for labels, value in _own(lines, keys, ranked):
         if measure.takes(labels):
             yield _row(name, labels, value)
     if not lines and (name in utility or _looked_up(summary, name) is not None):
         yield _row(name, {}, utility.get(name, _looked_up(summary, name)))
 
 
-def _own(lines: Sequence[Line], keys: Sequence[TableKey] | None) -> Iterable[Line]:
-    """Return the lines that agree with one of the keys in the labels that both have, in the order of the keys."""
+def _own(
+    lines: Sequence[Line], keys: Sequence[TableKey] | None, ranked: Sequence[Mapping[str, Any]]
+) -> Iterable[Line]:
+    """Return the lines that agree with one of the keys in the labels that both have, in the order of the keys.
+
+    Then come the lines that agree with none of the `ranked` rows of the run: no key could tell whose they are.
+    """
     if keys is None:
         return lines
-    places = [
+    own = [place for key in keys for place, (labels, _) in enumerate(lines) if _agree(labels_of(key), labels)]
+    others = [
         place
-        for key in map(labels_of, keys)
         for place, (labels, _) in enumerate(lines)
-        if all(key[label] == labels[label] for label in FILTERS if label in labels)
+        if ranked and not any(_agree(row, labels) for row in ranked)
     ]
-    return [lines[place] for place in dict.fromkeys(places)]
+    return [lines[place] for place in dict.fromkeys([*own, *others])]
+
+
+def _agree(row: Mapping[str, Any], labels: Mapping[str, Any]) -> bool:
+    return all(row[label] == labels[label] for label in FILTERS if label in labels)
 
 
 def _row(name: str, labels: Mapping[str, Any], value: Any) -> Row:

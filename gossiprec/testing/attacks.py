@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import csv
+import json
+import math
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from gossiprec.attacks.findings import RATES
 from gossiprec.compute.executors import EXECUTORS
 from gossiprec.data.split import Split
 from gossiprec.emulation import simulate
@@ -30,6 +33,7 @@ class _Outcome:
 
     files: dict[str, bytes]
     meter: Watched
+    summary: dict[str, Any]
 
     @property
     def n_found(self) -> int:
@@ -51,6 +55,29 @@ class _Outcome:
 
     def _rows(self, name: str) -> list[dict[str, str]]:
         return list(csv.DictReader(self.files[name].decode().splitlines()))
+
+    def check_measures(self) -> frozenset[str]:
+        """Raise if a share is not between 0 and 1, or if a finding is not in the summary; return the measures found."""
+        for row in self._rows("attacks.csv"):
+            _check_share("aac", row["aac"])
+        kept = {_about(row) for row in self.summary.get("findings", [])}
+        for row in self._rows("findings.csv"):
+            if row["measure"] in RATES:
+                _check_share(row["measure"], row["value"])
+            about = _about({**row, "labels": json.loads(row["labels"])})
+            assert about in kept, (
+                f"{about} is in findings.csv but not in the summary, so neither the closing table nor a study has it"
+            )
+        return frozenset(row["measure"] for row in self._rows("findings.csv"))
+
+
+def _check_share(name: str, value: str) -> None:
+    share = float(value)
+    assert math.isnan(share) or 0 <= share <= 1, f"{name} is a share, but one is {share:g}"
+
+
+def _about(finding: Mapping[str, Any]) -> str:
+    return f"{finding['attack']}: {finding['measure']} {json.dumps(finding['labels'], sort_keys=True)}"
 
 
 def check_attack(name: str, options: Mapping[str, Any] | None = None, *, model: str = "gmf") -> None:
@@ -75,13 +102,17 @@ def check_attack(name: str, options: Mapping[str, Any] | None = None, *, model: 
     model : str
         The name of the model that is attacked.
 
+    Shares, such as the rates of membership guesses, must lie between 0 and 1. What it reports must be in the summary,
+    and each measure that it announces must be reported in one of the runs.
+
     Raises
     ------
     AssertionError
-        If it finds something else, asks for data or models of nodes that are not its own, or if it ranks nobody and
-        reports no finding in any of the runs, so that nothing was checked.
+        If it finds something else, asks for data or models of nodes that are not its own, if a share is none or a
+        measure is lost, or if it ranks nobody and reports no finding in any of the runs, so that nothing was checked.
     """
     observer, refused, found = {"name": name, **(options or {})}, [], 0
+    announced, reported = set[str](), set[str]()
     quick_first = sorted(EXECUTORS, key=lambda name: name != "fused")
     for world, protocol in RUNS.items():
         found_before, n_played = found, 0
@@ -94,17 +125,25 @@ def check_attack(name: str, options: Mapping[str, Any] | None = None, *, model: 
                 observers=[observer], executor={"name": executor, "threads": 2},
             )  # fmt: skip
             try:
-                found += _check(run, further=not n_played)
+                seen = _check(run, further=not n_played)
+                found += seen.n_found
+                announced |= {*seen.meter.attack.measures}
+                reported |= seen.check_measures()
                 n_played += 1
             except ScenarioError as error:
                 refused.append(f"{about}: {error}")
             except AssertionError as error:
                 raise AssertionError(f"the attack {about}: {error}") from error
     assert found, "\n".join([f"the attack {name} found nothing in any run, so nothing was checked", *refused])
+    lost = ", ".join(sorted(announced - reported))
+    assert not lost, (
+        f"the attack {name} announces {lost} in `measures` but reports it in no run; report it in findings() or "
+        "guesses(), or announce it no more"
+    )
 
 
-def _check(run: Mapping[str, Any], *, further: bool) -> int:
-    """Raise if a blind run finds something else, or one of the further runs; return how much was found."""
+def _check(run: Mapping[str, Any], *, further: bool) -> _Outcome:
+    """Raise if a blind run finds something else, or one of the further runs; return what was found."""
     seen, blind = (_outcome(run, Watch(blind=blind)) for blind in (False, True))
     differs = (
         "differs where all that it must not see is overwritten; read seen.models(), users() and gather(), and of the "
@@ -118,7 +157,7 @@ def _check(run: Mapping[str, Any], *, further: bool) -> int:
         _check_accomplice(run, seen.meter.rankings)
     if further:
         _check_reports(run, seen)
-    return seen.n_found
+    return seen
 
 
 def _check_accomplice(
@@ -152,6 +191,6 @@ def _outcome(run: Mapping[str, Any], watch: Watch) -> _Outcome:
         return watch.split
 
     with tempfile.TemporaryDirectory() as folder, watch.installed():
-        path = simulate(run, out=Path(folder) / "run", load=load).path
-        files = {name: (path / name).read_bytes() for name in FILES}
-    return _Outcome(files, watch.meter)
+        done = simulate(run, out=Path(folder) / "run", load=load)
+        files = {name: (done.path / name).read_bytes() for name in FILES}
+        return _Outcome(files, watch.meter, done.summary or {})

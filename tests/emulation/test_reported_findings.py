@@ -5,17 +5,24 @@ import json
 
 import numpy as np
 import pytest
+from rich.console import Console
 
 from gossiprec.attacks import ATTACKS
 from gossiprec.attacks.base import Guesses
 from gossiprec.attacks.findings import Finding
+from gossiprec.cli.results import finding_table
 from gossiprec.emulation import simulate
 from gossiprec.emulation.run.replay import replay
 from gossiprec.emulation.scoring.accuracy import AttackRecord
 from gossiprec.emulation.scoring.findings import FindingRecord
+from gossiprec.emulation.scoring.membership import MembershipRecord, metric_rows
 from gossiprec.errors import ScenarioError
+from gossiprec.measures.names import FILTERS, Measure
+from gossiprec.ragged import Ragged
+from gossiprec.study.rows import measured
 from tests.emulation.counting_attack import Counting
 from tests.emulation.ended_early import often
+from tests.emulation.guessing_attack import Guessing
 from tests.emulation.test_attack_record import drawn_split
 from tests.emulation.test_resume import check
 from tests.emulation.tiny_runs import COORDINATOR, SINGLE, tiny
@@ -101,7 +108,7 @@ def test_rates_of_guesses_take_the_same_path(tmp_path):
 
 
 def test_the_summary_keeps_guesses_of_the_best_round_and_other_findings_of_the_last():
-    rankings = AttackRecord(drawn_split(), 0)
+    rankings = AttackRecord(drawn_split())
     record = FindingRecord(drawn_split(), rankings)
     for round_, value in ((1, 0.9), (2, 0.1)):
         rows = record.note(
@@ -143,7 +150,7 @@ def test_of_guesses_the_summary_keeps_those_of_the_round_in_which_their_ranking_
 
 
 def test_findings_that_cannot_be_told_apart_are_refused():
-    record = FindingRecord(drawn_split(), AttackRecord(drawn_split(), 0))
+    record = FindingRecord(drawn_split(), AttackRecord(drawn_split()))
     one = ("counting", Finding("heard", {"least": 3}, 0.5))
     other = ("counting", Finding("heard", {"least": 4}, 0.5))
     record.note([one, other, ("another", one[1])], time=1.0, round=1)
@@ -161,3 +168,81 @@ def test_a_run_without_findings_has_an_empty_table(tmp_path):
     run = simulate(tiny(), out=tmp_path / "run")
     assert (run.path / "findings.csv").read_text() == "time,round,attack,measure,labels,value\n"
     assert not {"findings", "membership"} & set(run.summary)
+
+
+def test_guesses_without_a_ranking_are_in_the_summary_the_table_and_studies(tmp_path, monkeypatch):
+    monkeypatch.setitem(ATTACKS._members, "guessing", Guessing)
+    run = simulate(tiny(protocol=FEDAVG, observers=[{"name": "guessing"}, COORDINATOR]), out=tmp_path / "run")
+    labels = {"observer": "hub", "relevance": "mia-0.5", "momentum": 0.0}
+    kept = {row["measure"]: row["value"] for row in run.summary["findings"]}
+    assert kept.keys() == {"mia_accuracy", "mia_precision", "mia_recall"}
+    assert all(0 <= value <= 1 for value in kept.values())
+    assert [row["labels"] for row in run.summary["findings"]] == 3 * [labels]
+    assert {row["round"] for row in run.summary["findings"]} == {4}
+    assert run.summary["membership"][0]["precision"] == kept["mia_precision"]
+    table = Console(width=100)
+    with table.capture() as shown:
+        table.print(finding_table(run.summary["findings"]))
+    assert f"{kept['mia_precision']:.4g}" in shown.get()
+    assert "observer hub, relevance mia-0.5" in shown.get()
+    ranked = [tuple(row[name] for name in FILTERS) for row in run.summary["attacks"]]
+    for keys in (None, ranked):  # whatever else there is, none of whose labels these guesses have
+        rows = measured(run.summary, [], keys, [Measure("mia_recall")], {"guessing", "cda"})
+        assert [row["value"] for row in rows] == [kept["mia_recall"]]
+    assert measured(run.summary, [], ranked, [Measure("mia_recall")], {"cda"}) == []
+
+
+def test_rates_of_guesses_at_any_items_are_shares_pair_by_pair():
+    """Adversaries ask about whatever items they choose, each of everybody but itself."""
+    draw, n_items = np.random.default_rng(3), 9
+    train = Ragged.sets(*np.nonzero(draw.random((5, n_items)) < 0.4), 5)
+    owned = {(u, i) for u in range(5) for i in train[u].tolist()}
+    asked = [draw.choice(n_items, 6, replace=False).astype(np.int32) for _ in range(3)]
+    victims, adversaries = np.array([0, 2, 3, 4]), np.array([0, 1, 4])
+    surprise = draw.random((4, n_items)).astype(np.float32)
+    hidden = np.array([1, 4])
+    apart = {a: draw.random((2, 6)).astype(np.float32) for a in range(3)}
+    guesses = Guesses(
+        "hub", 0.0, (0.5,), adversaries, np.array([0, 6, 12, 18]), np.concatenate(asked), victims, surprise,
+        hidden, apart.__getitem__,
+    )  # fmt: skip
+    pairs = [
+        (surprise[row, item] < 0.5, (victim, item) in owned)
+        for adversary, items in zip(adversaries.tolist(), asked, strict=True)
+        for row, victim in enumerate(victims.tolist())
+        for item in items.tolist()
+        if victim != adversary
+    ] + [
+        (apart[a][row, place] < 0.5, (victim, item) in owned)
+        for a, items in enumerate(asked)
+        for row, victim in enumerate(hidden.tolist())
+        for place, item in enumerate(items.tolist())
+        if victim != adversaries[a]
+    ]
+    [row] = MembershipRecord(train, n_items).score(guesses)
+    guessed, members = (sum(pair[k] for pair in pairs) for k in (0, 1))
+    right = sum(guess and member for guess, member in pairs)
+    assert row["accuracy"] == np.mean([guess == member for guess, member in pairs])
+    assert row["precision"] == right / guessed
+    assert row["recall"] == right / members
+
+
+def test_guesses_at_items_that_do_not_exist_are_refused():
+    split = drawn_split()
+    about = {"hidden": np.zeros(0, np.int64), "surprise_apart": lambda a: np.zeros((0, 1), np.float32)}
+    surprise = np.zeros((1, split.n_items), np.float32)
+    for items, offsets, words in (
+        ([split.n_items], [0, 1], r"hub guesses item 30; expected 0 to 29"),
+        ([1, 2], [0, 1], r"expected 2 offsets, from 0 to the number of items"),
+    ):
+        guesses = Guesses(
+            "hub", 0.0, (0.5,), np.array([0]), np.array(offsets), np.array(items, np.int32), np.array([1]),
+            surprise, **about,
+        )  # fmt: skip
+        with pytest.raises(ScenarioError, match=words):
+            MembershipRecord(split.train, split.n_items).score(guesses)
+
+
+def test_a_finding_that_an_attack_calls_a_rate_itself_is_no_metric():
+    rows = [{"measure": "mia_recall", "labels": {"least": 3}, "value": 0.5}]
+    assert list(metric_rows(rows)) == []

@@ -28,7 +28,8 @@ class FindingRecord(Stateful):
     split : Split
         The truth.
     rankings : AttackRecord
-        Of guesses, the summary keeps those of the report at which the ranking made of them was best.
+        Of guesses, the summary keeps those of the report at which the ranking made of them was best; of guesses that no
+        ranking is made of, the last, as of other findings.
     """
 
     changing = ("membership", "kept", "per_node")
@@ -80,7 +81,7 @@ class FindingRecord(Stateful):
             return
         for row in self._truth.score(found):
             about = {name: row[name] for name in ("observer", "relevance", "momentum")}
-            is_best = self._rankings.best_round(about) == round
+            is_best = self._rankings.best_round(about) in (round, None)
             if is_best:
                 told = {name: value for name, value in row.items() if name != "relevance"}
                 self._membership[str(about)] = {"round": round, **told}

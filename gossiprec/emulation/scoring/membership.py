@@ -11,9 +11,13 @@ import numpy as np
 from gossiprec.arrays import F64
 from gossiprec.attacks.base import Guesses
 from gossiprec.attacks.findings import RATES
+from gossiprec.errors import ScenarioError
 from gossiprec.feeds.base import membership
 from gossiprec.numerics.relevance import MIA
 from gossiprec.ragged import Ragged
+
+LABELS = {"observer", "relevance", "momentum"}
+"""Labels of the rates of guesses."""
 
 
 class MembershipRecord:
@@ -34,7 +38,14 @@ class MembershipRecord:
         self._train = train
 
     def score(self, guesses: Guesses) -> list[dict[str, Any]]:
-        """Return one row per threshold; a rate without cases is None."""
+        """Return one row per threshold; a rate without cases is None.
+
+        Raises
+        ------
+        ScenarioError
+            If the guesses name items that do not exist, or do not say which adversary asks about which.
+        """
+        self._check(guesses)
         counts = self._of_sharing(guesses) + self._of_hidden(guesses)
         return [
             {
@@ -47,6 +58,18 @@ class MembershipRecord:
             for threshold, count in zip(guesses.thresholds, counts.tolist(), strict=True)
         ]
 
+    def _check(self, guesses: Guesses) -> None:
+        n_items, ends = self._is_member.shape[1], guesses.offsets
+        where = f"observers: {guesses.observer} guesses"
+        if len(guesses.items) and not 0 <= guesses.items.min() <= guesses.items.max() < n_items:
+            found = guesses.items.min() if guesses.items.min() < 0 else guesses.items.max()
+            raise ScenarioError(f"{where} item {found}; expected 0 to {n_items - 1}; fix the attack")
+        if len(ends) != len(guesses.adversaries) + 1 or ends[0] != 0 or ends[-1] != len(guesses.items):
+            raise ScenarioError(
+                f"{where} {len(guesses.items)} items with offsets {ends[:1]} to {ends[-1:]} of {len(ends)}; expected "
+                f"{len(guesses.adversaries) + 1} offsets, from 0 to the number of items; fix the attack"
+            )
+
     def _of_sharing(self, guesses: Guesses) -> F64:
         """Return counts (n_thresholds, 4) of hits, guesses, members and pairs.
 
@@ -55,9 +78,12 @@ class MembershipRecord:
         asked = np.bincount(guesses.items, minlength=self._is_member.shape[1])
         truth = self._is_member[guesses.victims]
         times = np.broadcast_to(asked, truth.shape).copy()
-        asks = np.isin(guesses.victims, guesses.adversaries)
-        # a victim that is an adversary asks about its own items, but not at itself
-        times[asks] -= truth[asks]
+        # An adversary asks about its items at all victims but itself.
+        asker = np.repeat(guesses.adversaries, np.diff(guesses.offsets))
+        row_of = np.full(len(self._is_member), -1, np.int64)
+        row_of[guesses.victims] = np.arange(len(guesses.victims))
+        own = row_of[asker] >= 0
+        np.subtract.at(times, (row_of[asker[own]], guesses.items[own]), 1)
         members, pairs = times[truth].sum(), times.sum()
         counts = np.zeros((len(guesses.thresholds), 4))
         for t, rho in enumerate(guesses.thresholds):
@@ -92,8 +118,12 @@ def _rates(hits: float, guessed: float, members: float, pairs: float) -> dict[st
 
 
 def metric_rows(findings: Iterable[Mapping[str, Any]]) -> Iterator[tuple[str, float]]:
-    """Yield the rates among findings as metrics, such as ``mia_precision[coordinator,b0.99,0.2]``."""
+    """Yield the rates among findings as metrics, such as ``mia_precision[coordinator,b0.99,0.2]``.
+
+    Findings that an attack calls by these names itself, with other labels, stay findings.
+    """
     for row in findings:
-        if row["measure"] in RATES and not math.isnan(row["value"]):
+        of_guesses = row["measure"] in RATES and row["labels"].keys() == LABELS
+        if of_guesses and not math.isnan(row["value"]):
             about, rule = row["labels"], row["labels"]["relevance"].removeprefix(MIA)
             yield f"{row['measure']}[{about['observer']},b{about['momentum']:g},{rule}]", row["value"]

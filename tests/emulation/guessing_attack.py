@@ -1,0 +1,60 @@
+"""An outside plug-in that ranks nobody: a coordinator that guesses single items, also items that nobody near it has."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from gossiprec.attacks import Attack
+from gossiprec.attacks.base import Guesses
+from gossiprec.attacks.findings import RATES
+from gossiprec.options import Options
+
+THRESHOLD = 0.5
+
+
+class Guessing(Attack):
+    """The coordinator and its first two users ask about the same items of every client, by the sizes of its rows."""
+
+    Options = Options
+    measures = RATES
+
+    def __init__(self, options, world):
+        super().__init__(options, world)
+        n_items = world.scorer.layout.n_items
+        self.surprise = np.full((world.n_users, n_items), np.nan, np.float32)
+
+    @property
+    def nodes(self):
+        hub = self.world.coordinator
+        return np.array([] if hub is None else [hub], np.int64)
+
+    def observe(self, seen):
+        n_items = self.world.scorer.layout.n_items
+        rows = np.abs(seen.gather(np.arange(n_items, dtype=np.int32))).sum(axis=2)
+        of_users = np.flatnonzero(seen.senders < self.world.n_users)
+        ranks = np.argsort(np.argsort(-rows[of_users], axis=1), axis=1)
+        self.surprise[seen.senders[of_users]] = ranks / n_items
+
+    def guesses(self):
+        n_items, met = self.world.scorer.layout.n_items, np.flatnonzero(~np.isnan(self.surprise[:, 0]))
+        asked = np.arange(0, n_items, 2, dtype=np.int32)
+        if not len(met):
+            return
+        yield Guesses(
+            observer="hub",
+            momentum=0.0,
+            thresholds=(THRESHOLD,),
+            adversaries=np.array([0, 1]),
+            offsets=np.array([0, len(asked), 2 * len(asked)]),
+            items=np.concatenate([asked, asked]),
+            victims=met,
+            surprise=self.surprise[met],
+            hidden=np.zeros(0, np.int64),
+            surprise_apart=lambda a: np.zeros((0, len(asked)), np.float32),
+        )
+
+    def state(self, now):
+        return {"surprise": self.surprise}
+
+    def restore(self, state):
+        self.surprise = state["surprise"]
