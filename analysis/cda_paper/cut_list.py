@@ -21,6 +21,7 @@ from gossiprec.attacks import ATTACKS
 from gossiprec.attacks.base import Ranking
 from gossiprec.attacks.cda import CDA
 from gossiprec.cli.main import exit_code
+from gossiprec.rng import generator
 
 LISTED, SCORED = 50, 100
 SCENARIOS = Path(__file__).parents[2] / "scenarios"
@@ -39,7 +40,7 @@ class CutLists(CDA):
 
 
 def cut(scores: F32, listed: int) -> F32:
-    """Return the scores of each adversary's best victims, NaN for all others; of equals, the lower id.
+    """Return the scores of each adversary's best victims, NaN for all others; of equals, some drawn at random.
 
     Parameters
     ----------
@@ -47,7 +48,8 @@ def cut(scores: F32, listed: int) -> F32:
         NaN: not met.
     listed : int
     """
-    best = np.argsort(np.nan_to_num(-scores, nan=np.inf), axis=1, kind="stable")[:, :listed]
+    drawn = generator(0, "cut-list").permuted(np.tile(np.arange(scores.shape[1]), (len(scores), 1)), axis=1)
+    best = np.lexsort((drawn, np.nan_to_num(-scores, nan=np.inf)))[:, :listed]
     kept = np.full_like(scores, np.nan)
     np.put_along_axis(kept, best, np.take_along_axis(scores, best, axis=1), axis=1)
     return kept

@@ -1,7 +1,9 @@
-"""Success of the community detection attack, and what bounds it.
+"""Success of the community detection attack, and its bounds.
 
-Arrays of communities hold user ids, one row for each adversary. The denominator is always the community size, even
-where fewer users were met.
+Ties are no knowledge: where scores tie at the border of the K best, each tied victim is guessed with the probability
+that it has if ties are broken at random. The accuracy is the expected share of the true community, of which users may
+be members by a fraction (:class:`gossiprec.measures.communities.Communities`). The denominator is always the community
+size, even if fewer users were met.
 
 References
 ----------
@@ -11,69 +13,162 @@ arXiv:2306.08929, section 5: attack accuracy, average attack accuracy (AAC), bes
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
-from gossiprec.arrays import F64, Bools
-from gossiprec.measures.top_k import in_top_k
+from gossiprec.arrays import F64, I64, Floats
+from gossiprec.measures.communities import Communities
 
 BLOCK_CELLS = 4_000_000
 """Scores of victims that are ranked at once: some 60 MB with the temporaries, however many adversaries there are."""
 
 
-def hits_of_scores(scores: npt.NDArray[np.floating], community: npt.NDArray[np.integer]) -> Bools:
-    """Return which members of each community are among the K victims that its adversary scores highest.
+class Guess(NamedTuple):
+    """The K victims that each adversary scores highest; victims that tie at the border are guessed by a fraction.
+
+    Attributes
+    ----------
+    border : ndarray, shape (n_adversaries,)
+        The K-th best score. Victims with a better one are guessed.
+    share : ndarray of float64, shape (n_adversaries,)
+        Probability that a victim at the border is guessed.
+    number : ndarray of int64, shape (n_adversaries,)
+        How many victims are guessed: K, or all that were met if they are fewer.
+    """
+
+    border: Floats
+    share: F64
+    number: I64
+
+    def between(self, low: int, high: int) -> Guess:
+        """Return the guesses of some adversaries, without a copy."""
+        return Guess(self.border[low:high], self.share[low:high], self.number[low:high])
+
+    def weights(self, scores: Floats, adversaries: I64) -> F64:
+        """Return the probability that victims with these scores are guessed by these adversaries."""
+        known = np.maximum(
+            scores, np.finfo(scores.dtype).min
+        )  # keeps NaN, which is below nothing and above nothing
+        border = self.border[adversaries]
+        return np.asarray((known > border) + self.share[adversaries] * (known == border))
+
+
+def guess(scores: Floats, k: int) -> Guess:
+    """Return the `k` victims that each adversary scores highest.
 
     Parameters
     ----------
     scores : ndarray, shape (n_adversaries, n_victims)
         Relevance of each victim; NaN where the adversary has met no model of it (always so for itself).
-    community : ndarray of int, shape (n_adversaries, K)
-        Distinct ids in each row, the truth; of equal scores those of the lower ids are taken.
-
-    Returns
-    -------
-    ndarray of bool, shape (n_adversaries, K)
+    k : int
     """
-    hits = np.empty(community.shape, np.bool_)
-    height = max(1, BLOCK_CELLS // max(1, scores.shape[1]))
-    for low in range(0, len(scores), height):
-        some = slice(low, low + height)
-        found = in_top_k(_ranked(scores[some]), community.shape[1]) & ~np.isnan(scores[some])
-        hits[some] = np.take_along_axis(found, community[some], axis=1)
-    return hits
+    lowest, n = np.finfo(scores.dtype).min, len(scores)
+    found = Guess(np.full(n, lowest, scores.dtype), np.ones(n), np.zeros(n, np.int64))
+    for rows in _blocks(scores):
+        some = scores[rows]
+        # From this end: past many equal numbers, such as those of users never met, numpy takes ten times as long.
+        ordered = -np.fmax(some, -np.inf)
+        ordered.partition(k - 1, axis=1)
+        border = np.maximum(-ordered[:, k - 1], lowest)
+        number = np.count_nonzero(some >= border[:, None], axis=1)
+        few = np.flatnonzero(border == lowest)  # all that were met, even at -inf
+        number[few] = np.count_nonzero(~np.isnan(some[few]), axis=1)
+        crowded = np.flatnonzero(number > k)
+        better = np.count_nonzero(some[crowded] > border[crowded, None], axis=1)
+        found.share[rows.start + crowded] = (k - better) / (number[crowded] - better)
+        found.border[rows], found.number[rows] = border, np.minimum(number, k)
+    return found
 
 
-def accuracy_of_hits(hits: Bools) -> F64:
-    """Return the share of each community that was found, ``|C ∩ Ĉ| / K``, shape (n_adversaries,)."""
-    return np.asarray(hits.sum(axis=1) / hits.shape[1], np.float64)
-
-
-def found_by(hits: Bools, community: npt.NDArray[np.integer], n_victims: int) -> F64:
-    """Return how exposed each victim is: the share found it of those adversaries to whose community it belongs.
+def accuracies(scores: Floats, guesses: Guess, communities: Communities) -> F64:
+    """Return the expected share of each community that its adversary guesses, shape (n_adversaries,).
 
     Parameters
     ----------
-    hits : ndarray of bool, shape (n_adversaries, K)
-        From :func:`hits_of_scores`.
-    community : ndarray of int, shape (n_adversaries, K)
-    n_victims : int
+    scores : ndarray, shape (n_adversaries, n_victims)
+    guesses : Guess
+        From :func:`guess`.
+    communities : Communities
+        The true community of each adversary.
+    """
+    found = np.zeros(len(scores))
+    for rows in _blocks(scores):
+        some = communities.between(rows.start, rows.stop)
+        listed = scores[rows][some.owners, some.values]
+        found[rows] = accuracies_of(listed, guesses.between(rows.start, rows.stop), some)
+    return found
+
+
+def accuracies_of(listed: Floats, guesses: Guess, communities: Communities) -> F64:
+    """Return :func:`accuracies` from the scores of the listed users alone, in the order of ``communities.values``."""
+    owners = communities.owners
+    weights = guesses.weights(listed, owners) * (communities.share - communities.rest[owners])
+    found = np.add.reduceat(weights, communities.offsets[:-1]) + communities.rest * guesses.number
+    return np.asarray(np.clip(found / communities.k, 0.0, 1.0))  # rounding may pass either end
+
+
+def overlaps(true: Communities, found: Communities) -> F64:
+    """Return the expected share of each community that is also in another one of its centre, shape (n,)."""
+    shared = np.zeros(len(true))
+    height = max(1, BLOCK_CELLS // true.n_users)
+    for low in range(0, len(true), height):
+        some = low, min(low + height, len(true))
+        shared[slice(*some)] = (true.between(*some).dense() * found.between(*some).dense()).sum(axis=1)
+    return shared / true.k
+
+
+def shares_met(scores: Floats, communities: Communities) -> F64:
+    """Return the share of each community that its adversary has met, shape (n_adversaries,).
+
+    Its mean is the upper bound: no ranking of the victims met can find more.
+    """
+    owners = communities.owners
+    met = ~np.isnan(scores[owners, communities.values])
+    found = np.add.reduceat(met * (communities.share - communities.rest[owners]), communities.offsets[:-1])
+    spread = np.flatnonzero(communities.rest)
+    found[spread] += communities.rest[spread] * np.count_nonzero(~np.isnan(scores[spread]), axis=1)
+    return np.asarray(np.clip(found / communities.k, 0.0, 1.0))
+
+
+def certain_hits(scores: Floats, guesses: Guess, communities: Communities) -> tuple[I64, I64]:
+    """Return the pairs of an adversary (its row) and a member of its community that it guesses, without ties."""
+    owners = communities.owners
+    weights = guesses.weights(scores[owners, communities.values], owners)
+    hits = (weights == 1.0) & (communities.share == 1.0)
+    return owners[hits], communities.values[hits].astype(np.int64)
+
+
+def exposures(scores: Floats, guesses: Guess, communities: Communities) -> F64:
+    """Return how exposed each victim is: the share found it of those adversaries to whose community it belongs.
 
     Returns
     -------
     ndarray of float64, shape (n_victims,)
-        NaN for those who belong to no adversary's community.
+        NaN for a victim that belongs to no adversary's community.
     """
-    asked = np.bincount(community.ravel(), minlength=n_victims)
-    found = np.bincount(community[hits], minlength=n_victims)
+    n_victims = communities.n_users
+    asked, found = np.zeros(n_victims), np.zeros(n_victims)
+    for rows in _blocks(scores):
+        some, mine = communities.between(rows.start, rows.stop), guesses.between(rows.start, rows.stop)
+        sparse, dense = np.flatnonzero(some.rest == 0.0), np.flatnonzero(some.rest > 0.0)
+        few = some.take(sparse) if len(dense) else some
+        weights = mine.weights(scores[rows][sparse[few.owners], few.values], sparse[few.owners])
+        asked += np.bincount(few.values, few.share, n_victims)
+        found += np.bincount(few.values, few.share * weights, n_victims)
+        if not len(dense):
+            continue
+        members = some.take(dense).dense()
+        asked += members.sum(axis=0)
+        whose = np.repeat(dense[:, None], n_victims, axis=1)
+        found += (members * mine.weights(scores[rows][dense], whose)).sum(axis=0)
     return np.asarray(np.divide(found, asked, out=np.full(n_victims, np.nan), where=asked > 0))
 
 
-def _ranked(scores: npt.NDArray[np.floating]) -> npt.NDArray[np.floating]:
-    """Return the scores with those never met last: even a met victim at -inf comes before them."""
-    # maximum keeps NaN, fmax takes the other number; to choose by a mask takes three times as long
-    return np.asarray(np.fmax(np.maximum(scores, np.finfo(scores.dtype).min), -np.inf))
+def _blocks(scores: Floats) -> list[slice]:
+    """Return the rows of a table of scores, some at a time."""
+    height = max(1, BLOCK_CELLS // max(1, scores.shape[1]))
+    return [slice(low, min(low + height, len(scores))) for low in range(0, len(scores), height)]
 
 
 def aac(accuracies: F64) -> float:
@@ -91,17 +186,6 @@ def best_decile(accuracies: F64) -> tuple[float, float]:
     """
     best = np.sort(accuracies)[-math.ceil(accuracies.size / 10) :]
     return float(best[0]), float(best.mean())
-
-
-def upper_bound(met: Bools, community: npt.NDArray[np.integer]) -> float:
-    """Return the mean share of the communities that was met: no ranking of the met can find more.
-
-    Parameters
-    ----------
-    met : ndarray of bool, shape (n_adversaries, n_victims)
-    community : ndarray of int, shape (n_adversaries, K)
-    """
-    return float(np.take_along_axis(met, community, axis=1).mean())
 
 
 def random_bound(k: int, n: int) -> float:

@@ -1,4 +1,4 @@
-"""Ground truth of the community detection attack: the users most like each user.
+"""Ground truth of the community detection attack: the users most similar to each user.
 
 References
 ----------
@@ -8,37 +8,121 @@ arXiv:2306.08929: the community of a user is the K others with the largest Jacca
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from scipy import sparse
 
 from gossiprec.arrays import F64, I64
 from gossiprec.errors import ScenarioError
-from gossiprec.measures.top_k import top_k
-from gossiprec.ragged import Ragged
+from gossiprec.ragged import Ragged, entries_of
 
 BLOCK_CELLS = 2_000_000
 """Similarities held at once: about 100 MB with the temporaries, however many users there are."""
 
 
-def jaccard_communities(sets: Ragged, users: I64 | None = None, *, n_items: int, k: int) -> I64:
-    """Return the `k` other users with the largest Jaccard similarity to each user, most similar first.
+@dataclass(frozen=True, eq=False)
+class Communities(Ragged):
+    """The K nearest of some users, one community per row; users tied at its border are members by a fraction.
+
+    If `c` users are nearer than the border and `g` users tie at it, each of the tied is a member by ``(K - c) / g``:
+    the probability that it is among the K nearest if ties are broken at random. Each community adds up to K.
+
+    Attributes
+    ----------
+    offsets : ndarray of int64, shape (n + 1,)
+    values : ndarray of int32, shape (offsets[-1],)
+        User ids, ascending per community. At least one per community.
+    share : ndarray of float64, shape (offsets[-1],)
+        Membership of each listed user, 0 to 1.
+    rest : ndarray of float64, shape (n,)
+        Membership of all users that the community does not list: 0, or a fraction if most users tie at its border.
+    k : int
+    n_users : int
+    """
+
+    share: F64
+    rest: F64
+    k: int
+    n_users: int
+
+    @property
+    def tied(self) -> F64:
+        """Share of each community that ties decide, shape (n,)."""
+        certain = np.add.reduceat(self.share == 1.0, self.offsets[:-1], dtype=np.float64)
+        return np.asarray(1.0 - certain / self.k)
+
+    def take(self, rows: I64) -> Communities:
+        """Return some of the communities."""
+        entries, _ = entries_of(self.offsets, rows)
+        sizes = self.sizes[rows]
+        offsets = np.concatenate([[0], np.cumsum(sizes)])
+        return Communities(
+            offsets, self.values[entries], self.share[entries], self.rest[rows], self.k, self.n_users
+        )
+
+    def between(self, low: int, high: int) -> Communities:
+        """Return the communities `low` to ``high - 1``, without a copy."""
+        begin, end = self.offsets[low], self.offsets[high]
+        return Communities(
+            self.offsets[low : high + 1] - begin, self.values[begin:end], self.share[begin:end],
+            self.rest[low:high], self.k, self.n_users,
+        )  # fmt: skip
+
+    def dense(self) -> F64:
+        """Return the membership of every user in every community, shape (n, n_users)."""
+        found = np.repeat(self.rest[:, None], self.n_users, axis=1)
+        found[self.owners, self.values] = self.share
+        return found
+
+    @classmethod
+    def joined(cls, parts: Sequence[Communities]) -> Communities:
+        """Return the communities of several parts, of which there is at least one, as one object."""
+        sizes = np.concatenate([part.sizes for part in parts])
+        values, share, rest = (
+            np.concatenate([getattr(part, name) for part in parts]) for name in ("values", "share", "rest")
+        )
+        offsets = np.concatenate([[0], np.cumsum(sizes)])
+        return cls(offsets, values, share, rest, parts[0].k, parts[0].n_users)
+
+    @classmethod
+    def nearest(cls, similarity: F64, k: int) -> Communities:
+        """Return the `k` users of the largest similarity in each row.
+
+        Parameters
+        ----------
+        similarity : ndarray of float64, shape (n, n_users)
+            Below all others of its row for the user itself.
+        k : int
+            1 to ``n_users - 1``.
+        """
+        n_users = similarity.shape[1]
+        border = -np.partition(-similarity, k - 1, axis=1)[:, k - 1, None]
+        nearer, tied = similarity > border, similarity == border
+        n_nearer, n_tied = np.count_nonzero(nearer, axis=1), np.count_nonzero(tied, axis=1)
+        fraction = np.minimum((k - n_nearer) / n_tied, 1.0)
+        spread = (fraction < 1.0) & (2 * n_tied > n_users)  # list all others then: fewer
+        listed = np.where(spread[:, None], ~tied, nearer | tied)
+        rows, ids = np.nonzero(listed)
+        share = np.where(nearer[rows, ids], 1.0, np.where(tied[rows, ids], fraction[rows], 0.0))
+        offsets = np.concatenate([[0], np.cumsum(np.count_nonzero(listed, axis=1))])
+        return cls(offsets, ids.astype(np.int32), share, np.where(spread, fraction, 0.0), k, n_users)
+
+
+def jaccard_communities(sets: Ragged, users: I64 | None = None, *, n_items: int, k: int) -> Communities:
+    """Return the `k` other users with the largest Jaccard similarity to each user.
 
     Parameters
     ----------
     sets : Ragged of int
         The item ids of each user; an item named twice by a user counts once.
     users : ndarray of int64, shape (n,), optional
-        Whose communities are wanted; everybody's if it is left out. Each costs as much as all users have items.
+        The users at the centres of the communities; all users if it is left out.
     n_items : int
         Size of the id space.
     k : int
         Community size, 1 <= k <= n_users - 1.
-
-    Returns
-    -------
-    ndarray of int64, shape (n, k)
 
     Raises
     ------
@@ -47,17 +131,29 @@ def jaccard_communities(sets: Ragged, users: I64 | None = None, *, n_items: int,
 
     Notes
     -----
-    Ties go to the lower id, as a stable sort leaves them (the published code). Quotients of small integers
-    are correctly rounded, so equal similarities are equal numbers and the rule is exact.
+    Quotients of small integers are correctly rounded, so equal similarities are equal numbers and ties are exact. The
+    published code breaks them by the order of ids; here they are no knowledge: see :class:`Communities`.
     """
+    return jaccard_communities_by_size(sets, users, n_items=n_items, sizes=(k,))[k]
+
+
+def jaccard_communities_by_size(
+    sets: Ragged, users: I64 | None = None, *, n_items: int, sizes: Iterable[int]
+) -> dict[int, Communities]:
+    """Return the communities of several sizes; see :func:`jaccard_communities`."""
     n_users = len(sets)
-    if not 1 <= k < n_users:
-        raise ScenarioError(
-            f"community_size is {k}, but each of the {n_users} users has {max(n_users - 1, 0)} others; "
-            f"set observers.community_size between 1 and {max(n_users - 1, 1)}"
-        )
-    blocks = jaccard_blocks(sets, np.arange(n_users) if users is None else users, n_items=n_items)
-    return np.concatenate([np.zeros((0, k), np.int64), *(top_k(block, k) for block in blocks)])
+    parts: dict[int, list[Communities]] = {k: [] for k in sizes}
+    for k in parts:
+        if not 1 <= k < n_users:
+            raise ScenarioError(
+                f"community_size is {k}, but each of the {n_users} users has {max(n_users - 1, 0)} others; "
+                f"set observers.community_size between 1 and {max(n_users - 1, 1)}"
+            )
+    for block in jaccard_blocks(sets, np.arange(n_users) if users is None else users, n_items=n_items):
+        for k, found in parts.items():
+            found.append(Communities.nearest(block, k))
+    nobody = np.zeros((0, n_users))
+    return {k: Communities.joined(found or [Communities.nearest(nobody, k)]) for k, found in parts.items()}
 
 
 def jaccard_blocks(sets: Ragged, users: I64, *, n_items: int) -> Iterator[F64]:

@@ -11,7 +11,7 @@ FILTERS = ("observer", "relevance", "momentum", "community_size")
 """Labels of the attacks that rank users, in the order in which filters come that name none."""
 OF_ATTACKS = (
     "max_aac", "at_round", "last_aac", "best10_min", "best10_mean", "upper_bound", "random_bound",
-    "exposure_defended", "exposure_undefended",
+    "exposure_defended", "exposure_undefended", "tied_share",
 )  # fmt: skip
 """Numbers of each such attack."""
 BESIDE = ("popularity", "random")

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from gossiprec.arrays import F32, F64, I64
-from gossiprec.measures.attack import random_bound
+from gossiprec.arrays import F32
+from gossiprec.measures.attack import Guess, accuracies_of, random_bound
 from gossiprec.measures.communities import jaccard_communities
 from gossiprec.ragged import Ragged
 from gossiprec.recommenders.contribution import Contribution
@@ -18,12 +18,13 @@ from gossiprec.recommenders.contribution_leaks import (
     auc,
     community_leak,
     membership_leak,
-    pair_numbers,
     sampled_pairs,
 )
 
 AT_ONCE = 512
 """Users whose scores are looked at together."""
+LOWEST = np.finfo(np.float32).min
+"""The relevance of a user whose scores are not numbers: below all others."""
 
 Scores = Callable[[], Iterable[F32]]
 """Gives each user's scores of all items, shape (n_items,), user after user."""
@@ -71,35 +72,58 @@ def auxiliary_leak(
     Returns
     -------
     CommunityLeak
-        For each user's likes are taken those whose standardised scores of the user's items have the highest mean (CDA).
+        For each user's likes are taken those whose standardised scores of the user's items have the highest mean (CDA);
+        scores that are all equal are 0.
     float
         How often an item of a user has a higher score for the user than one that is none.
     """
     n_users = len(train)
     weights, (users, *sides) = mean_over(train, n_items), sampled_pairs(train, n_items, n_sampled, 0)
     found = np.zeros((2, len(users)))
-    relevance, who = np.zeros((n_users, 0), np.float32), np.zeros((n_users, 0), np.int64)
+    true, best = jaccard_communities(train, n_items=n_items, k=k), _Best(n_users, k)
+    owners, relevance = true.owners, np.zeros(len(true.values))
     first = 0
     for block in _blocks(scores()):
+        flat = (block == block[:, :1]).all(axis=1)  # exactly, lest rounding is taken for knowledge
         block -= block.mean(axis=1, keepdims=True)
         block /= np.maximum(block.std(axis=1, keepdims=True), 1e-12)
+        block[flat] = 0.0
         own = np.arange(first, first + len(block))
         here = np.isin(users, own)
         found[:, here] = [block[users[here] - first, items[here]] for items in sides]
-        relevance, who = _best(relevance, who, weights @ block.T, own, k)
+        more = np.nan_to_num((weights @ block.T).astype(np.float32), nan=LOWEST, neginf=LOWEST)
+        more[own, np.arange(len(own))] = -np.inf  # nobody's like is the user itself
+        listed = (true.values >= first) & (true.values < first + len(block))
+        relevance[listed] = more[owners[listed], true.values[listed] - first]
+        best.add(more)
         first += len(block)
-    true = jaccard_communities(train, n_items=n_items, k=k)
-    hits = np.isin(pair_numbers(true), pair_numbers(who))
-    return CommunityLeak(float(hits.mean()), random_bound(k, n_users - 1)), auc(*found)
+    accuracy = accuracies_of(relevance, best.guess(), true)
+    return CommunityLeak(float(accuracy.mean()), random_bound(k, n_users - 1)), auc(*found)
 
 
-def _best(relevance: F32, who: I64, more: F64, own: I64, k: int) -> tuple[F32, I64]:
-    """Return the k most relevant of each user so far, of equals the first: of those known, and of some more users."""
-    more[own, np.arange(len(own))] = -np.inf  # nobody's like is the user itself
-    relevance = np.concatenate([relevance, more.astype(np.float32)], axis=1)
-    who = np.concatenate([who, np.broadcast_to(own, more.shape)], axis=1)
-    order = np.argsort(-relevance, axis=1, kind="stable")[:, :k]
-    return np.take_along_axis(relevance, order, axis=1), np.take_along_axis(who, order, axis=1)
+class _Best:
+    """The k highest scores that each user has given so far, and how many more tie with the lowest of them."""
+
+    def __init__(self, n_users: int, k: int) -> None:
+        self._k = k
+        self._scores = np.full((n_users, k), -np.inf, np.float32)
+        self._left_out = np.zeros(n_users, np.int64)
+
+    def add(self, more: F32) -> None:
+        """Take in the scores of some more users, shape (n_users, n_more)."""
+        before = self._scores.min(axis=1)
+        both = np.concatenate([self._scores, more], axis=1)
+        self._scores = -np.partition(-both, self._k - 1, axis=1)[:, : self._k]
+        border = self._scores.min(axis=1)
+        at_border = [np.count_nonzero(part == border[:, None], axis=1) for part in (both, self._scores)]
+        self._left_out = at_border[0] - at_border[1] + np.where(border == before, self._left_out, 0)
+
+    def guess(self) -> Guess:
+        """Return the k best of each user, ties by their probability."""
+        border = self._scores.min(axis=1)
+        better = np.count_nonzero(self._scores > border[:, None], axis=1)
+        room = self._k - better
+        return Guess(border, room / (room + self._left_out), np.full(len(border), self._k))
 
 
 def _blocks(rows: Iterable[F32]) -> Iterator[F32]:

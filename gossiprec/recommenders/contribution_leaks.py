@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from gossiprec.arrays import F64, I64
-from gossiprec.measures.attack import random_bound
+from gossiprec.measures.attack import overlaps, random_bound
 from gossiprec.measures.communities import jaccard_communities
 from gossiprec.ragged import Ragged
 from gossiprec.recommenders.contribution import Contribution
@@ -25,7 +25,7 @@ class CommunityLeak:
     Attributes
     ----------
     accuracy : float
-        Mean share of a user's K true likes among the K found.
+        Mean share of a user's K true likes among the K found; where sets tie, its expectation over random orders.
     random_bound : float
         Of a guess, K / (n_users - 1). Sets keep nearly their size, which alone finds more where users differ in it.
     """
@@ -77,14 +77,7 @@ def community_leak(train: Ragged, contribution: Contribution, *, n_items: int, k
     arXiv:2306.08929 for the truth and the accuracy.
     """
     true, found = (jaccard_communities(sets, n_items=n_items, k=k) for sets in (train, contribution.sets))
-    hits = np.isin(pair_numbers(true), pair_numbers(found))
-    return CommunityLeak(float(hits.mean()), random_bound(k, len(train) - 1))
-
-
-def pair_numbers(communities: I64) -> I64:
-    """Return one number for each pair of a user and a member of its community."""
-    n_users = len(communities)
-    return (np.arange(n_users)[:, None] * n_users + communities).ravel()
+    return CommunityLeak(float(overlaps(true, found).mean()), random_bound(k, len(train) - 1))
 
 
 def membership_leak(

@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 
 from gossiprec.arrays import F32, F64, I64
-from gossiprec.measures.attack import accuracy_of_hits, hits_of_scores
+from gossiprec.measures.attack import accuracies, guess
+from gossiprec.measures.communities import Communities
 from gossiprec.rng import generator
 
 MOST = 1000
@@ -38,7 +39,8 @@ def reidentified(latest: F32, before: F32, seed: int) -> Found:
     some = some_of_all(len(twice), seed)
 
     def right(distances: F64, rows: slice) -> F64:
-        return np.asarray(distances.argmin(axis=1) == some[rows], np.float64)
+        own = np.take_along_axis(distances, some[rows, None], axis=1)
+        return _chance_of_first(distances, own)
 
     hits = _by_both(latest[twice[some]], before[twice], right)
     return {how: {"reidentified": _mean(hits[how])} for how in HOW}
@@ -61,14 +63,25 @@ def own_ranks(true: F32, told: F32, users: I64) -> Found:
     def before_own(distances: F64, rows: slice) -> F64:
         own = np.take_along_axis(distances, place[rows, None], axis=1)
         ties = (distances == own).sum(axis=1) - 1
-        return np.asarray((distances < own).sum(axis=1) + ties / 2, np.float64)
+        ranks = (distances < own).sum(axis=1) + ties / 2
+        return np.stack([_chance_of_first(distances, own), ranks], axis=1)
 
-    ranks = _by_both(true[users], told[heard], before_own)
+    found = _by_both(true[users], told[heard], before_own)
     others = max(len(heard) - 1, 1)
-    return {how: {"own_first": _mean(ranks[how] == 0), "own_rank": _mean(ranks[how] / others)} for how in HOW}
+    return {
+        how: {"own_first": _mean(found[how][:, 0]), "own_rank": _mean(found[how][:, 1] / others)}
+        for how in HOW
+    }
 
 
-def communities_found(fictive: F32, told: F32, users: I64, communities: I64) -> Found:
+def _chance_of_first(distances: F64, own: F64) -> F64:
+    """Return the probability that each one's own vector is the nearest, ties broken at random, shape (n,)."""
+    tied = np.count_nonzero(distances == own, axis=1)
+    beaten = (distances < own).any(axis=1)
+    return np.divide(1.0, tied, out=np.zeros(len(tied)), where=(tied > 0) & ~beaten)
+
+
+def communities_found(fictive: F32, told: F32, users: I64, communities: Communities) -> Found:
     """Return the mean share of communities that is found (CDA).
 
     Parameters
@@ -76,15 +89,16 @@ def communities_found(fictive: F32, told: F32, users: I64, communities: I64) -> 
     fictive, told : ndarray of float32, shape (n_users, d)
         Made of each user's items; and NaN where nothing was told.
     users : ndarray of int64, shape (n,)
-    communities : ndarray of int64, shape (n, k)
+    communities : Communities
         Of these users.
     """
 
-    def accuracies(distances: F64, rows: slice) -> F64:
+    def judge(distances: F64, rows: slice) -> F64:
         distances[np.arange(len(distances)), users[rows]] = np.nan  # nobody's like is the user itself
-        return accuracy_of_hits(hits_of_scores(-distances, communities[rows]))
+        scores, true = -distances, communities.between(rows.start, rows.stop)
+        return accuracies(scores, guess(scores, true.k), true)
 
-    found = _by_both(fictive[users], told, accuracies)
+    found = _by_both(fictive[users], told, judge)
     return {how: {"cda": _mean(found[how])} for how in HOW}
 
 
@@ -97,13 +111,15 @@ def _by_both(asked: F32, told: F32, judge: Callable[[F64, slice], F64]) -> dict[
     told : ndarray of float32, shape (n_told, d)
         NaN where nothing was told.
     judge : callable
-        Of distances, shape (n, n_told), which are its own, and of which of those asked for they are; returns (n,).
+        Of distances, shape (n, n_told), which are its own, and of which of those asked for they are; returns an array
+        whose rows belong to these.
     """
     from scipy.spatial.distance import cdist
 
     exact = told.astype(np.float64)
     apart = np.abs(exact - exact[heard_of(told)].mean(axis=0)).sum(axis=1) if len(heard_of(told)) else 0.0
-    found: dict[str, list[F64]] = {how: [np.zeros(0)] for how in HOW}
+    none = judge(np.zeros((0, len(told))), slice(0, 0))
+    found: dict[str, list[F64]] = {how: [none] for how in HOW}
     for low in range(0, len(asked), AT_ONCE):
         rows = slice(low, min(low + AT_ONCE, len(asked)))
         distances = cdist(asked[rows], exact, "cityblock")

@@ -12,8 +12,7 @@ import numpy as np
 from gossiprec.arrays import F32, I64
 from gossiprec.data.split import Split
 from gossiprec.measures.attack import random_bound
-from gossiprec.measures.communities import jaccard_blocks
-from gossiprec.measures.top_k import top_k
+from gossiprec.measures.communities import jaccard_communities
 from gossiprec.models.base import Layout, Role
 from gossiprec.models.base.sequence_model import SequenceModel
 from gossiprec.recommenders.auxiliary_leaks import mean_over
@@ -106,8 +105,7 @@ def leaks_of(
             mean_over(split.train, split.n_items) @ items_of(layout, told.version), clip
         ).astype(np.float32)
     some = some_of_all(n, seed)
-    blocks = jaccard_blocks(split.train, some, n_items=split.n_items)
-    communities = np.concatenate([top_k(block, k) for block in blocks])
+    communities = jaccard_communities(split.train, some, n_items=split.n_items, k=k)
     latest, means = told.latest[:n], told.means[:n]
     found = [
         reidentified(latest, told.before[:n], seed),

@@ -19,6 +19,7 @@ from gossiprec.testing.samplings import check_sampling
 from gossiprec.testing.servers import check_server
 from gossiprec.testing.similarities import check_similarity
 from gossiprec.testing.splits import check_split
+from gossiprec.testing.ties import check_ties
 from gossiprec.testing.topologies import check_topology
 from gossiprec.testing.trackers import check_tracker
 from gossiprec.testing.worlds import registered
@@ -37,6 +38,7 @@ __all__ = [
     "check_server",
     "check_similarity",
     "check_split",
+    "check_ties",
     "check_topology",
     "check_tracker",
     "registered",

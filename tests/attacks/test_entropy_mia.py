@@ -146,9 +146,7 @@ def test_rates_of_a_hand_worked_example():
     assert (high["accuracy"], high["precision"], high["recall"]) == (3 / 6, 2 / 4, 2 / 3)
     assert (low["accuracy"], low["precision"], low["recall"]) == (3 / 6, None, 0.0)
     split = Split("drawn", 3, 4, train, train, train)
-    findings = FindingRecord(split, AttackRecord(split, 0)).note(
-        [("entropy-mia", guesses)], time=1.0, round=1
-    )
+    findings = FindingRecord(split, AttackRecord(split)).note([("entropy-mia", guesses)], time=1.0, round=1)
     assert [row["labels"]["relevance"] for row in findings] == 3 * ["mia-0.5"] + 3 * ["mia-0.01"]
     assert dict(metric_rows(findings)) == {
         "mia_accuracy[coordinator,b0.99,0.5]": 3 / 6,

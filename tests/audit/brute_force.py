@@ -396,7 +396,7 @@ class Observer:
     def __init__(self, name, stated, world, informed):
         self.name, self.stated, self.world, self.informed = name, stated, world, informed
         self.adversaries = sorted({user for users in informed.values() for user in users})
-        self.likest = {user: likest_to(world.train, user) for user in self.adversaries}
+        self.likeness = {user: likeness_to(world.train, user) for user in self.adversaries}
         self.references = {
             user: references_of(
                 world.scenario["seed"], user, world.train[user], world.n_items, stated["reference_items"]
@@ -445,11 +445,12 @@ class Observer:
         """Return each adversary's accuracy, and the share of its community that was met."""
         found, met = {}, {}
         for adversary in self.adversaries:
-            truth = set(self.likest[adversary][:k])
+            truth = nearest(self.likeness[adversary], k)
             scores = dict(self.latest.get((rule, beta, adversary), {}))
             scores.pop(adversary, None)  # nobody is a victim of its own
-            found[adversary] = len(truth & set(best(scores, k))) / k
-            met[adversary] = len(truth & set(scores)) / k
+            guessed = best(scores, k)
+            found[adversary] = sum(truth[victim] * guessed[victim] for victim in scores) / k
+            met[adversary] = sum(truth[victim] for victim in scores) / k
         return found, met
 
 
@@ -543,24 +544,34 @@ def standardized(targets, references):
 RELEVANCE = {"mean_score": mean_score, "ndcg": ndcg, "standardized": standardized}
 
 
-def likest_to(train, user):
-    """Return all others by Jaccard similarity to a user, the likest first: the first K are its community."""
+def likeness_to(train, user):
+    """Return the Jaccard similarity of each other user to one: the nearest K are its community."""
     others = (other for other in range(len(train)) if other != user)
-    return largest({other: jaccard(set(train[user]), set(train[other])) for other in others})
+    return {other: jaccard(set(train[user]), set(train[other])) for other in others}
 
 
 def jaccard(a, b):
     return len(a & b) / len(a | b)
 
 
+def nearest(likeness, k):
+    """Return how likely each one is among the K nearest: the true community."""
+    return chances(likeness, k)
+
+
 def best(scores, k):
-    """Return whom an adversary takes for its community."""
-    return largest(scores)[:k]
+    """Return how likely an adversary takes each victim for a member of its community."""
+    return chances(scores, k)
 
 
-def largest(values):
-    """Return keys by their values, the largest first; of equal ones the lower keys."""
-    return sorted(values, key=lambda key: (-values[key], key))
+def chances(values, k):
+    """Return how likely each key is among those of the K largest values, if ties are broken at random."""
+    found = {}
+    for key, value in values.items():
+        above = sum(other > value for other in values.values())
+        level = sum(other == value for other in values.values())
+        found[key] = min(max((k - above) / level, 0.0), 1.0)
+    return found
 
 
 # What is reported.

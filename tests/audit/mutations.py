@@ -276,13 +276,14 @@ def one_reference_less(seed, user, own, n_items, count):
     return REFERENCES(seed, user, own, n_items, count)[:-1]
 
 
-def higher_ids_first(values):
-    return sorted(values, key=lambda key: (-values[key], -key))
+def lower_ids_first(values, k):
+    first = sorted(values, key=lambda key: (-values[key], key))[:k]
+    return {key: float(key in first) for key in values}
 
 
-def likest_of_higher_ids(train, user):
-    others = (other for other in range(len(train)) if other != user)
-    return higher_ids_first({other: brute.jaccard(set(train[user]), set(train[other])) for other in others})
+def higher_ids_first(values, k):
+    first = sorted(values, key=lambda key: (-values[key], -key))[:k]
+    return {key: float(key in first) for key in values}
 
 
 def gap(targets, references):
@@ -405,11 +406,13 @@ MUTATIONS = {
     "the median of references": ("gossip", ruled("standardized", against_the_median)),
     "standardized probabilities": ("gossip", ruled("standardized", of_probabilities)),
     "mean logit": ("gossip", ruled("mean_score", mean_logit)),
-    "equal scores by higher ids": ("gossip-of-little", put("best", lambda scores, k: higher_ids_first(scores)[:k])),
-    "equal likeness by higher ids": ("gossip", put("likest_to", likest_of_higher_ids)),
+    "equal scores by lower ids": ("gossip-of-little", put("best", lower_ids_first)),
+    "equal scores by higher ids": ("gossip-of-little", put("best", higher_ids_first)),
+    "equal likeness by lower ids": ("gossip", put("nearest", lower_ids_first)),
+    "equal likeness by higher ids": ("gossip", put("nearest", higher_ids_first)),
     "likeness by the number in common": ("gossip", put("jaccard", lambda a, b: len(a & b))),
     "likeness to the larger set": ("gossip", put("jaccard", lambda a, b: len(a & b) / max(len(a), len(b)))),
-    "K + 1 taken": ("gossip", put("best", lambda scores, k: brute.largest(scores)[: k + 1])),
+    "K + 1 taken": ("gossip", put("best", lambda scores, k: brute.chances(scores, k + 1))),
     "divided by those met": ("gossip-of-little", put("Observer.accuracies", of_the_met)),
     "best tenth rounded down": ("gossip", put("line", best_tenth_rounded_down)),
     "guessing among the others": ("gossip", put("line", others_than_oneself)),

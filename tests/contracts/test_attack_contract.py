@@ -8,8 +8,11 @@ import pytest
 from gossiprec.attacks import ATTACKS
 from gossiprec.attacks.base import Attack, Ranking
 from gossiprec.attacks.findings import Finding
+from gossiprec.emulation.scoring import accuracy
+from gossiprec.measures.communities import Communities
 from gossiprec.options import Options
-from gossiprec.testing import check_attack, registered
+from gossiprec.testing import check_attack, check_ties, registered
+from tests.emulation.guessing_attack import Guessing
 
 RULES = ["standardized", "ndcg", "mean_score"]
 CDA = {"community_size": 3, "momentum": [0, 0.9], "relevance": RULES, "reference_items": 8}
@@ -28,6 +31,8 @@ CASES = {
     "aia": [{"community_size": 3, "adversaries": 2, "models": 4, "epochs": 2}],
 }
 """Options of each attack; one that is not here is checked with its defaults."""
+NOTHING = {"name": "gmf", "init_std": 1e-30}
+"""A model that scores all items alike until it is trained."""
 
 
 def told(part):
@@ -49,6 +54,37 @@ def test_an_attack_finds_the_same_where_all_that_it_must_not_see_is_overwritten(
 @pytest.mark.parametrize("options", CASES["cda"][:4], ids=told)
 def test_an_attack_on_models_of_moves_finds_the_same_likewise(options):
     check_attack("cda", options, model="prme-g")
+
+
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [(name, options) for name in ATTACKS for options in CASES.get(name, [{}])[:3]],
+    ids=told,
+)
+def test_ties_give_an_attack_no_more_than_guessing_finds(name, options):
+    check_ties(name, options, knows_nothing=NOTHING if name in CASES else None)
+
+
+def test_an_attack_that_is_credited_for_the_order_of_ids_is_caught(monkeypatch):
+    """As all were: scores and similarities that tie are set apart by ids, too little for any other order to change."""
+
+    def by_ids(values, k):
+        return guess(values - 1e-5 * np.arange(values.shape[1]), k)
+
+    def of_ids(similarity, k):
+        return nearest(similarity - 1e-9 * np.arange(similarity.shape[1]), k)
+
+    guess, nearest = accuracy.guess, Communities.nearest
+    monkeypatch.setattr(Communities, "nearest", of_ids)
+    with pytest.raises(
+        AssertionError, match=r"the attack cda \(federated, fused\) finds .* a guess finds 0.273"
+    ):
+        check_ties("cda", {**CDA, "who": "coordinator"})
+    monkeypatch.setattr(accuracy, "guess", by_ids)
+    with pytest.raises(
+        AssertionError, match=r"finds 1\.000 of the communities although all that it has seen ties"
+    ):
+        check_ties("cda", {**CDA, "who": "coordinator"}, knows_nothing=NOTHING)
 
 
 class Onlooker(Attack):
@@ -218,6 +254,17 @@ class ReportsItsNodes(ReportsOthers):
         self.seen = 2.0
 
 
+class AnnouncesMore(ReportsItsNodes):
+    measures = ("seen", "said")
+
+
+class CallsANumberARate(ReportsItsNodes):
+    measures = ("mia_precision",)
+
+    def findings(self, now):
+        yield Finding("mia_precision", {}, 3.0)
+
+
 class CountsReports(Onlooker):
     def rankings(self):
         self.latest += 1
@@ -249,11 +296,15 @@ SPIES = {
     ReportsOthers: "findings.csv differs where",
     ReportsOthersByNode: "positions.csv differs where",
     CountsReports: "what it finds at time .* differs where there are reports between",
+    AnnouncesMore: "announces said in `measures` but reports it in no run",
+    CallsANumberARate: "mia_precision is a share, but one is 3",
     SeesNobody: "found nothing in any run, so nothing was checked",
 }
 
 
-@pytest.mark.parametrize("honest", [Onlooker, PlacedByWhatIsForetold, Conspires, ReportsItsNodes], ids=told)
+@pytest.mark.parametrize(
+    "honest", [Onlooker, PlacedByWhatIsForetold, Conspires, ReportsItsNodes, Guessing], ids=told
+)
 def test_an_attack_may_read_what_it_was_sent_and_what_is_its_own(honest):
     with registered(ATTACKS, {"honest": honest}):
         check_attack("honest")

@@ -12,6 +12,7 @@ from gossiprec.emulation.scoring.accuracy import AttackRecord
 from gossiprec.errors import ScenarioError
 from gossiprec.eventlog.adversaries import attack_key
 from gossiprec.ragged import Ragged
+from tests.chances import chances, expected_accuracy
 
 N, N_ITEMS, SIZES = 13, 30, (2, 5)
 
@@ -34,34 +35,35 @@ def ranking(seed, adversaries=range(N), observer="single"):
 
 
 def community(split, user, size):
+    """Return the membership of each other user."""
     sets = [set(split.train[u].tolist()) for u in range(N)]
     alike = {u: len(sets[user] & sets[u]) / len(sets[user] | sets[u]) for u in range(N) if u != user}
-    return sorted(alike, key=lambda u: (-alike[u], u))[:size]
+    return chances(alike, size)
 
 
 def found_by(scores, size):
-    met = [v for v in range(N) if not math.isnan(scores[v])]
-    return sorted(met, key=lambda v: (-scores[v], v))[:size]
+    """Return how likely each victim that was met is guessed."""
+    return chances({v: scores[v] for v in range(N) if not math.isnan(scores[v])}, size)
 
 
 def naive_accuracies(split, ranking, size):
-    shares = []
-    for adversary, scores in zip(ranking.adversaries.tolist(), ranking.scores, strict=True):
-        shares.append(len(set(found_by(scores, size)) & set(community(split, adversary, size))) / size)
-    return shares
+    return [
+        expected_accuracy(found_by(scores, size), community(split, adversary, size), size)
+        for adversary, scores in zip(ranking.adversaries.tolist(), ranking.scores, strict=True)
+    ]
 
 
 def naive_bound(split, ranking, size):
     met = ~np.isnan(ranking.scores)
     truth = [community(split, adversary, size) for adversary in ranking.adversaries.tolist()]
-    return np.mean([met[a, v] for a, members in enumerate(truth) for v in members])
+    return np.mean([sum(m * met[a, v] for v, m in members.items()) / size for a, members in enumerate(truth)])
 
 
 @pytest.mark.parametrize("threads", [None, ThreadPool(3)], ids=["one-thread", "three-threads"])
 @pytest.mark.parametrize("adversaries", [range(N), [3, 8, 11]])
 def test_a_row_is_what_the_definitions_say(adversaries, threads):
     split, now = drawn_split(), ranking(1, adversaries)
-    rows = AttackRecord(split, max(SIZES), threads=threads).score([now], time=2.5, round=2)
+    rows = AttackRecord(split, SIZES, threads=threads).score([now], time=2.5, round=2)
     assert [row["community_size"] for row in rows] == list(SIZES)
     for row, size in zip(rows, SIZES, strict=True):
         shares = naive_accuracies(split, now, size)
@@ -83,7 +85,7 @@ def test_a_row_is_what_the_definitions_say(adversaries, threads):
 
 def test_the_best_round_is_the_first_with_the_highest_mean_and_bounds_are_the_last():
     split, rounds = drawn_split(), [ranking(seed) for seed in (3, 4, 5, 6) * 2]  # the best round comes twice
-    record = AttackRecord(split, max(SIZES))
+    record = AttackRecord(split, SIZES)
     for number, now in enumerate(rounds):
         record.score([now], time=float(number), round=number)
     for place, size in enumerate(SIZES):
@@ -108,7 +110,7 @@ def test_the_best_round_is_the_first_with_the_highest_mean_and_bounds_are_the_la
 def at_best_rounds():
     """Yield the split, the record of four rounds, and for each community size the attack's key and its best round."""
     split, rounds = drawn_split(), [ranking(seed, [1, 3, 8, 11]) for seed in (3, 4, 5, 6)]
-    record = AttackRecord(split, max(SIZES))
+    record = AttackRecord(split, SIZES)
     for number, now in enumerate(rounds):
         record.score([now], time=float(number), round=number)
     for size in SIZES:
@@ -121,33 +123,54 @@ def test_exposure_is_the_share_of_the_interested_that_found_a_user_at_the_best_r
     for split, record, size, key, best in at_best_rounds():
         exposure = record.exposures()[key]
         for user in range(N):
-            interested = [
-                place
-                for place, adversary in enumerate(best.adversaries.tolist())
-                if user in community(split, adversary, size)
-            ]
-            found = [user in found_by(best.scores[place], size) for place in interested]
-            expected = np.mean(found) if found else math.nan
+            interested = [community(split, a, size).get(user, 0) for a in best.adversaries.tolist()]
+            found = [found_by(scores, size).get(user, 0) for scores in best.scores]
+            credit = sum(m * f for m, f in zip(interested, found, strict=True))
+            expected = float(credit / sum(interested)) if sum(interested) else math.nan
             assert exposure[user] == pytest.approx(expected, nan_ok=True)
-        assert np.isnan(exposure).any()
+            assert not math.isnan(exposure[user]) or not any(interested)
 
 
-def test_hits_are_the_pairs_behind_the_accuracies_of_the_best_round():
+def test_hits_are_the_pairs_that_no_tie_decides():
+    n_hits = 0
     for split, record, size, key, best in at_best_rounds():
         expected = {
             (adversary, user)
             for place, adversary in enumerate(best.adversaries.tolist())
-            for user in found_by(best.scores[place], size)
-            if user in community(split, adversary, size)
+            for user, chance in found_by(best.scores[place], size).items()
+            if chance == community(split, adversary, size)[user] == 1
         }
         hits = [tuple(pair) for pair in record.hits()[key].tolist()]
         assert set(hits) == expected
         assert len(hits) == len(expected)
+        n_hits += len(hits)
+    assert n_hits
+
+
+def test_the_summary_names_the_share_of_the_communities_that_ties_decide():
+    for split, record, size, _, best in at_best_rounds():
+        shares = [
+            sum(m for m in community(split, a, size).values() if m < 1) / size
+            for a in best.adversaries.tolist()
+        ]
+        [row] = [row for row in record.summary() if row["community_size"] == size]
+        assert row["tied_share"] == pytest.approx(float(np.mean(shares)))
+        assert row["tied_share"] > 0
+
+
+def test_an_attack_that_scores_all_alike_finds_what_guessing_finds():
+    split = drawn_split()
+    equal = np.ones((N, N), np.float32)
+    np.fill_diagonal(equal, np.nan)
+    now = Ranking("single", "ndcg", 0.9, SIZES, np.arange(N), equal)
+    for row, size in zip(AttackRecord(split, SIZES).score([now], time=1.0, round=1), SIZES, strict=True):
+        assert row["aac"] == row["best10_min"] == pytest.approx(size / (N - 1))
+        assert row["upper_bound"] == pytest.approx(1.0)
 
 
 def test_attacks_are_kept_apart():
     split = drawn_split()
-    record = AttackRecord(split, max(SIZES))
+    record = AttackRecord(split, SIZES)
     record.score([ranking(1), ranking(2, [3, 8], "coalition-20%")], time=1.0, round=1)
 
     assert len(record.summary()) == len(record.adversaries()) == 4
@@ -155,12 +178,12 @@ def test_attacks_are_kept_apart():
 
 
 def test_two_observers_of_one_name_are_refused():
-    record = AttackRecord(drawn_split(), max(SIZES))
+    record = AttackRecord(drawn_split(), SIZES)
     with pytest.raises(ScenarioError, match=r"two of them are called single.*; give one another fraction"):
         record.score([ranking(1), ranking(2)], time=1.0, round=1)
 
 
 def test_a_run_without_attacks_has_nothing_to_say():
-    record = AttackRecord(drawn_split(), 0)
+    record = AttackRecord(drawn_split())
     assert record.score([], time=1.0, round=1) == record.summary() == []
     assert record.adversaries() == {}

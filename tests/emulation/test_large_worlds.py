@@ -18,7 +18,7 @@ from gossiprec.emulation.scoring.accuracy import AttackRecord
 from gossiprec.emulation.scoring.sampled_items import drawn_candidates
 from gossiprec.graphs import centrality
 from gossiprec.measures import attack, communities
-from gossiprec.measures.communities import jaccard_communities
+from gossiprec.measures.communities import Communities, jaccard_communities, jaccard_communities_by_size
 from gossiprec.scenario import load_scenario
 from tests.emulation.test_attack_record import N_ITEMS, N, drawn_split, ranking
 from tests.emulation.test_resume import CITY
@@ -46,8 +46,11 @@ def test_communities_of_some_are_those_that_they_have_among_all(monkeypatch):
     of_all = jaccard_communities(split.train, n_items=N_ITEMS, k=5)
     monkeypatch.setattr(communities, "BLOCK_CELLS", 2 * N)
 
-    assert jaccard_communities(split.train, some, n_items=N_ITEMS, k=5).tolist() == of_all[some].tolist()
-    assert jaccard_communities(split.train, some[:0], n_items=N_ITEMS, k=5).shape == (0, 5)
+    found = jaccard_communities(split.train, some, n_items=N_ITEMS, k=5)
+    assert (found.dense() == of_all.dense()[some]).all()
+    assert (of_all.take(some).dense() == of_all.dense()[some]).all()
+    assert (of_all.between(2, 9).dense() == of_all.dense()[2:9]).all()
+    assert len(jaccard_communities(split.train, some[:0], n_items=N_ITEMS, k=5)) == 0
 
 
 def test_a_run_looks_for_the_communities_of_its_adversaries_alone(tmp_path, monkeypatch):
@@ -55,9 +58,9 @@ def test_a_run_looks_for_the_communities_of_its_adversaries_alone(tmp_path, monk
 
     def noted(sets, users, **options):
         asked.append(users.tolist())
-        return jaccard_communities(sets, users, **options)
+        return jaccard_communities_by_size(sets, users, **options)
 
-    monkeypatch.setattr("gossiprec.emulation.scoring.accuracy.jaccard_communities", noted)
+    monkeypatch.setattr("gossiprec.emulation.scoring.accuracy.jaccard_communities_by_size", noted)
     observers = [{**SINGLE, "nodes": [1, 4]}, {**SINGLE, "who": "coalition", "members": [4, 9]}]
     simulate(tiny(observers=observers), out=tmp_path / "run")
     assert asked == [[1, 4, 9]]
@@ -126,15 +129,24 @@ class _Nowhere:
 
 
 @given(st.integers(0, 2**32 - 1))
-def test_hits_do_not_depend_on_how_many_adversaries_are_ranked_at_a_time(seed):
+def test_accuracies_do_not_depend_on_how_many_adversaries_are_ranked_at_a_time(seed):
     draw = np.random.default_rng(seed)
     scores = draw.integers(0, 4, (7, 9)).astype(np.float32)
     scores[draw.random(scores.shape) < 0.4] = np.nan
-    community = np.stack([draw.choice(9, 3, replace=False) for _ in range(7)])
-    whole = attack.hits_of_scores(scores, community)
+    similarity = draw.integers(0, 3, (7, 9)).astype(np.float64)
+    similarity[np.arange(7), np.arange(7)] = -1.0
+    truth = Communities.nearest(similarity, 3)
+
+    def found():
+        guesses = attack.guess(scores, 3)
+        about = (scores, guesses, truth)
+        return [*guesses, attack.accuracies(*about), attack.exposures(*about)]
+
+    whole = found()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(attack, "BLOCK_CELLS", 20)
-        assert (attack.hits_of_scores(scores, community) == whole).all()
+        for some, all_of in zip(found(), whole, strict=True):
+            assert some == pytest.approx(all_of, nan_ok=True)
 
 
 @pytest.mark.parametrize("cores", [1, 3])

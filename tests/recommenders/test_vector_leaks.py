@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from gossiprec.data.split import Split
+from gossiprec.measures.communities import Communities
 from gossiprec.models import MODELS
 from gossiprec.ragged import Ragged
 from gossiprec.recommenders import vector_attacks
@@ -57,9 +58,24 @@ def test_what_is_told_often_hides_less():
     assert often["own_rank"] < once["own_rank"] / 3
 
 
-def test_of_equal_vectors_the_own_one_has_the_mean_rank():
-    found = own_ranks(np.zeros((5, 2), np.float32), np.zeros((5, 2), np.float32), np.arange(5))
-    assert found["nearest"] == {"own_first": 0.0, "own_rank": 0.5}
+def test_of_equal_vectors_none_is_told_from_another():
+    equal = np.zeros((5, 2), np.float32)
+    for how in ("nearest", "likeliest"):
+        found = own_ranks(equal, equal, np.arange(5))[how]
+        assert found == {"own_first": pytest.approx(1 / 5), "own_rank": 0.5}
+        assert reidentified(equal, equal, 1)[how] == {"reidentified": pytest.approx(1 / 5)}
+        truth = community_of(
+            [[u for u in range(5) if u % 2 == user % 2 and u != user][:1] for user in range(5)]
+        )
+        assert communities_found(equal, equal, np.arange(5), truth)[how] == {"cda": pytest.approx(1 / 4)}
+
+
+def community_of(members, n_users=None):
+    """Return communities of these users, without ties."""
+    similarity = np.zeros((len(members), n_users or len(members)))
+    for row, some in enumerate(members):
+        similarity[row, some] = 1.0
+    return Communities.nearest(similarity, len(members[0]))
 
 
 def test_who_told_nothing_is_neither_looked_for_nor_found():
@@ -75,11 +91,11 @@ def test_communities_are_those_nearest_but_for_the_user_itself():
     rows = np.repeat(np.eye(4, 3), 5, axis=0)  # five users alike each, four times
     told = (rows + np.arange(20)[:, None] * 1e-3).astype(np.float32)
     alike = np.array([[u for u in range(20) if u // 5 == user // 5 and u != user] for user in range(20)])
-    found = communities_found(rows.astype(np.float32), told, np.arange(20), alike)
+    found = communities_found(rows.astype(np.float32), told, np.arange(20), community_of(alike))
     assert found["nearest"] == {"cda": 1.0}
     told[1] = np.nan
     some = np.array([0, 6])
-    found = communities_found(rows.astype(np.float32), told, some, alike[some])
+    found = communities_found(rows.astype(np.float32), told, some, community_of(alike[some], 20))
     assert found["nearest"]["cda"] == (0.75 + 1.0) / 2
 
 

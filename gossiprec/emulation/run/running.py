@@ -15,7 +15,7 @@ from gossiprec.attacks.base import Guesses
 from gossiprec.attacks.findings import Finding
 from gossiprec.emulation.assembly.memory import peak_rss_mib
 from gossiprec.emulation.assembly.prepare import Prepared
-from gossiprec.emulation.run.accountable import accountable, tells_openly, told_rows
+from gossiprec.emulation.run.accountable import accountable, told_rows
 from gossiprec.emulation.run.checkpointing import Checkpoints
 from gossiprec.emulation.run.measuring import make_utility
 from gossiprec.emulation.run.metering import seconds_by_label
@@ -102,7 +102,7 @@ class Running:
         for policy in prepared.policies:
             defended[policy.nodes] = True
         sizes = [size for ranking in asked for size in ranking.community_sizes]
-        self._record = AttackRecord(split, max(sizes, default=0), defended, prepared.threads)
+        self._record = AttackRecord(split, sizes, defended, prepared.threads)
         if asked:
             say.phase("finding the communities that attacks look for")
             with self._timed("communities"):
@@ -118,7 +118,6 @@ class Running:
         self._ledger = Ledger(
             accountable(prepared), prepared.protocol.n_nodes, by_coordinates=prepared.policies,
             items_in_the_open=prepared.protocol.sends_updates, told=told_rows(prepared),
-            told_in_the_open=tells_openly(prepared),
         )  # fmt: skip
         self._recording = Recording(directory.log, prepared)
         self._tape_runner = prepared.tape_runner(self._timed)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -15,15 +15,17 @@ from gossiprec.data.split import Split
 from gossiprec.errors import ScenarioError
 from gossiprec.eventlog.adversaries import attack_key
 from gossiprec.measures.attack import (
+    Guess,
     aac,
-    accuracy_of_hits,
+    accuracies,
     best_decile,
-    found_by,
-    hits_of_scores,
+    certain_hits,
+    exposures,
+    guess,
     random_bound,
-    upper_bound,
+    shares_met,
 )
-from gossiprec.measures.communities import jaccard_communities
+from gossiprec.measures.communities import Communities, jaccard_communities_by_size
 from gossiprec.measures.names import FILTERS
 
 
@@ -39,6 +41,14 @@ class _Best:
     last: dict[str, Any] = field(default_factory=dict)
 
 
+class _Judged(NamedTuple):
+    """The guesses of the adversaries of a ranking, their accuracies, and the share of each community that was met."""
+
+    guesses: Guess
+    accuracies: F64
+    met: F64
+
+
 class AttackRecord:
     """Accuracy of every attack over a run.
 
@@ -46,9 +56,9 @@ class AttackRecord:
     ----------
     split : Split
         The truth: u's community is the K other users nearest to it by Jaccard similarity of training items. It is
-        found when u is first asked about (:meth:`find`), for all pairs of users are too many in a large world.
-    largest : int
-        Largest community size asked for; 0: no attacks.
+        computed when u first ranks anybody (:meth:`find`), because all pairs of users are too many in a large run.
+    sizes : int or sequence of int
+        Community sizes that the attacks of the run ask for; others are computed when they first occur.
     defended : ndarray of bool, shape (n_users,), optional
         Users whose nodes use any policy; nobody if it is left out.
     threads : ThreadPool, optional
@@ -56,14 +66,20 @@ class AttackRecord:
     """
 
     def __init__(
-        self, split: Split, largest: int, defended: Bools | None = None, threads: ThreadPool | None = None
+        self,
+        split: Split,
+        sizes: int | Sequence[int] = (),
+        defended: Bools | None = None,
+        threads: ThreadPool | None = None,
     ) -> None:
-        self._split, self._largest = split, largest
+        self._split = split
+        self._sizes = tuple(dict.fromkeys((sizes,) if isinstance(sizes, int) else sizes))
         self._threads = threads or ThreadPool(1)
         self._defended = np.zeros(split.n_users, np.bool_) if defended is None else defended
         self._best: dict[str, _Best] = {}
         self._place = np.full(split.n_users, -1, np.int64)  # of each user among the communities found so far
-        self._communities = np.zeros((0, largest), np.int64)
+        self._centres = np.zeros(0, np.int64)
+        self._communities: dict[int, Communities] = {}
 
     def find(self, users: I64) -> None:
         """Find the communities of some users that are not known yet.
@@ -74,9 +90,15 @@ class AttackRecord:
             If there are fewer users than a community has members.
         """
         unknown = np.unique(users[self._place[users] < 0])
-        found = jaccard_communities(self._split.train, unknown, n_items=self._split.n_items, k=self._largest)
-        self._place[unknown] = len(self._communities) + np.arange(len(unknown))
-        self._communities = np.concatenate([self._communities, found])
+        self._place[unknown] = len(self._centres) + np.arange(len(unknown))
+        self._centres = np.concatenate([self._centres, unknown])
+        for size, found in self._found(unknown, self._sizes).items():
+            known = self._communities.get(size)
+            self._communities[size] = found if known is None else Communities.joined([known, found])
+
+    def _found(self, users: I64, sizes: Sequence[int]) -> dict[int, Communities]:
+        train, n_items = self._split.train, self._split.n_items
+        return jaccard_communities_by_size(train, users, n_items=n_items, sizes=sizes)
 
     def score(self, rankings: Sequence[Ranking], *, time: float, round: int) -> list[dict[str, Any]]:
         """Return one row of ``attacks.csv`` per ranking and community size.
@@ -111,10 +133,9 @@ class AttackRecord:
         self._best = {key: _Best(**best) for key, best in state["best"].items()}
 
     def _score(self, ranking: Ranking, size: int, *, time: float, round: int) -> dict[str, Any]:
-        community = self._community(ranking.adversaries)[:, :size]
-        hits = self._hits(ranking.scores, community)
-        accuracies = accuracy_of_hits(hits)
-        low, mean = best_decile(accuracies)
+        communities = self._community(ranking.adversaries, size)
+        found = self._judge(ranking.scores, communities)
+        low, mean = best_decile(found.accuracies)
         row = {
             "observer": ranking.observer,
             "relevance": ranking.relevance,
@@ -122,49 +143,61 @@ class AttackRecord:
             "community_size": size,
             "time": time,
             "round": round,
-            "aac": aac(accuracies),
+            "aac": aac(found.accuracies),
             "best10_min": low,
             "best10_mean": mean,
-            "upper_bound": upper_bound(~np.isnan(ranking.scores), community),
+            "upper_bound": aac(found.met),
             "random_bound": random_bound(size, self._split.n_users),
         }
         key = _key(row)
         if key not in self._best or row["aac"] > self._best[key].row["aac"]:
-            found = found_by(hits, community, self._split.n_users)
-            place, member = np.nonzero(hits)
-            pairs = np.stack([ranking.adversaries[place], community[place, member]], axis=1)
-            self._best[key] = _Best(row, ranking.adversaries, accuracies, found, pairs.astype(np.int32))
+            about = (ranking.scores, found.guesses, communities)
+            place, member = certain_hits(*about)
+            pairs = np.stack([ranking.adversaries[place], member], axis=1).astype(np.int32)
+            self._best[key] = _Best(row, ranking.adversaries, found.accuracies, exposures(*about), pairs)
         self._best[key].last = row
         return row
 
-    def _hits(self, scores: F32, community: I64) -> Bools:
-        """Return :func:`hits_of_scores`."""
-        hits = np.empty(community.shape, np.bool_)
+    def _judge(self, scores: F32, communities: Communities) -> _Judged:
+        """Return the guesses of the adversaries, their accuracies, and the share of each community that was met."""
+        n = len(scores)
+        guesses = Guess(np.empty(n, scores.dtype), np.empty(n), np.empty(n, np.int64))
+        found, met = np.empty(n), np.empty(n)
 
-        def find(part: int) -> None:
-            share = self._threads.share(len(scores), part)
-            some = slice(share.start, share.stop)
-            hits[some] = hits_of_scores(scores[some], community[some])
+        def judge(part: int) -> None:
+            share = self._threads.share(n, part)
+            rows, truth = slice(share.start, share.stop), communities.between(share.start, share.stop)
+            own = guess(scores[rows], communities.k)
+            for all_of, some in zip(guesses, own, strict=True):
+                all_of[rows] = some
+            found[rows] = accuracies(scores[rows], own, truth)
+            met[rows] = shares_met(scores[rows], truth)
 
-        self._threads.run(find)
-        return hits
+        self._threads.run(judge)
+        return _Judged(guesses, found, met)
 
-    def _community(self, adversaries: I64) -> I64:
-        """Return the largest community of each adversary, shape (n, largest)."""
+    def _community(self, adversaries: I64, size: int) -> Communities:
+        """Return the true communities of some adversaries."""
+        if size not in self._sizes:
+            self._sizes += (size,)
+            if len(self._centres):
+                self._communities |= self._found(self._centres, (size,))
         if (self._place[adversaries] < 0).any():
             self.find(adversaries)
-        return np.asarray(self._communities[self._place[adversaries]])
+        known, places = self._communities[size], self._place[adversaries]
+        is_all = len(places) == len(self._centres) and (np.diff(places) == 1).all()
+        return known if is_all else known.take(places)
 
     def adversaries(self) -> dict[str, tuple[I64, F64]]:
         """Return each attack's adversaries and their accuracies at its best round."""
         return {key: (best.nodes, best.accuracies) for key, best in self._best.items()}
 
     def hits(self) -> dict[str, I32]:
-        """Return for each attack who found whom at its best round: adversary and user, shape (n_hits, 2)."""
+        """Return who found whom at the best round of each attack, ties left out: adversary and user, shape (n, 2)."""
         return {key: best.hits for key, best in self._best.items()}
 
     def exposures(self) -> dict[str, F64]:
-        """Return for each attack, at its best round, how exposed every user is (:func:`found_by`)."""
+        """Return for each attack, at its best round, how exposed every user is (:func:`exposures`)."""
         return {key: best.found for key, best in self._best.items()}
 
     def summary(self) -> list[dict[str, Any]]:
@@ -181,9 +214,14 @@ class AttackRecord:
                 "random_bound": best.row["random_bound"],
                 "exposure_defended": _mean_known(best.found[self._defended]),
                 "exposure_undefended": _mean_known(best.found[~self._defended]),
+                "tied_share": self._tied_share(best),
             }
             for best in self._best.values()
         ]
+
+    def _tied_share(self, best: _Best) -> float:
+        """Return the share of the communities that ties decide, on average over the adversaries of an attack."""
+        return float(self._community(best.nodes, best.row["community_size"]).tied.mean())
 
 
 def _mean_known(values: F64) -> float | None:

@@ -50,8 +50,6 @@ class Ledger(Stateful):
         Whether messages show which items they are about: what is accounted number by number does not cover that.
     told : ToldRows, optional
         In the log it comes on top of what policies account.
-    told_in_the_open : bool
-        Whether clients send something of their users, besides updates, that no epsilon covers.
     """
 
     changing = ("told", "updates", "pushes", "coordinates")
@@ -64,13 +62,11 @@ class Ledger(Stateful):
         *,
         items_in_the_open: bool = False,
         told: ToldRows | None = None,
-        told_in_the_open: bool = False,
     ) -> None:
         self._policies = policies
         self._by_coordinates = by_coordinates
         self._items_in_the_open = items_in_the_open
         self._told_rows = told
-        self._told_in_the_open = told_in_the_open
         self._told = np.zeros(n_nodes)
         self._updates = self._pushes = self._coordinates = np.zeros(n_nodes, np.int64)
 
@@ -103,7 +99,6 @@ class Ledger(Stateful):
             "noise_multiplier_max": noise.max(),
             **self._of_coordinates(spent),
             **({"told_rows": told} if told else {}),
-            **({"told_in_the_open": True} if self._told_in_the_open else {}),
         }
 
     def _of_told_rows(self) -> dict[str, Any] | None:

@@ -19,6 +19,7 @@ WORDS = {
     "random_bound": "attack accuracy by guessing",
     "exposure_defended": "found of nodes that defend",
     "exposure_undefended": "found of nodes that do not defend",
+    "tied_share": "of the communities, decided by ties",
     "mia_accuracy": "membership guesses that are right",
     "mia_precision": "precision of membership guesses",
     "mia_recall": "recall of membership guesses",

@@ -49,11 +49,7 @@ def _tiles(runs: Runs, name: str, privacy: Mapping[str, Any]) -> list[Tile]:
     ]
     open_ = [
         words
-        for key, words in (
-            ("items_in_the_open", "which items"),
-            ("updates_in_the_open", "updates"),
-            ("told_in_the_open", "what clients tell of their users"),
-        )
+        for key, words in (("items_in_the_open", "which items"), ("updates_in_the_open", "updates"))
         if privacy.get(key)
     ]
     return [
