@@ -3,26 +3,42 @@
 from __future__ import annotations
 
 import re
-from codecs import getincrementaldecoder
+from codecs import (
+    BOM_UTF8,
+    BOM_UTF16_BE,
+    BOM_UTF16_LE,
+    BOM_UTF32_BE,
+    BOM_UTF32_LE,
+    getincrementaldecoder,
+    lookup,
+)
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, BinaryIO
 
 import pyarrow as pa
 from pyarrow import csv
 
+from gossiprec.data.foreign import refuse_binary
 from gossiprec.data.sources import Source
 from gossiprec.errors import DataError
 
 BLOCK = 1 << 22
 """Bytes read at a time."""
-LONGEST = 1 << 27
-"""Characters in which quotes must be closed."""
+LONGEST = 1 << 25
+"""Characters in which quotes must be closed and lines must end."""
+HEAD = 512
+"""Bytes that say which format a file has."""
+MARKS = (
+    (BOM_UTF32_LE, "utf-32"), (BOM_UTF32_BE, "utf-32"),
+    (BOM_UTF8, "utf-8"), (BOM_UTF16_LE, "utf-16"), (BOM_UTF16_BE, "utf-16"),
+)  # fmt: skip
+"""Byte order marks, and the encodings that they are of."""
 
 STAND_IN = "\1"
 """Takes the place of a delimiter that is not one ASCII character, which is all that pyarrow knows."""
-FORBIDDEN = {"\0": "a zero byte", STAND_IN: "a byte of value 1"}
+FORBIDDEN = {"\0": "a zero byte, as texts in UTF-16 have", STAND_IN: "a byte of value 1"}
 
 LINE_END = re.compile(r"\r\n?|\n")
 
@@ -46,6 +62,8 @@ class Layout:
         more than one character, or of a blank: quotes are ordinary text.
     keys : tuple of str
         Options of the data set that a message may name as the next step; none of a format that leaves no choice.
+    user_delimiter : str or None
+        Of lists: what stands after the user, if it is not the delimiter.
     """
 
     columns: tuple[str, ...]
@@ -54,6 +72,7 @@ class Layout:
     encoding: str = "utf-8"
     quote: str | None = None
     keys: tuple[str, ...] = ()
+    user_delimiter: str | None = None
 
     @property
     def mark(self) -> str:
@@ -175,8 +194,8 @@ class Block:
             raise self.source.error(
                 self.line + line_ends(self.text[:end]),
                 f"a quote that does not end with its cell, {LINE_END.split(self.text[end : end + 40])[0]!r}",
-                f"cells within {quote} and {quote}, where {quote}{quote} means one; if quotes are ordinary text, "
-                "set quote: none",
+                f"cells within {quote} and {quote}, where {quote}{quote} means one"
+                + ("; if quotes are ordinary text, set quote: none" if "quote" in self.keys else ""),
             )
 
 
@@ -210,25 +229,78 @@ def blocks_of(source: Source, layout: Layout) -> Iterator[Block]:
 
 def _pieces(source: Source, layout: Layout) -> Iterator[tuple[int, str]]:
     """Yield whole lines, decoded, with the number of the first of them; a quoted cell is not cut."""
-    decode = getincrementaldecoder(layout.encoding)().decode
-    line, text, last = 1, "", False
+    quote = layout.quote if layout.quoted is not None else None
+    line, held, length, quotes, last = 1, [""], 0, 0, False
     with source.open() as stream:
-        while not last:
-            raw = stream.read(BLOCK)
+        for raw, text in _decoded(source, layout, stream):
             last = not raw
-            try:
-                text += decode(raw, last)
-            except UnicodeDecodeError as error:
-                good = text + error.object[: error.start].decode(layout.encoding, "replace")
+            end = len(text) if last else _last_line_end(text)
+            if not end and length + len(text) > LONGEST:
                 raise source.error(
-                    line + line_ends(good),
-                    f"bytes that are no {layout.encoding.upper()} text",
-                    f"{layout.encoding.upper()} text, plain or packed as .gz or .zip",
-                ) from error
-            if line == 1:
-                text = text.removeprefix("\ufeff")
-            end = len(text) if last else text.rfind("\n") + 1
-            is_cut = layout.quoted is not None and text.count(layout.quote or "", 0, end) % 2 == 1
-            if end and (last or not is_cut or end > LONGEST):
-                yield line, text[:end]
-                line, text = line + line_ends(text[:end]), text[end:]
+                    line, f"a line of more than {LONGEST:,} characters", "shorter lines, as a table has"
+                )
+            is_cut = quote is not None and (quotes + text.count(quote, 0, end)) % 2 == 1
+            if last or (end and (not is_cut or length + end > LONGEST)):
+                whole = "".join([*held, text[:end]])
+                yield line, whole
+                line, held, length, quotes, text = line + line_ends(whole), [], 0, 0, text[end:]
+            held.append(text)
+            length += len(text)
+            quotes += text.count(quote) if quote else 0
+
+
+def _last_line_end(text: str) -> int:
+    """Return the place after the last line end of a text, 0 if there is none."""
+    return text.rfind("\n") + 1 or text.rfind("\r", 0, -1) + 1  # a final \r may be half of a line end
+
+
+def _decoded(source: Source, layout: Layout, stream: BinaryIO) -> Iterator[tuple[bytes, str]]:
+    """Yield bytes and the text that they are, block by block; the last ones are empty."""
+    raw = stream.read(BLOCK)
+    refuse_binary(source, raw[:HEAD])
+    encoding = encoding_of(source, raw[:HEAD], layout.encoding)
+    decode, line, is_first = getincrementaldecoder(encoding)().decode, 1, True
+    while True:
+        try:
+            text = decode(raw, not raw)
+        except UnicodeDecodeError as error:
+            line += line_ends(error.object[: error.start].decode(encoding, "replace"))
+            raise _no_text(source, line, encoding, layout.keys) from error
+        if is_first:
+            text, is_first = text.removeprefix("\ufeff"), not text
+        yield raw, text
+        if not raw:
+            return
+        line += line_ends(text)
+        raw = stream.read(BLOCK)
+
+
+def _no_text(source: Source, line: int, encoding: str, keys: tuple[str, ...]) -> DataError:
+    """Return (not raise) the error about bytes that are no text of an encoding."""
+    step = "; set encoding: latin-1, cp1252, utf-16 or what it is" if "encoding" in keys else ""
+    return source.error(
+        line,
+        f"bytes that are no {encoding.upper()} text",
+        f"{encoding.upper()} text, plain or packed as .gz or .zip{step}",
+    )
+
+
+def encoding_of(source: Source, head: bytes, stated: str) -> str:
+    """Return the encoding of a text: what its byte order mark says, or else what is stated.
+
+    Raises
+    ------
+    DataError
+        If they disagree; ``utf-8``, the default, states nothing.
+    """
+    marked = next((name for mark, name in MARKS if head.startswith(mark)), None)
+    if marked is None:
+        return stated
+    said = lookup(stated).name
+    if said in ("utf-8", "utf-8-sig") or said.startswith(marked):
+        return stated if marked == "utf-8" or said.startswith(marked) else marked
+    raise source.error(
+        1,
+        f"the byte order mark of {marked.upper()}, and encoding: {stated}",
+        "one of both; leave encoding out",
+    )

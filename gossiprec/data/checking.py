@@ -60,8 +60,12 @@ def section(dataset: DelimitedFile) -> dict[str, Any]:
         said["columns"] = dict(dataset.understood.names)
     else:
         said["delimiter"] = how.layout.delimiter
+        if how.layout.encoding != options.encoding:
+            said["encoding"] = how.layout.encoding
         if options.form == "lists":
             said["header"] = how.layout.header
+            if how.layout.user_delimiter is not None:
+                said["user_delimiter"] = how.layout.user_delimiter
         elif how.names and len({*how.names}) == len(how.names):
             named = zip(how.layout.columns, how.names, strict=True)
             said["columns"] = {meaning: name for meaning, name in named if meaning in MEANINGS}
@@ -75,7 +79,8 @@ def _written(understood: Understood) -> dict[str, Any]:
     """Return how the text is written."""
     how = understood.how
     if how is None:
-        return {"format": "Parquet", "columns": dict(understood.names)}
+        skipped = {"skipped_columns": ", ".join(understood.skipped)} if understood.skipped else {}
+        return {"format": "Parquet", "columns": dict(understood.names), **skipped}
     if how.layout.columns == ("user", "items"):
         columns = {"user": "the first of a line", "items": "the others, in the order of time"}
     else:
@@ -85,6 +90,7 @@ def _written(understood: Understood) -> dict[str, Any]:
         "delimiter": CALLED.get(how.layout.delimiter, repr(how.layout.delimiter)),
         "header": ", ".join(how.names) if how.names else "none",
         "columns": columns,
+        **({"skipped_columns": ", ".join(how.skipped)} if how.skipped else {}),
     }
 
 

@@ -1,23 +1,47 @@
-"""What a table says that nobody can have meant: refused, although it could be read."""
+"""Contents of a table that cannot be meant: refused, although they could be read."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
+from decimal import Decimal
+from unicodedata import normalize
 
 import numpy as np
 
+from gossiprec.arrays import I64
 from gossiprec.data.columns import Table, is_number
 
-MISSING = ("nan", "null", "none", "na", "n/a", "nil", "<na>")
-"""How programs write a cell that has no value."""
+MISSING = {
+    "nan", "-nan", "null", "none", "na", "n/a", "nil", "<na>", "nat", "#n/a", "#na", "#n/a n/a", "undefined", "\\n",
+    "1.#qnan", "-1.#qnan", "1.#ind", "-1.#ind", "(null)", "#value!", "#ref!", "#name?", "#div/0!",
+}  # fmt: skip
+"""How programs write a cell that has no value, in lower case."""
+NO_WORD = re.compile(r"[\s\u200b-\u200f\u2060\ufeff?*._=-]+")
+"""A name without a letter or a digit."""
+NUMBER = re.compile(r"[+-]?\d{1,400}(?:\.\d*)?")
+ANY_NUMBER = re.compile(r"[+-]?(?:\d{1,400}\.?\d*|\.\d+)(?:[eE][+-]?\d{1,3})?")
+ROUNDED = re.compile(r"\d\.\d+E\+\d+")
+"""A long number as spreadsheets write it, without its last digits."""
+DATE = re.compile(r"\d{4}-\d\d-\d\d(?:[T ].*)?")
 LIKE_TIMES = 1e8
 """Ratings are below, and times in seconds above: this one was in 1973."""
+KEEP = "; if it is a name, set doubtful_names: keep"
 
 Doubt = tuple[int, str, str]
 """A row from 0, what was found in it, and what is allowed."""
+Named = tuple[str, tuple[str, ...], I64]
+"""``user`` or ``item``, the names of all, and the place of each row's name among them."""
 
 
-def doubts(table: Table, header: Sequence[str] = ()) -> Iterator[Doubt]:
+def doubts(
+    table: Table,
+    header: Sequence[str] = (),
+    *,
+    by_place: bool = False,
+    names: bool = True,
+    ratings: bool = True,
+) -> Iterator[Doubt]:
     """Yield what cannot be meant.
 
     Parameters
@@ -25,24 +49,91 @@ def doubts(table: Table, header: Sequence[str] = ()) -> Iterator[Doubt]:
     table : Table
     header : sequence of str
         What it calls the column of users and that of items; nothing without a header.
+    by_place : bool
+        Whether nothing but their place says what the columns mean.
+    names : bool
+        Whether names are looked at.
+    ratings : bool
+        Whether all ratings count.
     """
-    both = ("user", table.user_names, table.users), ("item", table.item_names, table.items)
-    for kind, names, codes in both:
-        absent = [name for name in names if name.lower() in MISSING]
-        if absent and len(absent) < len(names) and all(is_number(name) for name in {*names} - {*absent}):
-            row = int(np.argmax(codes == names.index(absent[0])))
-            yield (
-                row,
-                f"{absent[0]!r} as {kind}, where all others are numbers",
-                "lines that name both; drop others",
-            )
+    both: tuple[Named, Named] = (
+        ("user", table.user_names, table.users),
+        ("item", table.item_names, table.items),
+    )
     if header and all(name in names for name, (_, names, _) in zip(header, both, strict=True)):
         again = np.all(
             [codes == names.index(name) for name, (_, names, codes) in zip(header, both, strict=True)], 0
         )
         if again.any():
             yield int(np.argmax(again)), "the header again", "one header, before all rows"
-    if table.ratings is not None and table.times is not None:
+    for named in both if names else ():
+        yield from _missing(named)
+        yield from _written_twice(named)
+    yield from _numbers(table, ratings)
+    if by_place:
+        yield from _misplaced(table, both)
+
+
+def _missing(named: Named) -> Iterator[Doubt]:
+    """Yield names that stand for no name."""
+    kind, names, codes = named
+    for place, name in enumerate(names):
+        if name.lower() in MISSING or NO_WORD.fullmatch(name):
+            row, others = int(np.argmax(codes == place)), ""
+            if all(is_number(other) for other in names if other.lower() not in MISSING) and len(names) > 1:
+                others = ", where all others are numbers"
+            yield row, f"{name!r} as {kind}{others}", f"a name of the {kind} on every line{KEEP}"
+        if ROUNDED.fullmatch(name):
+            row = int(np.argmax(codes == place))
+            yield row, f"{name!r} as {kind}, a number without its last digits", f"all digits{KEEP}"
+
+
+def _written_twice(named: Named) -> Iterator[Doubt]:
+    """Yield a number, or a word with accents, that is written in two ways."""
+    kind, names, codes = named
+    if all(is_number(name) and (name[0] != "0" or name == "0") for name in names):
+        return
+    form = ANY_NUMBER if all(map(ANY_NUMBER.fullmatch, names)) else NUMBER
+    known: dict[Decimal | str, str] = {}
+    for place, name in enumerate(names):
+        key = Decimal(name) if form.fullmatch(name) else name if name.isascii() else normalize("NFC", name)
+        other = known.setdefault(key, name)
+        if other != name:
+            row = int(np.argmax(codes == place))
+            yield (
+                row,
+                f"{name!r} and {other!r} as {kind}s",
+                f"one way to write a {kind}; if they are two, set doubtful_names: keep",
+            )
+
+
+def _misplaced(table: Table, both: Sequence[Named]) -> Iterator[Doubt]:
+    """Yield columns without names whose contents are not what their place says."""
+    say = "; say what the columns are, as columns: [user, item, time]"
+    for kind, names, _ in both:
+        if len(names) > 1 and all(map(DATE.fullmatch, names)):
+            yield 0, f"dates as {kind}s, such as {names[0]!r}", f"{kind}s{say}"
+    if table.times is not None and table.ratings is not None and 0 <= table.times.max() < LIKE_TIMES:
+        yield (
+            0,
+            f"times up to {table.times.max()}, which is before 1973, in columns without names",
+            f"user, item, rating, time{say}, or set form: lists if a line is a user and its items",
+        )
+    sizes = [Decimal(names[codes[0]]) if is_number(names[codes[0]]) else None for _, names, codes in both]
+    rest = [len(np.unique(codes[1:])) for _, _, codes in both]
+    if len(table.users) > 2 and sizes == rest and all(size > 1 for size in rest):
+        yield (
+            0,
+            f"the numbers of users and items, {rest[0]} and {rest[1]}",
+            f"a user and an item{say}, or remove the line",
+        )
+
+
+def _numbers(table: Table, ratings: bool) -> Iterator[Doubt]:
+    """Yield ratings and times that are something else."""
+    if table.ratings is None:
+        return
+    if table.times is not None:
         rating, time = float(table.ratings.min()), int(table.times.max())
         if rating >= LIKE_TIMES > time:
             yield (
@@ -50,3 +141,11 @@ def doubts(table: Table, header: Sequence[str] = ()) -> Iterator[Doubt]:
                 f"ratings from {rating:g} and times up to {time}",
                 "the other way round; exchange them in columns",
             )
+    values = np.unique(table.ratings).tolist()
+    if ratings and values in ([0.0, 1.0], [-1.0, 1.0]):
+        row = int(np.argmin(table.ratings))
+        yield (
+            row,
+            f"ratings of {values[0]:g} and {values[1]:g} only, which may say which lines count",
+            f"what is sure; set min_rating: 1 to keep the ones, or min_rating: {values[0]:g} to keep all",
+        )

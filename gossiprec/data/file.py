@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -13,7 +14,9 @@ from gossiprec.data import DATASETS
 from gossiprec.data.base import Dataset
 from gossiprec.data.blocks import Layout
 from gossiprec.data.cells import Convert
-from gossiprec.data.columns import interactions_from
+from gossiprec.data.columns import Table, interactions_from
+from gossiprec.data.doubts import Doubt, doubts
+from gossiprec.data.foreign import refuse_document
 from gossiprec.data.kept import KeptOptions, kept
 from gossiprec.data.meanings import MEANINGS, meaning_of
 from gossiprec.data.moments import times
@@ -25,6 +28,7 @@ from gossiprec.data.split import Interactions
 from gossiprec.data.texts import plain, read_texts
 from gossiprec.data.understood import Understood, read_columnar, read_text
 from gossiprec.errors import DataError, suggestion
+from gossiprec.regular_files import open_regular_file
 
 DELIMITER = r"^[^\"'\r\n\x00\x01]+$"
 """Texts that may stand between columns."""
@@ -90,13 +94,26 @@ def source_of(path: Path) -> Source:
     DataError
         If there is none.
     """
-    if not path.is_file():
-        raise DataError(f"{path}: no such file; give the path of a delimited text file, plain, .gz or .zip")
+    try:
+        with open_regular_file(path) as file:
+            is_archive = file.read(4) == b"PK\3\4"
+    except OSError as error:
+        reason = (
+            "no such file" if isinstance(error, FileNotFoundError) else f"cannot be read: {error.strerror}"
+        )
+        raise DataError(
+            f"{path}: {reason}; give the path of a delimited text file, plain, .gz or .zip"
+        ) from error
     if path.suffix != ".zip":
+        if is_archive:
+            refuse_document(path, members(path))
         return Source(path)
     held = members(path)
     if len(held) != 1:
-        raise DataError(f"{path}: found {len(held)} files; allowed: an archive of exactly one")
+        named = ", ".join(held[:5]) or "none"
+        raise DataError(
+            f"{path}: found {len(held)} files ({named}); allowed: an archive of exactly one; unpack the one you mean"
+        )
     return Source(path, held[0])
 
 
@@ -126,6 +143,15 @@ class DelimitedFile(Dataset):
             None, description="whether the first line names columns; null: recognised"
         )
         delimiter: str | None = Field(None, pattern=DELIMITER, description="null: recognised")
+        user_delimiter: str | None = Field(
+            None,
+            pattern=DELIMITER,
+            description="of lists: what stands after the user, as ':' in '7:3 9 4'; null: recognised",
+        )
+        doubtful_names: Literal["refuse", "keep"] = Field(
+            "refuse",
+            description="of pairs: names such as 'nan', and one number written in two ways; keep: they are names",
+        )
         encoding: str = "utf-8"
         quote: Literal['"', "'", "none"] = Field(
             '"', description="around cells of pairs; none: quotes are ordinary text"
@@ -155,13 +181,15 @@ class DelimitedFile(Dataset):
         @model_validator(mode="after")
         def _belong_to_the_form(self) -> DelimitedFile.Options:
             fields = type(self).model_fields
-            of_pairs = ("columns", "quote", "time_unit", "item_texts", "min_rating")
+            of_pairs = ("columns", "quote", "time_unit", "item_texts", "min_rating", "doubtful_names")
             wrong = [name for name in of_pairs if getattr(self, name) != fields[name].default]
             if self.form == "lists" and wrong:
                 raise ValueError(
                     f"found {', '.join(wrong)} with form: lists; allowed with it: path, header, delimiter, encoding, "
                     "min_items, min_interactions; leave the rest out, or set form: pairs"
                 )
+            if self.form == "pairs" and self.user_delimiter is not None:
+                raise ValueError("found user_delimiter with form: pairs; it belongs to form: lists")
             if self.min_rating is not None and self.columns is not None and "rating" not in self.columns:
                 raise ValueError(
                     f"min_rating is {self.min_rating:g}, columns are {list(self.columns)}; allowed: columns with a "
@@ -177,7 +205,7 @@ class DelimitedFile(Dataset):
         def asked(self) -> Asked:
             """What is said of how the text is written."""
             quote = None if self.quote == "none" else self.quote
-            return Asked(self.columns, self.header, self.delimiter, self.encoding, quote)
+            return Asked(self.columns, self.header, self.delimiter, self.encoding, quote, self.user_delimiter)
 
         @property
         def time(self) -> Convert:
@@ -211,18 +239,31 @@ class DelimitedFile(Dataset):
         options, source = self.options, source_of(self.options.path)
         if source.member is None and is_parquet(options.path):
             return self._parquet(source)
-        return read_text(source, options.asked, lists=options.form == "lists", time=options.time)
+        lists = options.form == "lists"
+        found = read_text(source, options.asked, lists=lists, time=options.time, check=self._check)
+        return found
+
+    def _check(self, table: Table, by_place: bool, header: Sequence[str]) -> Iterator[Doubt]:
+        """Yield what cannot be meant in a table, as far as options do not say that it is."""
+        options = self.options
+        yield from doubts(
+            table,
+            header,
+            by_place=by_place,
+            names=options.doubtful_names == "refuse",
+            ratings=options.min_rating is None,
+        )
 
     def _parquet(self, source: Source) -> Understood:
         options = self.options
         fields = type(options).model_fields
-        of_text = ("form", "header", "delimiter", "encoding", "quote")
+        of_text = ("form", "header", "delimiter", "user_delimiter", "encoding", "quote")
         wrong = [name for name in of_text if getattr(options, name) != fields[name].default]
         if wrong:
             raise DataError(
                 f"{source}: found a Parquet file and {', '.join(wrong)}; these belong to text, leave them out"
             )
-        return read_columnar(source, options.columns, time=options.time)
+        return read_columnar(source, options.columns, time=options.time, check=self._check)
 
     def provenance(self) -> dict[str, str]:
         """Tell the file that is read, and how it was understood."""

@@ -9,11 +9,11 @@ from gossiprec.data.cells import Codes
 from gossiprec.data.columns import Table
 from gossiprec.data.meanings import meaning_of
 from gossiprec.data.parts import read_lists
-from gossiprec.data.recognised import Asked, Recognised
+from gossiprec.data.recognised import Asked, Recognised, refuse_counts
 from gossiprec.data.samples import CALLED, DELIMITERS, Rows, sample_of
 from gossiprec.data.sources import Source
 
-KEYS = ("header", "delimiter", "encoding")
+KEYS = ("header", "delimiter", "encoding", "user_delimiter")
 """Options that say how lists are written."""
 
 
@@ -26,6 +26,7 @@ def recognised_lists(source: Source, asked: Asked) -> Recognised:
         If lines can be split in two ways.
     """
     sample = sample_of(source, asked.encoding)
+    first_line = sample.first_line
     tables = {mark: sample.rows(mark) for mark in DELIMITERS}
     delimiter = asked.delimiter
     if delimiter is None:
@@ -39,11 +40,40 @@ def recognised_lists(source: Source, asked: Asked) -> Recognised:
                 "one delimiter; say which it is with delimiter",
             )
     rows = sample.rows(delimiter)
+    refuse_counts(source, first_line, rows)
+    _refuse_two_delimiters(source, first_line, delimiter, rows)
     header = asked.header
     if header is None:
         header = bool(rows) and [meaning_of(cell) for cell in rows[0][:2]] == ["user", "item"]
-    layout = Layout(("user", "items"), delimiter, header, asked.encoding, keys=KEYS)
+    user_delimiter = asked.user_delimiter
+    if user_delimiter is None and asked.delimiter is None and _has_colons(rows[1:] if header else rows):
+        user_delimiter = ":"
+    layout = Layout(
+        ("user", "items"), delimiter, header, sample.encoding, keys=KEYS, user_delimiter=user_delimiter
+    )
     return Recognised(layout, rows[0] if header and rows else (), rows[1:] if header else rows, sample.marked)
+
+
+def _has_colons(rows: Rows) -> bool:
+    """Whether each line begins with ``user:item`` or ``user:``, and there is no other colon."""
+    return bool(rows) and all(
+        row[0].count(":") == 1 and row[0][0] != ":" and not any(":" in cell for cell in row[1:])
+        for row in rows
+    )
+
+
+def _refuse_two_delimiters(source: Source, line: int, delimiter: str, rows: Rows) -> None:
+    """Refuse lines of a user and one cell that other delimiters would split."""
+    pairs = [row for row in rows if len(row) == 2]
+    others = [
+        mark for mark in DELIMITERS if mark != delimiter and pairs and all(mark in row[1] for row in pairs)
+    ]
+    if delimiter not in DELIMITERS and others and len(pairs) == len(rows):
+        raise source.error(
+            line,
+            f"one item per line, such as {pairs[0][1]!r}, that {CALLED[others[0]]} would split",
+            f"the delimiter of items; set delimiter: {others[0]!r} and user_delimiter: {delimiter!r}",
+        )
 
 
 def _splits(rows: Rows, all_of: Rows | None = None) -> bool:

@@ -44,6 +44,19 @@ KIND = re.compile(r":(?:token|float)(?:_seq)?$")
 """How the atomic files of RecBole say the type of a column."""
 
 
+LABELS = {
+    "label", "labels", "click", "clicks", "clicked", "isclick", "isclicked", "like", "likes", "liked", "islike",
+    "isliked", "feedback", "target", "ispositive", "positive", "purchased", "ispurchased", "longview", "hate",
+    "ishate", "follow", "isfollow", "finished", "iscompleted",
+}  # fmt: skip
+"""What columns are called that may say by 0 and 1 which lines count."""
+
+
+def is_label(name: str) -> bool:
+    """Return whether a column may say which lines count, by what it is called."""
+    return re.sub(r"[\W_]", "", KIND.sub("", name.strip().lower())) in LABELS
+
+
 def meaning_of(name: str) -> str | None:
     """Return which of :data:`MEANINGS` the name of a column says, None if it says none."""
     word = re.sub(r"[\W_]", "", KIND.sub("", name.strip().lower()))

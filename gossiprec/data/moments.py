@@ -63,7 +63,7 @@ def unix_times(digits: int) -> Parse:
         found = pc.extract_regex(texts, DECIMAL)
         usual = array_of(found.is_valid().cast(pa.uint8())).astype(bool)
         whole, part = (found.filter(found.is_valid()).field(name) for name in ("whole", "part"))
-        fractions = array_of(pc.cast(pc.binary_join_element_wise("0", part, "."), pa.float64()))
+        fractions = array_of(pc.cast(_after_point(part), pa.float64()))
         moments = np.empty(len(texts), MOMENT)
         moments[usual] = _scaled(array_of(pc.cast(whole, pa.int64())), fractions, digits)
         for row in np.flatnonzero(~usual).tolist():
@@ -71,6 +71,11 @@ def unix_times(digits: int) -> Parse:
         return moments
 
     return parse
+
+
+def _after_point(digits: pa.StringArray) -> pa.StringArray:
+    """Return digits as the fractions that they write."""
+    return pc.replace_substring_regex(digits, r"^(\d*)$", r"0.\1")
 
 
 def _scaled(counts: I64, parts: F64 | float, digits: int) -> Moments:
@@ -118,10 +123,10 @@ def _iso_times(texts: pa.StringArray, kind: pa.TimestampType) -> Moments:
     found = pc.extract_regex(texts, PART)
     whole = pc.replace_substring_regex(texts, PART, r"\1")
     seconds = array_of(pc.cast(whole, kind).cast(pa.int64()))
-    parts = pc.fill_null(found.field("part"), "").filter(pc.is_valid(found))
+    parts = found.filter(pc.is_valid(found)).field("part")
     fractions = np.zeros(len(texts))
     fractions[array_of(pc.is_valid(found).cast(pa.uint8())).astype(bool)] = array_of(
-        pc.cast(pc.binary_join_element_wise("0", parts, "."), pa.float64())
+        pc.cast(_after_point(parts), pa.float64())
     )
     return _moments(np.where(seconds < 0, IMPOSSIBLE, seconds), fractions)
 

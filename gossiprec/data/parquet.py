@@ -14,11 +14,15 @@ from pyarrow import compute as pc
 
 from gossiprec.data.cells import Cells, Convert
 from gossiprec.data.columns import TIME, Table, table_of, table_readers
-from gossiprec.data.meanings import MEANINGS, meaning_of, meanings_of
-from gossiprec.errors import DataError, suggestion
+from gossiprec.data.meanings import MEANINGS, is_label, meaning_of, meanings_of
+from gossiprec.errors import DataError, ResourceError, suggestion
 from gossiprec.inputs import note_input
+from gossiprec.machine import available_bytes
+from gossiprec.regular_files import format_bytes
 
 MAGIC = b"PAR1"
+BYTES_PER_ROW = 32
+"""Memory that a row takes at least, of a user and an item, while the rows are joined."""
 ROWS = 1 << 18
 """Rows that are read at a time."""
 
@@ -55,7 +59,7 @@ class Batch:
 
 def read_parquet(
     path: Path, columns: tuple[str, ...] | Mapping[str, str] | None, *, time: Convert = TIME
-) -> tuple[Table, dict[str, str]]:
+) -> tuple[Table, dict[str, str], tuple[str, ...]]:
     """Read a whole Parquet file.
 
     Parameters
@@ -71,6 +75,8 @@ def read_parquet(
     table : Table
     names : dict of str to str
         What the columns are called, by meaning.
+    skipped : tuple of str
+        The other columns.
 
     Raises
     ------
@@ -87,7 +93,9 @@ def read_parquet(
     try:
         with parquet.ParquetFile(path) as file:
             names = _names(path, file.schema_arrow.names, columns)
-            return _read(path, file, names, time), names
+            skipped = tuple(name for name in file.schema_arrow.names if name not in names.values())
+            _require_memory(path, file)
+            return _read(path, file, names, time), names, skipped
     except (pa.ArrowException, OSError) as error:
         raise DataError(f"{path}: cannot be read as Parquet: {error}; get the file anew") from error
 
@@ -106,6 +114,16 @@ def _read(path: Path, file: Any, names: Mapping[str, str], time: Convert) -> Tab
     if not found:
         raise DataError(f"{path}: found no row; allowed: at least one")
     return table_of(codes, {meaning: np.concatenate([one[meaning] for one in found]) for meaning in names})
+
+
+def _require_memory(path: Path, file: Any) -> None:
+    """Refuse a file whose rows cannot be held, before one is read."""
+    needed, available = BYTES_PER_ROW * file.metadata.num_rows, available_bytes()
+    if needed > available:
+        raise ResourceError(
+            f"{path}: found {file.metadata.num_rows:,} rows, which take about {format_bytes(needed)}; expected at most "
+            f"{format_bytes(available)}, the memory that is available; take a part of the file"
+        )
 
 
 def _batches(file: Any, names: Mapping[str, str]) -> Iterator[tuple[int, pa.RecordBatch]]:
@@ -136,6 +154,12 @@ def _names(
         names = dict(columns)
     else:
         places = columns or meanings_of(held)
+        labels = [name for name in held if is_label(name)] if columns is None else []
+        if labels:
+            raise DataError(
+                f"{path}: found the column {labels[0]!r}, which may say which rows count; expected columns by name; "
+                f"name them, as columns: {{user: ..., item: ..., rating: '{labels[0]}'}} and min_rating: 1 for its ones"
+            )
         if places is None:
             raise DataError(
                 f"{path}: found columns {', '.join(held)}; allowed: one called as a user and one as an item; "

@@ -117,7 +117,18 @@ def _lines(source: Source, layout: Layout) -> Iterator[tuple[int, list[str]]]:
     for block in blocks_of(source, layout):
         for line, text in enumerate(block.text.split("\n"), block.line):
             if text.strip(STAND_IN + " \r"):
-                yield line, [cell.strip() for cell in text.split(layout.mark)]
+                yield line, _cells(source, layout, line, text)
+
+
+def _cells(source: Source, layout: Layout, line: int, text: str) -> list[str]:
+    """Return the user of a line and its items."""
+    cells = [cell.strip() for cell in text.split(layout.mark)]
+    if layout.user_delimiter is None:
+        return cells
+    user, found, item = cells[0].partition(layout.user_delimiter)
+    if not found:
+        raise source.error(line, f"{cells[0]!r}", f"a user, then {layout.user_delimiter!r}, then its items")
+    return [user.strip(), *([item.strip()] if item.strip() else []), *(cell for cell in cells[1:] if cell)]
 
 
 def line_of_row(source: Source, layout: Layout, row: int) -> int:

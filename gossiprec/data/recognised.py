@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from gossiprec.data.blocks import Layout
-from gossiprec.data.meanings import MEANINGS, meaning_of, meanings_of
+from gossiprec.data.meanings import MEANINGS, is_label, meaning_of, meanings_of
 from gossiprec.data.samples import CALLED, DELIMITERS, Rows, Sample, sample_of
 from gossiprec.data.sources import Source
 from gossiprec.errors import suggestion
@@ -16,6 +17,10 @@ Columns = tuple[str, ...] | Mapping[str, str] | None
 """Meanings by place, or the names of columns by meaning; None: to be recognised."""
 KEYS = ("columns", "header", "delimiter", "encoding", "quote", "time_unit")
 """Options that say how pairs are written."""
+SMALL, UNIX_TIME = re.compile(r"\d{1,8}"), re.compile(r"\d{9}")
+"""Numbers that are no times of today in any unit, and numbers that may be."""
+VALUE = re.compile(r"\d{4}-\d\d-\d\d[T ].*|[+-]?\d+,\d+")
+"""A date with a time, or a number with a decimal comma."""
 BY_PLACE = {2: MEANINGS[:2], 4: MEANINGS}
 """What columns without names mean, by their number."""
 
@@ -29,6 +34,7 @@ class Asked:
     delimiter: str | None = None
     encoding: str = "utf-8"
     quote: str | None = '"'
+    user_delimiter: str | None = None
 
 
 @dataclass(frozen=True)
@@ -52,6 +58,15 @@ class Recognised:
     marked: bool
 
     @property
+    def skipped(self) -> tuple[str, ...]:
+        """The columns that are not read: their names, or their places without a header."""
+        columns = self.layout.columns
+        if columns == ("user", "items"):
+            return ()
+        called = self.names or tuple(f"column {place}" for place in range(1, len(columns) + 1))
+        return tuple(name for name, meant in zip(called, columns, strict=False) if meant not in MEANINGS)
+
+    @property
     def told(self) -> str:
         """What was understood, in words."""
         columns = self.layout.columns
@@ -59,7 +74,10 @@ class Recognised:
         of = {m: self.names[place] if self.names else f"column {place + 1}" for m, place in meant.items()}
         header = "a header" if self.names else "no header"
         delimiter = CALLED.get(self.layout.delimiter, repr(self.layout.delimiter))
-        return f"{delimiter} between columns, {header}, " + ", ".join(f"{m} = {of[m]}" for m in meant)
+        if self.layout.user_delimiter is not None:
+            delimiter = f"{self.layout.user_delimiter!r} after the user, {delimiter}"
+        told = f"{delimiter} between columns, {header}, " + ", ".join(f"{m} = {of[m]}" for m in meant)
+        return told + (f", skipped: {', '.join(self.skipped)}" if self.skipped else "")
 
 
 def recognised(source: Source, asked: Asked) -> Recognised:
@@ -71,31 +89,26 @@ def recognised(source: Source, asked: Asked) -> Recognised:
         If the text can be understood in two ways, or its header is at odds with what is asked.
     """
     sample = sample_of(source, asked.encoding)
-    if sample.text.startswith("ï»¿"):
-        raise source.error(
-            1,
-            f"the byte order mark of UTF-8, and encoding: {asked.encoding}",
-            "one of both; leave encoding out",
-        )
     delimiter = asked.delimiter or _delimiter(source, sample, asked)
     rows = sample.rows(delimiter, asked.quote)
+    if asked.columns is None:
+        refuse_counts(source, sample.first_line, rows)
     names, columns = _columns(source, sample.first_line, rows, asked, delimiter)
-    layout = Layout(columns, delimiter, bool(names), asked.encoding, asked.quote, KEYS)
+    layout = Layout(columns, delimiter, bool(names), sample.encoding, asked.quote, KEYS)
     return Recognised(layout, names, rows[1:] if names else rows, sample.marked)
 
 
 def _delimiter(source: Source, sample: Sample, asked: Asked) -> str:
     """Return the delimiter that splits every line as it should be; else the one that comes nearest."""
     tables = {mark: rows for mark in DELIMITERS if (rows := sample.rows(mark, asked.quote))}
-    if sample.has_tabs:
+    if sample.has_tabs and not _fits(tables.get("\t", ()), asked):
         tables.pop(" ", None)  # which would split at tabs, too, where quotes keep a tab from fitting
     fitting: dict[str, Rows] = {}
     for mark, rows in tables.items():
         if _fits(rows, asked) and rows not in fitting.values():
             fitting[mark] = rows
-    if len(fitting) > 1 and asked.columns is None:  # without columns, more of them are the likelier
-        most = max(len(rows[0]) for rows in fitting.values())
-        fitting = {mark: rows for mark, rows in fitting.items() if len(rows[0]) == most}
+    if len(fitting) > 1 and asked.columns is None:
+        fitting = _without_parts(_by_words(fitting) or fitting)
     if len(fitting) > 1:
         raise source.error(
             sample.first_line,
@@ -107,13 +120,37 @@ def _delimiter(source: Source, sample: Sample, asked: Asked) -> str:
     return max(tables, key=lambda mark: _likeness(tables[mark], asked), default="\t")
 
 
+def _by_words(fitting: Mapping[str, Rows]) -> dict[str, Rows]:
+    """Return the ways to split whose first row names a user and an item."""
+    return {mark: rows for mark, rows in fitting.items() if meanings_of(rows[0]) is not None}
+
+
+def _without_parts(fitting: Mapping[str, Rows]) -> dict[str, Rows]:
+    """Return the ways to split, without those that only take dates with times and numbers with commas apart."""
+    return {
+        mark: rows
+        for mark, rows in fitting.items()
+        if not any(
+            len(rows[0]) != len(others[0]) and _splits_values_only(mark, others)
+            for other, others in fitting.items()
+            if other != mark
+        )
+    }
+
+
+def _splits_values_only(mark: str, rows: Rows) -> bool:
+    """Whether a delimiter stands in cells of other rows, and within no other cells than single values."""
+    held = [cell for row in rows for cell in row if mark in cell]
+    return bool(held) and all(VALUE.fullmatch(cell) for cell in held)
+
+
 def _fits(rows: Rows, asked: Asked) -> bool:
-    """Whether rows are as many cells wide as they should be."""
+    """Whether rows are as many cells wide as they should be, if anybody can say what the cells are."""
     widths = {len(row) for row in rows}
-    if len(widths) > 1 or widths == {1}:
+    if len(widths) != 1 or widths == {1}:
         return False
     if asked.columns is None:
-        return True
+        return widths <= BY_PLACE.keys() or meanings_of(rows[0]) is not None or asked.header is True
     if isinstance(asked.columns, Mapping):
         return set(asked.columns.values()) <= set(rows[0])
     return widths == {len(asked.columns)}
@@ -138,9 +175,46 @@ def _columns(
     by_words = meanings_of(first)
     places = asked.columns or by_words or BY_PLACE.get(len(first), MEANINGS)
     header = _has_header(source, line, rows, places) if asked.header is None else asked.header
+    if header and asked.columns is None:
+        _refuse_special(source, line, first)
     if rows[1:] or not header:
         _require_agreement(source, line, first, places, header=header, stated=asked)
     return (first if header else ()), places
+
+
+def _refuse_special(source: Source, line: int, header: tuple[str, ...]) -> None:
+    """Refuse a header with a column that cannot be left out without a word."""
+    labels = [name for name in header if is_label(name)]
+    if labels:
+        raise source.error(
+            line,
+            f"the column {labels[0]!r}, which may say which lines count",
+            f"columns by name; to keep its ones, columns: {{user: ..., item: ..., rating: '{labels[0]}'}} with "
+            "min_rating: 1; to leave it out, the same without the rating",
+        )
+    sequences = [name for name in header if name.strip().lower().endswith("_seq") and ":" in name]
+    if sequences:
+        raise source.error(
+            line,
+            f"the column {sequences[0]!r}, a list of values in a cell, as RecBole's atomic files of sequences have",
+            "one item per line, as RecBole's .inter files of interactions have",
+        )
+
+
+def refuse_counts(source: Source, line: int, rows: Rows) -> None:
+    """Refuse lines that begin with the number of their other cells.
+
+    Raises
+    ------
+    DataError
+        As the lists of CiteULike do, which name no user.
+    """
+    if len(rows) > 1 and all(row[0].isdigit() and int(row[0]) == len(row) - 1 for row in rows if row):
+        raise source.error(
+            line,
+            f"{' '.join(rows[0][:6])!r}, a line that begins with the number of its items, as all others do (CiteULike)",
+            "a user, then its items; write the number of the line in place of the count",
+        )
 
 
 def _by_name(
@@ -172,13 +246,22 @@ def _has_header(source: Source, line: int, rows: Rows, columns: tuple[str, ...])
         return False
     cells = {meaning: first[columns.index(meaning)] for meaning in MEANINGS if meaning in columns}
     if any(map(_is_number, cells.values())):
+        if first == (*map(str, range(len(first))),) or _begins_before_1973(rows, columns):
+            raise source.error(
+                line,
+                f"{', '.join(first)}, which may be a header of numbers or the first row",
+                "what is sure; say header: true or header: false",
+            )
         return False
     found = {meaning: meaning_of(cell) for meaning, cell in cells.items()}
     if {found["user"], found["item"]} == {"user", "item"}:
         return True
     if len(cells) > 2 and any(found.values()):
         return True
-    odd = [columns.index(name) for name in ("user", "item") if _odd(rows, columns.index(name))]
+    places = [columns.index(name) for name in ("user", "item")]
+    odd = [place for place in places if _odd(rows, place)] or all(
+        _may_be_a_name(rows, place) for place in places
+    )
     if odd or found["user"] or found["item"] or first[0].startswith(("#", "%")):
         raise source.error(
             line,
@@ -188,11 +271,26 @@ def _has_header(source: Source, line: int, rows: Rows, columns: tuple[str, ...])
     return False
 
 
+def _begins_before_1973(rows: Rows, columns: tuple[str, ...]) -> bool:
+    """Whether the first time of a table is a small number, and all others are times of today."""
+    place = columns.index("time") if "time" in columns else len(columns)
+    first, *others = [row[place] for row in rows if place < len(row)] or ("",)
+    return len(others) > 1 and bool(SMALL.fullmatch(first)) and all(map(UNIX_TIME.match, others))
+
+
 def _odd(rows: Rows, column: int) -> bool:
     """Whether all cells of a column but the first are numbers, or have digits."""
     first, *others = [row[column] for row in rows if column < len(row)]
     return len(others) > 1 and any(
         not kind(first) and all(map(kind, others)) for kind in (str.isdigit, _has_digit)
+    )
+
+
+def _may_be_a_name(rows: Rows, column: int) -> bool:
+    """Whether a column of words begins with one that comes nowhere again."""
+    first, *others = [row[column] for row in rows if column < len(row)]
+    return (
+        len(others) > 1 and not _has_digit(first) and first not in others and not all(map(_has_digit, others))
     )
 
 

@@ -6,7 +6,8 @@ import csv
 import io
 from dataclasses import dataclass
 
-from gossiprec.data.blocks import LINE_END
+from gossiprec.data.blocks import HEAD, LINE_END, encoding_of
+from gossiprec.data.foreign import refuse_binary, refuse_text
 from gossiprec.data.sources import Source
 
 SAMPLE = 1 << 16
@@ -30,10 +31,13 @@ class Sample:
         Whole lines, without a byte order mark; what is no text of the encoding is replaced.
     marked : bool
         Whether a byte order mark stood before it.
+    encoding : str
+        As stated, or as the byte order mark says.
     """
 
     text: str
     marked: bool
+    encoding: str
 
     @property
     def first_line(self) -> int:
@@ -70,14 +74,17 @@ def sample_of(source: Source, encoding: str) -> Sample:
     Raises
     ------
     DataError
-        If the source is missing or damaged there.
+        If the source is missing or damaged there, or has another format.
     """
     with source.open() as stream:
         data = stream.read(SAMPLE + 1)
     whole = len(data) <= SAMPLE
+    refuse_binary(source, data[:HEAD])
+    encoding = encoding_of(source, data[:HEAD], encoding)
     text = data.decode(encoding, errors="replace")
     marked = text.startswith("\ufeff")
     text = text.removeprefix("\ufeff")
+    refuse_text(source, text)
     if not whole:
         text = text[: text.rfind("\n") + 1]
-    return Sample(text, marked)
+    return Sample(text, marked, encoding)

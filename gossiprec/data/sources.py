@@ -4,18 +4,60 @@ from __future__ import annotations
 
 import gzip
 import hashlib
+import io
+import os
 import zipfile
 import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import BinaryIO, cast
+from typing import Any, BinaryIO
 
+from gossiprec.data.foreign import refuse_document
 from gossiprec.errors import DataError
 from gossiprec.inputs import note_input
+from gossiprec.regular_files import format_bytes, open_regular_file
 
 _DAMAGE = (OSError, EOFError, zlib.error, zipfile.BadZipFile, RuntimeError, NotImplementedError)
+
+
+MOST_TIMES = 100
+"""How many times its packed size a file may have unpacked; tables have 3 to 30 times."""
+ALWAYS_UNPACKED = 1 << 24
+"""Bytes that any archive may unpack to."""
+
+
+class Unpacked(io.RawIOBase):
+    """Unpacked bytes, refused when they become far more than the archive has.
+
+    Parameters
+    ----------
+    source : Source
+    stream : binary stream
+    packed : int
+        Bytes of the archive.
+    """
+
+    def __init__(self, source: Source, stream: Any, packed: int) -> None:
+        self._source, self._stream, self._read = source, stream, 0
+        self._most = max(ALWAYS_UNPACKED, MOST_TIMES * packed)
+
+    def readable(self) -> bool:
+        """Return that bytes can be read."""
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        """Read the next bytes into a buffer; see :class:`io.RawIOBase`."""
+        data = self._stream.read(len(buffer))
+        self._read += len(data)
+        if self._read > self._most:
+            raise DataError(
+                f"{self._source}: found more than {format_bytes(self._most)} in an archive that is over {MOST_TIMES} "
+                "times smaller; expected an archive of a table; if it is one, unpack it and give the path of the file"
+            )
+        buffer[: len(data)] = data
+        return len(data)
 
 
 @dataclass(frozen=True)
@@ -46,19 +88,23 @@ class Source:
         """
         note_input(self.path)
         try:
-            if self.member is not None:
-                with zipfile.ZipFile(self.path) as archive, archive.open(self.member) as stream:
-                    yield cast(BinaryIO, stream)
-            elif self.path.suffix == ".gz":
-                with gzip.open(self.path) as stream:
-                    yield cast(BinaryIO, stream)
-            else:
-                with self.path.open("rb") as stream:
-                    yield stream
+            with open_regular_file(self.path) as file:
+                size = os.fstat(file.fileno()).st_size
+                if self.member is not None:
+                    with zipfile.ZipFile(file) as archive, archive.open(self.member) as stream:
+                        yield self._bounded(stream, archive.getinfo(self.member).compress_size)
+                elif self.path.suffix == ".gz":
+                    with gzip.open(file) as stream:
+                        yield self._bounded(stream, size)
+                else:
+                    yield file
         except _DAMAGE as error:
             raise DataError(
                 f"{self}: cannot be read: {str(error) or type(error).__name__}; get the file anew"
             ) from error
+
+    def _bounded(self, stream: Any, packed: int) -> BinaryIO:
+        return io.BufferedReader(Unpacked(self, stream, packed), buffer_size=1 << 20)
 
     def sha256(self) -> str:
         """Return the digest of the unpacked bytes."""
@@ -146,9 +192,13 @@ def members(path: Path) -> list[str]:
         If it is no zip archive.
     """
     try:
-        with zipfile.ZipFile(path) as archive:
-            return [info.filename for info in archive.infolist() if not info.is_dir()]
+        with open_regular_file(path) as file, zipfile.ZipFile(file) as archive:
+            held = [info.filename for info in archive.infolist() if not info.is_dir()]
     except _DAMAGE as error:
         raise DataError(
             f"{path}: not a readable zip archive ({str(error) or type(error).__name__}); get the file anew"
         ) from error
+    refuse_document(path, held)
+    return [
+        name for name in held if not name.startswith("__MACOSX/") and PurePosixPath(name).name != ".DS_Store"
+    ]

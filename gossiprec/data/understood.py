@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from gossiprec.data.blocks import Layout
 from gossiprec.data.cells import Convert
 from gossiprec.data.columns import Table, read_table
-from gossiprec.data.doubts import doubts
+from gossiprec.data.doubts import Doubt
 from gossiprec.data.lists import read_sequences, recognised_lists
 from gossiprec.data.parquet import Batch, read_parquet
 from gossiprec.data.parts import line_of_row
 from gossiprec.data.recognised import Asked, Recognised, recognised
 from gossiprec.data.sources import Source
+
+Check = Callable[[Table, bool, Sequence[str]], Iterator[Doubt]]
 
 
 @dataclass(frozen=True)
@@ -28,12 +30,15 @@ class Understood:
         How its text is written; None of Parquet.
     names : dict of str to str
         Of Parquet: what the columns are called, by meaning.
+    skipped : tuple of str
+        Of Parquet: the columns that are not read.
     """
 
     source: Source
     table: Table
     how: Recognised | None
     names: Mapping[str, str] = field(default_factory=dict)
+    skipped: tuple[str, ...] = ()
 
     @property
     def layout(self) -> Layout | None:
@@ -45,6 +50,7 @@ class Understood:
         """What was understood, in a line."""
         if self.how is None:
             how = ", ".join(["Parquet", *(f"{meaning} = {name}" for meaning, name in self.names.items())])
+            how += f", skipped: {', '.join(self.skipped)}" if self.skipped else ""
         else:
             how = self.how.told
         cut = (
@@ -55,7 +61,7 @@ class Understood:
         return f"{self.source}: {how}; {len(self.table.users):,} interactions{cut}"
 
 
-def read_text(source: Source, asked: Asked, *, lists: bool, time: Convert) -> Understood:
+def read_text(source: Source, asked: Asked, *, lists: bool, time: Convert, check: Check) -> Understood:
     """Read delimited text.
 
     Parameters
@@ -66,6 +72,9 @@ def read_text(source: Source, asked: Asked, *, lists: bool, time: Convert) -> Un
         Whether a line is a user and the user's items, not a pair.
     time : callable
         Reader of times.
+    check : callable
+        Yields what cannot be meant in the table, from whether columns are known by their place only, and from what the
+        header calls users and items.
 
     Raises
     ------
@@ -79,13 +88,13 @@ def read_text(source: Source, asked: Asked, *, lists: bool, time: Convert) -> Un
     table = read_table(source, how.layout, time=time)
     called = dict(zip(how.layout.columns, how.names, strict=False))
     header = [called[meaning] for meaning in ("user", "item") if how.names]
-    for row, found, allowed in doubts(table, header):
+    for row, found, allowed in check(table, asked.columns is None and not how.names, header):
         raise source.error(line_of_row(source, how.layout, row), found, allowed)
     return Understood(source, table, how)
 
 
 def read_columnar(
-    source: Source, columns: tuple[str, ...] | Mapping[str, str] | None, *, time: Convert
+    source: Source, columns: tuple[str, ...] | Mapping[str, str] | None, *, time: Convert, check: Check
 ) -> Understood:
     """Read a Parquet file; see :func:`~gossiprec.data.parquet.read_parquet`.
 
@@ -94,7 +103,7 @@ def read_columnar(
     DataError
         If it is damaged, or cannot be meant as it is.
     """
-    table, names = read_parquet(source.path, columns, time=time)
-    for row, found, allowed in doubts(table):
+    table, names, skipped = read_parquet(source.path, columns, time=time)
+    for row, found, allowed in check(table, False, ()):
         raise Batch(source.path, 1).error(row, found, allowed)
-    return Understood(source, table, None, names)
+    return Understood(source, table, None, names, skipped)

@@ -38,7 +38,7 @@ def csv_of(rows, **style):
 def test_quoted_names_may_hold_anything(rows, everything, tmp_path_factory):
     style = {"quoting": csv.QUOTE_ALL if everything else csv.QUOTE_MINIMAL}
     path = pack(tmp_path_factory.mktemp("quoted") / "a.csv", csv_of(rows, **style))
-    found = load(path, columns=USER_ITEM, delimiter=",", header=False)
+    found = load(path, columns=USER_ITEM, delimiter=",", header=False, doubtful_names="keep")
     for ids, count, column in ((found.users, found.n_users, 0), (found.items, found.n_items, 1)):
         told = {row[column].strip(): int(i) for row, i in zip(rows, ids, strict=True)}
         assert [told[row[column].strip()] for row in rows] == ids.tolist()
@@ -143,7 +143,8 @@ def test_encodings_give_the_same_names(tmp_path, encoding):
 
 def test_text_in_another_encoding_is_refused_with_its_line(tmp_path):
     path = pack(tmp_path / "a.csv", "a,b\nc,d\né,f\n".encode("latin-1"))
-    message = refusal(path, columns=USER_ITEM, delimiter=",")
+    message = refusal(path, columns=USER_ITEM, delimiter=",", header=False)
+    assert "set encoding: latin-1" in message
     assert "line 3: found bytes that are no UTF-8 text; allowed: UTF-8 text" in message
     assert "line 1: found bytes that are no UTF-16 text" in refusal(
         pack(tmp_path / "b.csv", b"\xff\xfea"), columns=USER_ITEM, encoding="utf-16"

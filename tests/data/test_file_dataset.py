@@ -22,7 +22,7 @@ names = st.text(st.characters(categories=["L", "N", "P"]), min_size=1, max_size=
 def test_every_name_becomes_one_dense_id_and_nothing_is_lost(rows, tmp_path_factory):
     path = tmp_path_factory.mktemp("file") / "rows.csv"
     pack(path, "".join(f"{user},{item}\n" for user, item in rows))
-    found = load(path, columns=USER_ITEM, delimiter=",", header=False, quote="none")
+    found = load(path, columns=USER_ITEM, delimiter=",", header=False, quote="none", doubtful_names="keep")
     for ids, count, column in ((found.users, found.n_users, 0), (found.items, found.n_items, 1)):
         told = {row[column]: int(i) for row, i in zip(rows, ids, strict=True)}
         assert sorted(set(told.values())) == list(range(count))
@@ -36,7 +36,14 @@ def test_the_order_of_lines_does_not_change_ids(rows, random, tmp_path_factory):
 
     def ids(lines):
         text = "".join(f"{u},{i}\n" for u, i in lines)
-        found = load(pack(path, text), columns=USER_ITEM, delimiter=",", header=False, quote="none")
+        found = load(
+            pack(path, text),
+            columns=USER_ITEM,
+            delimiter=",",
+            header=False,
+            quote="none",
+            doubtful_names="keep",
+        )
         return sorted(zip(found.users.tolist(), found.items.tolist(), strict=True))
 
     assert ids(rows) == ids(shuffled)
@@ -50,10 +57,10 @@ def test_numbers_are_ordered_by_value_and_before_words_whatever_the_byte_order_m
 
 @pytest.mark.parametrize("suffix", [".tsv", ".gz", ".zip"])
 def test_packing_does_not_change_the_data(tmp_path, suffix):
-    found = load(pack(tmp_path / f"a{suffix}", "1\t7\t3.5\t100\r\n\n2\t8\t4\t-1\r\n"))
+    found = load(pack(tmp_path / f"a{suffix}", "1\t7\t3.5\t1000000100\r\n\n2\t8\t4\t-1\r\n"))
     assert (found.users.tolist(), found.items.tolist()) == ([0, 1], [0, 1])
     assert found.ratings.tolist() == [3.5, 4.0]
-    assert found.times.tolist() == [100, -1]
+    assert found.times.tolist() == [1000000100, -1]
 
 
 def test_header_and_unnamed_columns_are_skipped(tmp_path):
@@ -65,11 +72,13 @@ def test_header_and_unnamed_columns_are_skipped(tmp_path):
 
 
 def test_a_blank_delimiter_means_any_run_of_blanks(tmp_path):
-    assert load(pack(tmp_path / "a.txt", "1   2\t3  4\n"), delimiter=" ").times.tolist() == [4]
+    assert load(pack(tmp_path / "a.txt", "1   2\t3  1000000004\n"), delimiter=" ").times.tolist() == [
+        1000000004
+    ]
 
 
 def test_blocks_do_not_show(tmp_path, monkeypatch):
-    path = pack(tmp_path / "a.tsv", "".join(f"u{n % 3}\ti{n}\t1\t{n}\n" for n in range(10)))
+    path = pack(tmp_path / "a.tsv", "".join(f"u{n % 3}\ti{n}\t1\t{10**9 + n}\n" for n in range(10)))
     whole = load(path)
     monkeypatch.setattr(blocks, "BLOCK", 30)
     parts = load(path)
@@ -92,7 +101,6 @@ def test_blocks_do_not_show(tmp_path, monkeypatch):
         ("1\t \t3\t4\n", 1, "no item"),
         (b"1\t2\t3\t4\n\xff\xfe\t2\t3\t4\n", 2, "no UTF-8"),
         (b"1\t\x00\t3\t4\n", 1, "zero byte"),
-        (b"\x80\x04\x95junk.", 1, "no UTF-8"),
     ],
 )
 def test_a_bad_line_is_named_with_what_was_found_and_what_is_allowed(tmp_path, text, line, found):

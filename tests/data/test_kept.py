@@ -29,6 +29,8 @@ WRITTEN = {
     "movielens-100k": ("u.data", "\t"),
 }
 
+STATED = {"file": {"columns": ["user", "item", "rating", "time"]}, "movielens-1m": {}, "movielens-100k": {}}
+
 
 def written(folder, name, rows=ROWS):
     file, mark = WRITTEN[name]
@@ -45,7 +47,7 @@ def facts(data):
 
 @pytest.mark.parametrize("name", WRITTEN)
 def test_low_ratings_leave_with_the_users_and_items_that_have_no_other(tmp_path, name):
-    found = dataset(name, path=written(tmp_path, name), min_rating=4).load(1)
+    found = dataset(name, **STATED[name], path=written(tmp_path, name), min_rating=4).load(1)
     assert facts(found) == {
         "users": [0, 1, 1],
         "items": [0, 1, 2],
@@ -61,18 +63,20 @@ def test_low_ratings_leave_with_the_users_and_items_that_have_no_other(tmp_path,
 def test_what_is_kept_is_what_a_file_of_these_lines_alone_holds(name, rows, tmp_path_factory):
     folder = tmp_path_factory.mktemp("rows")
     high = [row for row in rows if row[2] >= 3]
-    thinned = dataset(name, path=written(folder, name, rows), min_rating=3)
+    thinned = dataset(name, **STATED[name], path=written(folder, name, rows), min_rating=3)
     if not high:
         with pytest.raises(DataError, match=r"no rating is 3 or more; allowed: up to [12], the highest"):
             thinned.load(1)
         return
     found = facts(thinned.load(1))
-    assert found == facts(dataset(name, path=written(folder, name, high)).load(1))
+    assert found == facts(dataset(name, **STATED[name], path=written(folder, name, high)).load(1))
 
 
 def test_users_are_counted_by_the_different_items_that_they_have_left(tmp_path):
     rows = [*ROWS, ("1", "10", 5, 99)]
-    found = dataset("file", path=written(tmp_path, "file", rows), min_rating=4, min_items=2).load(1)
+    found = dataset(
+        "file", **STATED["file"], path=written(tmp_path, "file", rows), min_rating=4, min_items=2
+    ).load(1)
     assert (found.user_names, found.item_names) == (("4",), ("30", "50"))
 
 
@@ -96,10 +100,10 @@ def test_texts_of_a_movie_are_those_of_the_items_that_stay(tmp_path):
 
 def test_nothing_is_left_out_unless_it_is_said(tmp_path):
     path = written(tmp_path, "file")
-    assert facts(dataset("file", path=path).load(1)) == facts(
-        dataset("file", path=path, min_rating=2).load(1)
+    assert facts(dataset("file", **STATED["file"], path=path).load(1)) == facts(
+        dataset("file", **STATED["file"], path=path, min_rating=2).load(1)
     )
-    assert len(dataset("file", path=path).load(1).users) == len(ROWS)
+    assert len(dataset("file", **STATED["file"], path=path).load(1).users) == len(ROWS)
 
 
 def test_data_without_ratings_refuse_a_least_rating():
@@ -118,7 +122,7 @@ def test_columns_without_a_rating_refuse_a_least_rating():
 @pytest.mark.parametrize("name", WRITTEN)
 def test_impossible_bounds_are_refused(name, options):
     with pytest.raises(ValidationError):
-        dataset(name, path="a", **options)
+        dataset(name, **STATED[name], path="a", **options)
 
 
 @pytest.mark.parametrize("options", [{"min_rating": 1}, {"min_items": 2}, {"min_interactions": 2}])

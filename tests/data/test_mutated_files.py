@@ -11,7 +11,7 @@ from small_data import dataset
 from gossiprec.errors import DataError
 
 FILES = 200
-REFUSED = r"line \d+: found .+; allowed: |cannot be read: |found no row"
+REFUSED = r"line \d+: found .+; allowed: |found .+; expected .+; .+|cannot be read: |found no row"
 
 
 def rows_of(data):

@@ -25,7 +25,8 @@ def test_columns_are_found_by_name_by_place_and_by_what_they_are_called(tmp_path
 def test_what_was_recognised_is_said(tmp_path):
     path = pack(tmp_path / "a.csv", NAMED)
     assert load(path).understood == (
-        f"{path}: a comma between columns, a header, user = customer, item = product, time = ts; 2 interactions"
+        f"{path}: a comma between columns, a header, user = customer, item = product, time = ts, skipped: title; 2 "
+        "interactions"
     )
     path = pack(tmp_path / "b.tsv", "1\t2\n3\t4")
     assert load(path).understood == (
@@ -90,13 +91,23 @@ def test_what_is_not_sure_is_refused_with_its_line(tmp_path, text, options, word
     assert words in refusal(pack(tmp_path / "a.csv", text), **options)
 
 
-def test_words_that_mean_missing_are_names_among_names(tmp_path):
-    assert load(pack(tmp_path / "a.csv", "nan,x\nann,none\n"), header=False).n_users == 2
+def test_words_that_mean_missing_are_names_if_that_is_said(tmp_path):
+    path = pack(tmp_path / "a.csv", "nan,x\nann,none\n")
+    assert (
+        "line 1: found 'nan' as user; allowed: a name of the user on every line; if it is a name, set"
+        in refusal(path, header=False)
+    )
+    assert load(path, header=False, doubtful_names="keep").n_users == 2
 
 
 def test_a_first_line_with_a_number_is_no_header(tmp_path):
     assert load(pack(tmp_path / "a.csv", "1,book\n2,x7\n3,x8\n")).n_users == 3
-    assert load(pack(tmp_path / "a.csv", "ann,movie,5,100\n2,x7,4,99\n3,x8,3,98\n")).n_users == 3
+    assert (
+        load(
+            pack(tmp_path / "a.csv", "ann,movie,5,1000000100\n2,x7,4,1000000099\n3,x8,3,1000000098\n")
+        ).n_users
+        == 3
+    )
 
 
 def test_milliseconds_are_read_when_said(tmp_path):

@@ -1,0 +1,15 @@
+"""JSON is refused by its name."""
+
+from __future__ import annotations
+
+import pytest
+
+from gossiprec.data.file import DelimitedFile
+from gossiprec.errors import DataError
+
+
+@pytest.mark.parametrize("name", ["a.jsonl", "b.json", "c.json"])
+@pytest.mark.parametrize("form", ["pairs", "lists"])
+def test_json_is_refused_by_name(in_case, name, form):
+    with pytest.raises(DataError, match=r"found JSON; expected delimited text.*; write it as CSV"):
+        DelimitedFile(DelimitedFile.Options(path=in_case("json_lines") / name, form=form)).load(0)
