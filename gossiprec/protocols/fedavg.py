@@ -98,7 +98,11 @@ class FedAvg(Protocol):
 
     @property
     def wakes(self) -> int:
-        """Rounds, or the slices of all of them."""
+        """Rounds, or the slices of all of them; and one that only merges, if the scenario says so."""
+        return self._pushes + self.options.merge_last
+
+    @property
+    def _pushes(self) -> int:
         return self.options.rounds * self.wakes_per_round
 
     @property
@@ -167,6 +171,9 @@ class FedAvg(Protocol):
         """Return the clients asked: all, a slice of them, or a uniform sample; in order of id."""
         number = self._n_wakes
         self._n_wakes = number + 1
+        if number == self._pushes:  # only merge
+            self._brought = None
+            return ()
         count = self._pace.vacancies(now)
         asked = self._choose(number, count, self._pace.busy, now)
         self._brought = None
@@ -258,7 +265,7 @@ class FedAvg(Protocol):
         """Return what became of rounds and answers."""
         if not self.steers:
             return {}
-        tally, n = self._pace.tally, self._n_wakes
+        tally, n = self._pace.tally, min(self._n_wakes, self._pushes)
         return {
             "rounds": {
                 "n": n,

@@ -221,6 +221,12 @@ class FedAvgOptions(Options):
         default=None, description="when a round ends; null: after one unit of time"
     )
     aggregation: Aggregation = Field(default=Synchronous(), description="what becomes of answers")
+    merge_last: bool = Field(
+        default=False,
+        description="true: after the last round the coordinator wakes once more, asks no client and merges the answers "
+        "to its last push, and the last report is of that version; false: these answers stay unmerged, where answers "
+        "wait for a wake (updates, a server, or a rule that is no weighted mean)",
+    )
 
     @model_validator(mode="after")
     def _of_one_kind(self) -> FedAvgOptions:

@@ -32,7 +32,9 @@ def test_the_error_of_a_difference_is_that_of_independent_draws():
     draw = np.random.default_rng(1)
     one, other = (draw.binomial(5000, p, 20000) / 5000 for p in (0.05, 0.04))
     found = standard_errors_apart(0.05, 0.04, 5000)
-    assert 0.01 / (one - other).std() == pytest.approx(found, rel=0.03)  # 20,000 draws: 0.5 % of the deviation
+    assert 0.01 / (one - other).std() == pytest.approx(
+        found, rel=0.03
+    )  # 20,000 draws: 0.5 % of the deviation
     assert standard_errors_apart(0.1, 0.1, 10) == 0.0
     assert standard_errors_apart(0.0, 1.0, 10) == -np.inf
 
