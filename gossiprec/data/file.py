@@ -150,7 +150,7 @@ class DelimitedFile(Dataset):
         )
         doubtful_names: Literal["refuse", "keep"] = Field(
             "refuse",
-            description="of pairs: names such as 'nan', and one number written in two ways; keep: they are names",
+            description="names such as 'nan', and one number written in two ways; keep: they are names",
         )
         encoding: str = "utf-8"
         quote: Literal['"', "'", "none"] = Field(
@@ -181,7 +181,7 @@ class DelimitedFile(Dataset):
         @model_validator(mode="after")
         def _belong_to_the_form(self) -> DelimitedFile.Options:
             fields = type(self).model_fields
-            of_pairs = ("columns", "quote", "time_unit", "item_texts", "min_rating", "doubtful_names")
+            of_pairs = ("columns", "quote", "time_unit", "item_texts", "min_rating")
             wrong = [name for name in of_pairs if getattr(self, name) != fields[name].default]
             if self.form == "lists" and wrong:
                 raise ValueError(

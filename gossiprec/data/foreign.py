@@ -157,7 +157,7 @@ def _refuse_shapes(where: object, lines: Sequence[str]) -> None:
     """Refuse lines that have a form in common that no table has."""
     if not lines:
         return
-    if all(SPARSE.fullmatch(line) for line in lines):
+    if 2 * sum(SPARSE.fullmatch(line) is not None for line in lines) > len(lines):
         raise _refusal(
             where, "lines of 'item:value' (libsvm, LibFM)", "write a user, an item and a rating per line"
         )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from gossiprec.data.blocks import Layout
@@ -84,8 +86,14 @@ def _splits(rows: Rows, all_of: Rows | None = None) -> bool:
     )
 
 
-def read_sequences(source: Source, layout: Layout) -> Table:
+def read_sequences(source: Source, layout: Layout) -> tuple[Table, Callable[[int], int]]:
     """Read one user a line, before the user's items in the order of time: places in the line are the times.
+
+    Returns
+    -------
+    table : Table
+    line_of : callable
+        Place of an interaction -> number of its line.
 
     Raises
     ------
@@ -95,4 +103,5 @@ def read_sequences(source: Source, layout: Layout) -> Table:
     codes = Codes(), Codes()
     part = read_lists(source, layout, codes, once=True)
     places = np.arange(len(part.users)) - np.searchsorted(part.users, part.users)
-    return Table(tuple(codes[0].ids), tuple(codes[1].ids), part.users, part.items, None, places)
+    table = Table(tuple(codes[0].ids), tuple(codes[1].ids), part.users, part.items, None, places)
+    return table, part.line_of

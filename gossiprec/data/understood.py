@@ -83,7 +83,10 @@ def read_text(source: Source, asked: Asked, *, lists: bool, time: Convert, check
     """
     if lists:
         how = recognised_lists(source, asked)
-        return Understood(source, read_sequences(source, how.layout), how)
+        table, line_of = read_sequences(source, how.layout)
+        for row, found, allowed in check(table, False, ()):
+            raise source.error(line_of(row), found, allowed)
+        return Understood(source, table, how)
     how = recognised(source, asked)
     table = read_table(source, how.layout, time=time)
     called = dict(zip(how.layout.columns, how.names, strict=False))
