@@ -285,6 +285,41 @@ def _no_text(source: Source, line: int, encoding: str, keys: tuple[str, ...]) ->
     )
 
 
+def is_utf8(source: Source) -> bool:
+    """Return whether the bytes of a source are UTF-8 text that is not ASCII.
+
+    Text in another encoding is hardly ever: in Latin-1 it would be full of pairs such as ``Ã©``.
+
+    Raises
+    ------
+    DataError
+        If the source is missing or damaged.
+    """
+    decode, is_ascii = getincrementaldecoder("utf-8")().decode, True
+    with source.open() as stream:
+        while True:
+            raw = stream.read(BLOCK)
+            is_ascii = is_ascii and raw.isascii()
+            try:
+                decode(raw, not raw)
+            except UnicodeDecodeError:
+                return False
+            if not raw:
+                return not is_ascii
+
+
+def require_encoding(source: Source, stated: str) -> None:
+    """Refuse UTF-8 text under the name of another encoding, in which it would be read as other characters.
+
+    Raises
+    ------
+    DataError
+        If it is.
+    """
+    if not lookup(stated).name.startswith(("utf", "ascii", "unicode", "raw")) and is_utf8(source):
+        raise source.error(1, f"UTF-8 text, and encoding: {stated}", "one of both; leave encoding out")
+
+
 def encoding_of(source: Source, head: bytes, stated: str) -> str:
     """Return the encoding of a text: what its byte order mark says, or else what is stated.
 

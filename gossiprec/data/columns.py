@@ -15,7 +15,12 @@ from gossiprec.data.cells import RATING, Cells, Codes, Convert
 from gossiprec.data.moments import seconds_and_fractions, times
 from gossiprec.data.sources import Source
 from gossiprec.data.split import Interactions
-from gossiprec.errors import DataError
+from gossiprec.errors import DataError, ResourceError
+from gossiprec.machine import available_bytes
+from gossiprec.regular_files import format_bytes
+
+ALWAYS_HELD = 1 << 27
+"""Bytes of rows that are read without a look at the memory."""
 
 
 def read_columns(
@@ -39,7 +44,7 @@ def read_columns(
     DataError
         If the source is damaged or empty, a line has the wrong number of columns, or a cell is bad.
     """
-    found = []
+    found, held = [], 0
     for block in blocks_of(source, layout):
         table = block.table()
         arrays = {
@@ -50,11 +55,35 @@ def read_columns(
             chosen = keep(arrays)
             arrays = {name: values[chosen] for name, values in arrays.items()}
         found.append(arrays)
+        held += sum(values.nbytes for values in arrays.values())
+        require_memory(source, held)
     if not found:
         raise DataError(
             f"{source}: found no row; allowed: at least one line of {layout.delimiter.join(layout.columns)!r}"
         )
     return {name: np.concatenate([arrays[name] for arrays in found]) for name in readers}
+
+
+def require_memory(where: object, held: int) -> None:
+    """Refuse data whose columns would not fit when they are joined.
+
+    Parameters
+    ----------
+    where : object
+        Of which the text names the file.
+    held : int
+        Bytes of the columns that have been read.
+
+    Raises
+    ------
+    ResourceError
+        If as much again is not available.
+    """
+    if held > ALWAYS_HELD and held > (available := available_bytes()):
+        raise ResourceError(
+            f"{where}: found more than {format_bytes(held)} of rows; expected at most {format_bytes(available)}, the "
+            "memory that is available; take a part of the file, or a machine with more memory"
+        )
 
 
 def first_cells(source: Source, layout: Layout) -> tuple[str, ...]:

@@ -129,8 +129,21 @@ def _misplaced(table: Table, both: Sequence[Named]) -> Iterator[Doubt]:
         )
 
 
+def _are_days(times: I64) -> bool:
+    """Whether different times are all days that are written as one number, such as 20101019."""
+    years, months, days = times // 10_000, times // 100 % 100, times % 100
+    likely = (years >= 1900) & (years <= 2100) & (months >= 1) & (months <= 12) & (days >= 1) & (days <= 31)
+    return len(times) > 1 and bool(likely.all())
+
+
 def _numbers(table: Table, ratings: bool) -> Iterator[Doubt]:
     """Yield ratings and times that are something else."""
+    if table.times is not None and _are_days(np.unique(table.times[table.times >= 0])):
+        yield (
+            0,
+            f"times such as {table.times.max()}, which are dates without hyphens",
+            "dates as 2010-10-19; write them so, or leave the time out by naming columns",
+        )
     if table.ratings is None:
         return
     if table.times is not None:

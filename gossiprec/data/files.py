@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import Literal
@@ -11,15 +12,21 @@ from pydantic import Field, field_validator
 
 from gossiprec.data import DATASETS, SPLITS
 from gossiprec.data.base import Dataset, SplitRule
-from gossiprec.data.blocks import Layout
+from gossiprec.data.blocks import Layout, require_encoding
 from gossiprec.data.cells import Codes
 from gossiprec.data.columns import first_cells, ranks
 from gossiprec.data.file import DELIMITER, readable_encoding, source_of, user_and_item_once
+from gossiprec.data.lists import has_colons
 from gossiprec.data.parts import PARTS, Part, read_lists, read_pairs, repeated, split_of
+from gossiprec.data.recognised import refuse_counts
+from gossiprec.data.samples import sample_of
 from gossiprec.data.sources import Source
 from gossiprec.data.split import Interactions, Split, name_of
 from gossiprec.errors import DataError
 from gossiprec.options import Options as OptionSet
+
+KEYS = ("header", "delimiter", "encoding", "columns", "quote")
+"""Options that say how files are written, those of lists first."""
 
 
 class SplitFiles(OptionSet):
@@ -69,13 +76,25 @@ class SplitFiles(OptionSet):
         return codes, parts
 
     def _layout(self, source: Source) -> Layout:
+        require_encoding(source, self.encoding)
+        sample = sample_of(source, self.encoding)
         if self.form == "lists":
-            return Layout(("user", "items"), self.delimiter or " ", self.header, self.encoding)
+            delimiter = self.delimiter or " "
+            rows = sample.rows(delimiter)[1 if self.header else 0 :]
+            refuse_counts(source, sample.first_line, rows)
+            if self.delimiter is None and has_colons(rows):
+                raise source.error(
+                    sample.first_line,
+                    f"{rows[0][0]!r}, a user with a colon",
+                    "blanks between the user and all items; write a blank in place of the colon, or set delimiter: ' ' "
+                    "if it belongs to the name",
+                )
+            return Layout(("user", "items"), delimiter, self.header, sample.encoding, keys=KEYS[:3])
         quote = None if self.quote == "none" else self.quote
-        layout = Layout(("user", "item"), self.delimiter or "\t", self.header, self.encoding, quote)
+        layout = Layout(("user", "item"), self.delimiter or "\t", self.header, sample.encoding, quote, KEYS)
         more = max(len(first_cells(source, layout)) - 2, 0)
         columns = self.columns or ("user", "item", *("-",) * more)
-        return Layout(columns, layout.delimiter, self.header, self.encoding, quote)
+        return replace(layout, columns=columns)
 
 
 @DATASETS.register("files")

@@ -48,7 +48,7 @@ def recognised_lists(source: Source, asked: Asked) -> Recognised:
     if header is None:
         header = bool(rows) and [meaning_of(cell) for cell in rows[0][:2]] == ["user", "item"]
     user_delimiter = asked.user_delimiter
-    if user_delimiter is None and asked.delimiter is None and _has_colons(rows[1:] if header else rows):
+    if user_delimiter is None and asked.delimiter is None and has_colons(rows[1:] if header else rows):
         user_delimiter = ":"
     layout = Layout(
         ("user", "items"), delimiter, header, sample.encoding, keys=KEYS, user_delimiter=user_delimiter
@@ -56,7 +56,7 @@ def recognised_lists(source: Source, asked: Asked) -> Recognised:
     return Recognised(layout, rows[0] if header and rows else (), rows[1:] if header else rows, sample.marked)
 
 
-def _has_colons(rows: Rows) -> bool:
+def has_colons(rows: Rows) -> bool:
     """Whether each line begins with ``user:item`` or ``user:``, and there is no other colon."""
     return bool(rows) and all(
         row[0].count(":") == 1 and row[0][0] != ":" and not any(":" in cell for cell in row[1:])

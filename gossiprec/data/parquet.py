@@ -13,12 +13,10 @@ import pyarrow as pa
 from pyarrow import compute as pc
 
 from gossiprec.data.cells import Cells, Convert
-from gossiprec.data.columns import TIME, Table, table_of, table_readers
+from gossiprec.data.columns import TIME, Table, require_memory, table_of, table_readers
 from gossiprec.data.meanings import MEANINGS, is_label, meaning_of, meanings_of
-from gossiprec.errors import DataError, ResourceError, suggestion
+from gossiprec.errors import DataError, suggestion
 from gossiprec.inputs import note_input
-from gossiprec.machine import available_bytes
-from gossiprec.regular_files import format_bytes
 
 MAGIC = b"PAR1"
 BYTES_PER_ROW = 32
@@ -118,12 +116,7 @@ def _read(path: Path, file: Any, names: Mapping[str, str], time: Convert) -> Tab
 
 def _require_memory(path: Path, file: Any) -> None:
     """Refuse a file whose rows cannot be held, before one is read."""
-    needed, available = BYTES_PER_ROW * file.metadata.num_rows, available_bytes()
-    if needed > available:
-        raise ResourceError(
-            f"{path}: found {file.metadata.num_rows:,} rows, which take about {format_bytes(needed)}; expected at most "
-            f"{format_bytes(available)}, the memory that is available; take a part of the file"
-        )
+    require_memory(path, BYTES_PER_ROW * file.metadata.num_rows)
 
 
 def _batches(file: Any, names: Mapping[str, str]) -> Iterator[tuple[int, pa.RecordBatch]]:

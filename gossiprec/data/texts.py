@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 
 from gossiprec.arrays import I64, Texts
-from gossiprec.data.blocks import Layout
+from gossiprec.data.blocks import Layout, is_utf8, require_encoding
 from gossiprec.data.cells import Cells, Codes, Convert
 from gossiprec.data.columns import read_columns
 from gossiprec.data.parts import line_of_row
@@ -69,6 +70,10 @@ def read_texts(
         If the source is damaged, is not of the layout's encoding, names an item twice, or none of the data's.
     """
     codes = Codes()
+    if layout.keys:
+        require_encoding(source, layout.encoding)
+    elif is_utf8(source):  # copies of MovieLens are in Latin-1, as published, or in UTF-8
+        layout = replace(layout, encoding="utf-8")
     found = read_columns(source, layout, {"item": codes.reader("item"), **columns})
     _require_once(source, layout, found["item"], tuple(codes.ids))
     parts = zip(*(found[name] for name in columns), strict=True)

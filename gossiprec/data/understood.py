@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from gossiprec.data.blocks import Layout
+from gossiprec.data.blocks import Layout, require_encoding
 from gossiprec.data.cells import Convert
 from gossiprec.data.columns import Table, read_table
 from gossiprec.data.doubts import Doubt
@@ -83,11 +83,13 @@ def read_text(source: Source, asked: Asked, *, lists: bool, time: Convert, check
     """
     if lists:
         how = recognised_lists(source, asked)
+        require_encoding(source, how.layout.encoding)
         table, line_of = read_sequences(source, how.layout)
         for row, found, allowed in check(table, False, ()):
             raise source.error(line_of(row), found, allowed)
         return Understood(source, table, how)
     how = recognised(source, asked)
+    require_encoding(source, how.layout.encoding)
     table = read_table(source, how.layout, time=time)
     called = dict(zip(how.layout.columns, how.names, strict=False))
     header = [called[meaning] for meaning in ("user", "item") if how.names]

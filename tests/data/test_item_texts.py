@@ -154,3 +154,15 @@ def test_all_movies_of_movielens_have_a_text_but_one_without_a_title():
         assert (len(texts), texts.count("")) == (n_items, without)
         assert texts[0] == "toy story animation children's comedy"
         assert np.mean(["(19" in text for text in texts]) == 0
+
+
+def test_texts_in_utf8_are_not_read_as_latin_1(tmp_path):
+    ratings = "1::1::5::978300760\n2::2::4::978300761\n"
+    for encoding in ("latin-1", "utf-8"):
+        pack(tmp_path / "ratings.dat", ratings)
+        pack(tmp_path / "movies.dat", "1::Amélie (2001)::Comedy\n2::Léon (1994)::Crime\n".encode(encoding))
+        assert dataset("movielens-1m", path=tmp_path).load(1).item_texts == ("amélie comedy", "léon crime")
+    table = pack(tmp_path / "a.csv", "user,item\n1,1\n2,2\n")
+    texts = pack(tmp_path / "t.csv", "item,text\n1,Amélie\n2,Léon\n")
+    with pytest.raises(DataError, match="found UTF-8 text, and encoding: latin-1; allowed: one of both"):
+        dataset("file", path=table, item_texts=texts, encoding="latin-1").load(1)

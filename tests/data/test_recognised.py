@@ -7,6 +7,7 @@ from pydantic import ValidationError
 from small_data import dataset, load, pack, refusal
 
 from gossiprec.data.meanings import meaning_of, meanings_of
+from gossiprec.errors import DataError
 
 NAMED = "customer,title,product,ts\nann,A,x,2010-10-19\nbob,B,y,2010-10-20\n"
 BY_NAME = {"user": "customer", "item": "product", "time": "ts"}
@@ -186,3 +187,60 @@ def test_texts_of_items_have_a_header_of_their_own(tmp_path):
     for header in ("", "item_id,title\n"):
         texts = pack(tmp_path / "t.csv", f"{header}x,Ten\ny,Two\n")
         assert load(data, item_texts=texts).item_texts == ("ten", "two")
+
+
+@pytest.mark.parametrize(
+    ("text", "options", "words"),
+    [
+        ("0,1\n5,7\n6,8\n", {}, "line 1: found 0, 1, which may be a header of numbers or the first row"),
+        ("1,2,3,4\n7,8,5,978300760\n7,9,4,978300761\n", {}, "a header of numbers or the first row"),
+        ("ann,x\nbob,y\ncem,z\n", {}, "line 1: found 'ann', 'x', which may be a header"),
+        ("1 5 9 7\n2 8 3 24\n", {}, "or set form: lists if a line is a user and its items"),
+        (
+            "user,item\n1,5\n01,6\n",
+            {},
+            "line 3: found '01' and '1' as users; allowed: one way to write a user",
+        ),
+        ("user,item\n1,5\n1.0,6\n", {}, "found '1.0' and '1' as users"),
+        ("user,item\nann,5\n\u200b,6\n", {}, "line 3: found '\\u200b' as user"),
+        ("user,item\nann,5\nbob,--\n", {}, "line 3: found '--' as item"),
+        ("user,item\n1.43E+09,5\n2,6\n", {}, "a number without its last digits"),
+        ("user,item\nJose\u0301,5\nJos\u00e9,6\n", {}, "as users; allowed: one way to write a user"),
+        ("user,item,date\n1,5,20150602\n1,6,20150603\n", {}, "which are dates without hyphens"),
+        (
+            "user,item,rating\n1,5,0\n1,6,1\n",
+            {},
+            "set min_rating: 1 to keep the ones, or min_rating: 0 to keep all",
+        ),
+        (
+            "user;item;rating\n1;5;4,5\n",
+            {},
+            "found '4,5'; allowed: a finite number as rating; write decimal points",
+        ),
+        ("3 5 7 8\n2 5 9\n", {"form": "lists"}, "a line that begins with the number of its items"),
+        ("user,item\n1,5\n".encode("utf-16-le"), {}, "a zero byte, as texts in UTF-16 have"),
+    ],
+)
+def test_what_nobody_can_mean_is_refused(tmp_path, text, options, words):
+    assert words in refusal(pack(tmp_path / "a.csv", text), **options)
+
+
+def test_ratings_of_0_and_1_are_read_when_it_is_said_which_count(tmp_path):
+    path = pack(tmp_path / "a.csv", "user,item,rating\n1,5,0\n1,6,1\n1,7,1\n")
+    assert [len(load(path, min_rating=least).users) for least in (0, 1)] == [3, 2]
+
+
+def test_a_byte_order_mark_states_the_encoding_and_the_section_repeats_it(tmp_path):
+    for encoding in ("utf-16", "utf-32"):
+        path = pack(tmp_path / "a.csv", "user,item\nann,é\n".encode(encoding))
+        assert load(path).item_names == ("é",)
+        assert dataset("file", path=path).understood.layout.encoding == encoding
+        assert "encoding: latin-1; allowed: one of both" in refusal(path, encoding="latin-1")
+
+
+def test_a_hint_names_no_option_that_the_data_set_lacks(tmp_path):
+    path = pack(tmp_path / "ratings.dat", "wer::was::note::zeit\n1::2::3::4\n")
+    with pytest.raises(DataError) as caught:
+        dataset("movielens-1m", path=path).load(1)
+    assert "found 'note'" in str(caught.value)
+    assert "set " not in str(caught.value)

@@ -255,3 +255,11 @@ def test_lines_are_counted_across_blocks(tmp_path, form, monkeypatch):
         DataError, match=r"test\.txt: line 8: found user 'bob' with item 'x'.*train\.txt, line [23] has it"
     ):
         over(tmp_path, {**write(tmp_path, texts), "form": form})
+
+
+def test_lists_with_a_colon_are_refused_until_the_delimiter_is_stated(tmp_path):
+    train = pack(tmp_path / "train.txt", "1:2 3 4\n2:5 6\n")
+    test = pack(tmp_path / "test.txt", "1:7\n2:8\n")
+    options = {"train": train, "test": test, "form": "lists"}
+    with pytest.raises(DataError, match="line 1: found '1:2', a user with a colon; allowed: blanks"):
+        dataset("files", **options).load(1)
