@@ -40,7 +40,7 @@ class LastRepeat(Recommender):
         """Return what takes the other samples' part out of an item's slope; there is nothing to draw."""
         from gossiprec.recommenders.kernels import last_repeat
 
-        return AnalyticTerm(last_repeat.add, np.zeros(0))
+        return AnalyticTerm(last_repeat.add, np.array([float(gradient.summed)]))
 
     def loss(
         self, p: Mapping[str, Tensor], batch: Mapping[str, Tensor], extras: Mapping[str, Tensor]

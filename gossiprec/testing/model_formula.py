@@ -174,7 +174,8 @@ def its_written_out_gradient_is_that_of_the_loss(case: Case) -> None:
         batch = _some(case.batch, slice(0, n))
         place, labels = batch["items"], batch["labels"]
         samples, positives = (
-            np.bincount(place, of, layout.n_items).astype(np.float32) / np.float32(n)
+            np.bincount(place, of, layout.n_items).astype(np.float32)
+            / np.float32(1 if gradient.summed else n)
             for of in (torch.ones_like(labels), labels)
         )
         slopes, item_slopes = np.full_like(core, np.nan), np.full_like(items, np.nan)

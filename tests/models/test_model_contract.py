@@ -19,7 +19,9 @@ from gossiprec.testing.worlds import registered, scenario
 
 OPTIONS = {
     "bert4rec": [{"dim": 8, "inner": 12}, {"dim": 4, "inner": 6, "loss": "sampled", "output_layer": False}],
-    "mf": [{}, {"loss": "bpr"}],
+    "gmf": [{}, {"loss_reduction": "sum"}],
+    "mf": [{}, {"loss": "bpr"}, {"loss": "bpr", "loss_reduction": "sum"}],
+    "ncf": [{}, {"loss_reduction": "sum"}],
     "prme-g": [{}, {"loss_reduction": "mean", "dim": 5}],
 }
 """Options with which a model is checked; one that is not here is checked with its defaults."""

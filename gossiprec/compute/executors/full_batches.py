@@ -87,9 +87,10 @@ class FullBatches(WrittenOut):
         found = self._room(self._own_touched(lessons) + items.sizes)
         self._train_clients(
             *self._parts(version), np.array(clients, np.int64).reshape(n, 2), store.steps,
-            store.own, store.first, store.second, data, training.negatives, training.local_epochs,
-            np.uint64(self.work.seed), self._rates, gradient.shape, np.empty(gradient.room, np.float32),
-            self._term.numbers, extra, of_step, of_samples, found, self._workplace(found),
+            store.own, store.first, store.second, data, training.negatives, gradient.summed,
+            training.local_epochs, np.uint64(self.work.seed), self._rates, gradient.shape,
+            np.empty(gradient.room, np.float32), self._term.numbers, extra, of_step, of_samples,
+            found, self._workplace(found),
         )  # fmt: skip
         return self._updates(lessons, version, found)
 

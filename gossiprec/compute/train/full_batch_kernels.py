@@ -53,8 +53,8 @@ class Data(NamedTuple):
 
 
 def _train_clients(
-    tables, shared, clients, taken, own, first, second, data, negatives, passes, seed, rates, shape, room, numbers,
-    extra, of_step, of_samples, results, workplace,
+    tables, shared, clients, taken, own, first, second, data, negatives, summed, passes, seed, rates, shape, room,
+    numbers, extra, of_step, of_samples, results, workplace,
 ):  # fmt: skip
     """Train clients.
 
@@ -71,6 +71,8 @@ def _train_clients(
         Rows of users and Adam's moments of them; changed. The moments have no rows under plain gradient descent.
     data : Data
     negatives, passes : int; seed : uint64
+    summed : bool
+        Whether the loss is the sum over a client's samples, not their mean.
     rates : ndarray of float64, shape (5,)
         Of :func:`gossiprec.compute.train.client_steps.descend`.
     shape : ndarray of int64; room : ndarray of float32
@@ -110,7 +112,8 @@ def _train_clients(
         )
         for s in range(more.stop - more.start):
             its[len(some) * (1 + negatives) + s] = data.more_items[more.start + s]
-        n = _count(its, data.member[node], data.more_labels[more], counts, found, out, samples, liked)
+        share = float32(1.0) if summed else float32(1.0) / float32(max(len(its), 1))
+        n = _count(its, data.member[node], data.more_labels[more], share, counts, found, out, samples, liked)
         results.n_touched[c] = n
         begin(cores, tiles, width * n, own, first, second, shared, node)
         core, slopes = cores[VALUES], cores[SLOPES]
@@ -162,16 +165,16 @@ def _most_samples(clients, data, negatives):
 
 
 @outline
-def _count(drawn, member, labels, counts, found, touched, samples, liked):
+def _count(drawn, member, labels, share, counts, found, touched, samples, liked):
     """Count samples item by item; return how many items are in them.
 
-    `touched` becomes the items, ascending, `samples` each one's share of the samples, `liked` that of its positive
-    ones; `drawn` becomes the items' places among these, the last ones being those with `labels`. `counts`, one for
-    each item, is zero before and after; `found` is one longer, so that whether an item is kept needs no branch.
+    A sample counts `share` in the loss. `touched` becomes the items, ascending, `samples` what the samples of each
+    count, `liked` what its positive ones do; `drawn` becomes the items' places among these, the last ones being those
+    with `labels`. `counts`, one for each item, is zero before and after; `found` is one longer, so that whether an item
+    is kept needs no branch.
     """
     for s in range(len(drawn)):
         counts[drawn[s]] += 1
-    share = float32(1.0) / float32(max(len(drawn), 1))
     n = 0
     for item in range(len(counts)):
         found[n] = item

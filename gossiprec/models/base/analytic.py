@@ -10,7 +10,7 @@ from gossiprec.arrays import F64, I64
 
 @dataclass(frozen=True, eq=False)
 class AnalyticGradient:
-    """The gradient of one user's mean cross-entropy over all samples, for models that score item by item.
+    """The gradient of one user's cross-entropy over all samples, for models that score item by item.
 
     All samples of an item have one score, so it is worked out once an item, with the samples as weights.
 
@@ -24,22 +24,26 @@ class AnalyticGradient:
           the model's blocks.
         - items, item_slopes: float32, shape (item_width, n_items), C-contiguous: an item is a column.
         - samples, positives: float32, shape (n_items,): each item's share of all samples, and that of its positive
-          ones; the loss is ``sum(samples * softplus(z) - positives * z)`` over the items' logits z.
+          ones, or how many these are if the loss is summed; the loss is
+          ``sum(samples * softplus(z) - positives * z)`` over the items' logits z.
         - room: float32, whatever is in it.
     shape : ndarray of int64
         What the kernel is told of the model's sizes.
     room : int
         How many numbers it wants to write between its steps.
+    summed : bool
+        Whether the loss is the sum over the samples, not their mean.
     """
 
     fill: Any
     shape: I64
     room: int = 0
+    summed: bool = False
 
 
 @dataclass(frozen=True, eq=False)
 class PairGradient:
-    """The gradient of one user's mean loss over all pairs of an item and one of its negatives.
+    """The gradient of one user's loss over all pairs of an item and one of its negatives.
 
     Attributes
     ----------

@@ -56,6 +56,12 @@ def info_nce(one: Tensor, other: Tensor, present: Tensor, temperature: float) ->
     present : Tensor, shape (n,)
         1 for a row, 0 for padding.
     temperature : float
+
+    Notes
+    -----
+    A row's own similarity is read from the matrix of all. Computed a second time, its derivative and the matrix's would
+    cancel after rounding instead of before: where both views are nearly the same, what is left is noise, and Adam makes
+    whole steps of it.
     """
     import torch
 
@@ -63,5 +69,5 @@ def info_nce(one: Tensor, other: Tensor, present: Tensor, temperature: float) ->
     among = torch.logsumexp(
         torch.where(present[None, :] > 0, logits, -torch.inf * torch.ones_like(logits)), dim=1
     )
-    own = (unit(one) * unit(other)).sum(-1) / temperature
+    own = logits.diagonal()
     return (torch.where(present > 0, among - own, torch.zeros_like(own))).sum()

@@ -13,7 +13,7 @@ from gossiprec.numerics.jit import NO_DENORMALS, kernel, swap_float_mode
 @kernel
 def train_tasks(
     tasks, node, target, update, rows, first, second, steps, offsets, positives, member, n_items, n_users,
-    negatives, once, batch_size, epochs, adam, rate, beta1, beta2, epsilon, seed, dims, drift_penalty,
+    negatives, summed, once, batch_size, epochs, adam, rate, beta1, beta2, epsilon, seed, dims, drift_penalty,
 ):  # fmt: skip
     """Run the local updates of tasks whose merges are done, in place on their target rows.
 
@@ -37,7 +37,7 @@ def train_tasks(
             places = (0 if n_users == 1 else i * dim, begin, shared)
             train(
                 i, update[index], rows[target[index]], m, v, mine, member[i], steps, places, space, tables, moves,
-                dim, negatives, once, batch_size, epochs, adam, rate, beta1, beta2, float32(epsilon), seed, anchor,
-                float32(2.0) * drift_penalty[i],
+                dim, negatives, summed, once, batch_size, epochs, adam, rate, beta1, beta2, float32(epsilon), seed,
+                anchor, float32(2.0) * drift_penalty[i],
             )  # fmt: skip
     swap_float_mode(mode)

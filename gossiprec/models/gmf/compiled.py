@@ -50,7 +50,8 @@ class GMFKernels(Kernels):
         return (
             arena.rows, arena.first, arena.second, arena.steps,
             positives.offsets, positives.values, work.feed.member, work.layout.n_items, work.layout.n_users,
-            training.negatives, training.negatives_drawn == "once", training.batch_size or 0, training.local_epochs,
+            training.negatives, work.model.options.summed, training.negatives_drawn == "once",
+            training.batch_size or 0, training.local_epochs,
             training.optimizer == "adam", training.learning_rate, training.beta1, training.beta2, training.epsilon,
             np.uint64(work.seed), self.dims,
         )  # fmt: skip
@@ -63,6 +64,10 @@ class GMFKernels(Kernels):
             query.layout.n_users, self.dims, out,
         )  # fmt: skip
         return out
+
+    def fit_recipe(self, feed: Any) -> tuple[Any, ...]:
+        """Return whether the loss is the sum over samples."""
+        return (self.work.model.options.summed,)
 
     def rank(self, victims: Victims, asked: Asked, latest: F32) -> None:
         """Rank victims who keep their user row."""

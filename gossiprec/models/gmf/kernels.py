@@ -61,8 +61,11 @@ def scatter(count, begin, dim, theta, first, second, records, record_of, held):
 
 
 @inline
-def errors_of_batch(batch, negatives, items, record_of, records, slope, core, mixed, error, dim):
-    """Fill the slopes of the batch's records with d loss / d logit; return its sum over the samples."""
+def errors_of_batch(batch, negatives, summed, items, record_of, records, slope, core, mixed, error, dim):
+    """Fill the slopes of the batch's records with d loss / d logit; return its sum over the samples.
+
+    `summed`: the loss is the sum over the samples, not their mean.
+    """
     for k in range(dim):
         mixed[k] = core[k] * core[dim + k]
     bias = core[2 * dim]
@@ -72,7 +75,7 @@ def errors_of_batch(batch, negatives, items, record_of, records, slope, core, mi
         for k in range(dim):
             z += mixed[k] * records[theta + uint64(k)]
         error[s] = -z
-    scale = float32(1.0) / float32(len(batch))
+    scale = float32(1.0) if summed else float32(1.0) / float32(len(batch))
     for s in range(len(batch)):
         error[s] = scale / (float32(1.0) + np.exp(error[s]))
     total = float32(0.0)
@@ -200,8 +203,8 @@ def step_anchored(
 
 @inline
 def run_epoch(
-    n, size, done, count, theta, m, v, space, tables, moves, dim, negatives, adam, rate, beta1, beta2, epsilon,
-    anchor, pull,
+    n, size, done, count, theta, m, v, space, tables, moves, dim, negatives, summed, adam, rate, beta1, beta2,
+    epsilon, anchor, pull,
 ):  # fmt: skip
     """Pass once over the samples in their order; return the number of optimizer steps.
 
@@ -234,7 +237,9 @@ def run_epoch(
             epsilon,
         )
         touched = listed[:n_touched]
-        total = errors_of_batch(batch, negatives, items, record_of, records, slope, core, mixed, error, dim)
+        total = errors_of_batch(
+            batch, negatives, summed, items, record_of, records, slope, core, mixed, error, dim
+        )  # fmt: skip
         core_gradient(core, core[3 * (2 * dim + 1) :], dim, touched, slope, records, total)
         if anchor is not None:
             step_anchored(
@@ -260,8 +265,8 @@ def run_epoch(
 
 @inline
 def train(
-    i, update, theta, m, v, positives, member, steps, places, space, tables, moves, dim, negatives, once, batch_size,
-    epochs, adam, rate, beta1, beta2, epsilon, seed, anchor, pull,
+    i, update, theta, m, v, positives, member, steps, places, space, tables, moves, dim, negatives, summed, once,
+    batch_size, epochs, adam, rate, beta1, beta2, epsilon, seed, anchor, pull,
 ):  # fmt: skip
     """Run local update number `update` of node i on its row `theta` and moments `m`, `v`.
 
@@ -285,7 +290,7 @@ def train(
         shuffle(order, n, i, update * epochs + epoch, seed, n > size)
         steps[i] += run_epoch(
             n, size, steps[i], count, theta[begin:shared], m[begin:shared], v[begin:shared], space, tables, moves,
-            dim, negatives, adam, rate, beta1, beta2, epsilon, anchor, pull,
+            dim, negatives, summed, adam, rate, beta1, beta2, epsilon, anchor, pull,
         )  # fmt: skip
     scatter(count, begin, dim, theta, m, v, records, record_of, held)
     for k in range(span):
@@ -307,9 +312,8 @@ def most_samples(tasks, node, update, offsets, negatives, batch_size):
 @kernel
 def run_tasks(
     tasks, node, source, target, update, merge_offsets, merge_row, merge_keep, rows, first, second, steps,
-    offsets, positives, member, n_items, n_users, negatives, once, batch_size, epochs, adam, rate, beta1, beta2,
-    epsilon,
-    seed, dims, list_offsets, lists, found, refused,
+    offsets, positives, member, n_items, n_users, negatives, summed, once, batch_size, epochs, adam, rate, beta1,
+    beta2, epsilon, seed, dims, list_offsets, lists, found, refused,
 ):  # fmt: skip
     """Run tasks one after the other (see :class:`gossiprec.compute.plan.program.Program`).
 
@@ -351,7 +355,7 @@ def run_tasks(
             places = (user, begin, shared)
             train(
                 i, update[index], theta, m, v, mine, member[i], steps, places, space, tables, moves, dim, negatives,
-                once, batch_size, epochs, adam, rate, beta1, beta2, float32(epsilon), seed, None, float32(0.0),
+                summed, once, batch_size, epochs, adam, rate, beta1, beta2, float32(epsilon), seed, None, float32(0.0),
             )  # fmt: skip
     swap_float_mode(mode)
 

@@ -19,13 +19,13 @@ from gossiprec.models.base import Model
 from gossiprec.models.base.analytic import AnalyticGradient
 from gossiprec.models.base.blocks import Block, Role, normal, uniform
 from gossiprec.models.base.kernels import Kernels
-from gossiprec.options import Options
+from gossiprec.models.base.reduction import ReductionOptions
 
 if TYPE_CHECKING:
     from torch import Tensor
 
 
-class GMFOptions(Options):
+class GMFOptions(ReductionOptions):
     """Options of GMF."""
 
     dim: int = Field(default=8, ge=1, le=1024, description="embedding size d")
@@ -59,7 +59,7 @@ class GMF(Model):
         """Return that of the loss."""
         from gossiprec.models.gmf.gradient import gradient
 
-        return gradient(self.options.dim)
+        return gradient(self.options.dim, summed=self.options.summed)
 
     def blocks(self) -> tuple[Block, ...]:
         """Return ``users | items | weight | bias``, h being the weight."""
@@ -82,4 +82,4 @@ class GMF(Model):
 
         logits, weights = self.score(p, batch), batch["weights"]
         total = binary_cross_entropy_with_logits(logits, batch["labels"], weights, reduction="sum")
-        return total / weights.sum()
+        return self.options.reduced(total, weights)

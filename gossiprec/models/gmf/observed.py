@@ -47,7 +47,10 @@ def score_kept(vector, user, user_at, shared, shared_at, asked, contexts, weight
 
 @outline
 def fit_user(a, rows, row, begin, shared, n_items, now, state, recipe, dim):
-    """Fit adversary a's user row to its targets by Adam, with the item table and shared weights of a version frozen."""
+    """Fit adversary a's user row to its targets by Adam, with the item table and shared weights of a version frozen.
+
+    `recipe` holds whether the loss is the sum over its samples, not their mean.
+    """
     _, users, starts, due, n_fits, refit_every, adversaries, offsets, all_positives, member, seed = state
     node = adversaries[a]
     positives = all_positives[offsets[node] : offsets[node + 1]]
@@ -78,7 +81,7 @@ def fit_user(a, rows, row, begin, shared, n_items, now, state, recipe, dim):
         for s in range(n):
             for k in range(dim):
                 gradient[k] += error[s] * features[s, k]
-        step_vector(user, m, v, gradient, n, step, FIT_RATE)
+        step_vector(user, m, v, gradient, 1 if recipe[0] else n, step, FIT_RATE)
     n_fits[a] += 1
     due[a] = now + refit_every
 

@@ -101,10 +101,13 @@ def finish_gradient(gradient, share, table, start, pull, dim):
 @kernel
 def train_tasks(
     tasks, node, target, update, rows, first, second, steps, offsets, positives, member, n_items, n_users,
-    negatives, once, batch_size, epochs, adam, rate, beta1, beta2, epsilon, seed, dims, drift_penalty, clip_norm,
-    noise_multiplier,
+    negatives, summed, once, batch_size, epochs, adam, rate, beta1, beta2, epsilon, seed, dims, drift_penalty,
+    clip_norm, noise_multiplier,
 ):  # fmt: skip
-    """Run the local updates of tasks whose merges are done, in place on their target rows (DP-SGD)."""
+    """Run the local updates of tasks whose merges are done, in place on their target rows (DP-SGD).
+
+    The noisy sum is divided by the batch size, whether the loss is `summed` or not.
+    """
     mode = swap_float_mode(NO_DENORMALS)
     dim = len(dims)
     begin, length = n_users * dim, n_items * dim

@@ -10,9 +10,9 @@ from gossiprec.numerics.jit import kernel
 from gossiprec.numerics.stretches import add_times, dot, pull, put, set_times
 
 
-def gradient(dim: int) -> AnalyticGradient:
+def gradient(dim: int, *, summed: bool = False) -> AnalyticGradient:
     """Return the gradient for rows of `dim` numbers."""
-    return AnalyticGradient(fill, np.array([dim], np.int64))
+    return AnalyticGradient(fill, np.array([dim], np.int64), summed=summed)
 
 
 @kernel

@@ -18,13 +18,13 @@ from gossiprec.models import MODELS
 from gossiprec.models.base import Model
 from gossiprec.models.base.analytic import AnalyticGradient, PairGradient
 from gossiprec.models.base.blocks import Block, Role, normal
-from gossiprec.options import Options
+from gossiprec.models.base.reduction import ReductionOptions
 
 if TYPE_CHECKING:
     from torch import Tensor
 
 
-class MFOptions(Options):
+class MFOptions(ReductionOptions):
     """Options of matrix factorisation."""
 
     dim: int = Field(default=16, ge=1, le=1024, description="embedding size d")
@@ -61,13 +61,14 @@ class MF(Model):
         """Return that of the cross-entropy."""
         from gossiprec.models.mf.gradient import gradient
 
-        return gradient(self.options.dim) if self.options.loss == "bce" else None
+        options = self.options
+        return gradient(options.dim, summed=options.summed) if options.loss == "bce" else None
 
     def pair_gradient(self) -> PairGradient | None:
         """Return that of BPR."""
         from gossiprec.models.mf.pairs import gradient
 
-        return gradient() if self.options.loss == "bpr" else None
+        return gradient(summed=self.options.summed) if self.options.loss == "bpr" else None
 
     def all_items(self, p: Mapping[str, Tensor]) -> Callable[[Tensor], Tensor]:
         """Return what multiplies the item table with a user's row."""
@@ -83,4 +84,4 @@ class MF(Model):
             logits = logits - self.score(p, {"user": batch["user"], "items": batch["negatives"]})
         labels = batch["labels"] if self.options.loss == "bce" else torch.ones_like(logits)
         total = binary_cross_entropy_with_logits(logits, labels, weights, reduction="sum")
-        return total / weights.sum()
+        return self.options.reduced(total, weights)

@@ -11,19 +11,21 @@ from gossiprec.numerics.jit import kernel
 from gossiprec.numerics.stretches import add_times, dot, put, set_times
 
 
-def gradient() -> PairGradient:
-    """Return the gradient."""
-    return PairGradient(fill, np.zeros(0))
+def gradient(*, summed: bool = False) -> PairGradient:
+    """Return the gradient of the mean over the pairs, or of their sum."""
+    return PairGradient(fill, np.array([float(summed)]))
 
 
 @kernel
 def fill(core, items, slopes, item_slopes, liked, others, numbers):
-    """Overwrite the slopes (:class:`PairGradient`)."""
+    """Overwrite the slopes (:class:`PairGradient`); numbers: 1 for the sum over the pairs, 0 for their mean."""
     n, dim = items.shape
     scores, pulls = np.empty(n, np.float32), np.empty(n, np.float32)
     for t in range(n):
         scores[t] = dot(core, 0, items[t], 0, dim)
     pull_apart(scores, liked, others, pulls)
+    if numbers[0]:
+        pulls *= float32(len(liked))
     put(slopes, 0, dim, float32(0.0))
     for t in range(n):
         add_times(slopes, 0, items[t], 0, dim, pulls[t])

@@ -21,10 +21,10 @@ STRIDE = BLOCK + 16
 """From a row to the next; a power of two would have them share few places in the cache."""
 
 
-def gradient(widths: tuple[int, ...]) -> AnalyticGradient:
+def gradient(widths: tuple[int, ...], *, summed: bool = False) -> AnalyticGradient:
     """Return the gradient of a perceptron of such widths; the first is that of both embeddings side by side."""
     shape = np.array([widths[0] // 2, *widths[1:]], np.int64)
-    return AnalyticGradient(fill, shape, 2 * int(shape.sum()) * STRIDE + int(shape[1]))
+    return AnalyticGradient(fill, shape, 2 * int(shape.sum()) * STRIDE + int(shape[1]), summed)
 
 
 @kernel

@@ -19,7 +19,7 @@ from gossiprec.models import MODELS
 from gossiprec.models.base import Model
 from gossiprec.models.base.analytic import AnalyticGradient
 from gossiprec.models.base.blocks import Block, Role, normal, uniform
-from gossiprec.options import Options
+from gossiprec.models.base.reduction import ReductionOptions
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 Width = Annotated[int, Field(ge=1, le=4096)]
 
 
-class NCFOptions(Options):
+class NCFOptions(ReductionOptions):
     """Options of NCF."""
 
     dim: int = Field(default=32, ge=1, le=1024, description="embedding size d")
@@ -67,7 +67,7 @@ class NCF(Model):
         """Return back-propagation by hand."""
         from gossiprec.models.ncf.gradient import gradient
 
-        return gradient(self.widths)
+        return gradient(self.widths, summed=self.options.summed)
 
     @property
     def widths(self) -> tuple[int, ...]:
@@ -126,4 +126,4 @@ class NCF(Model):
         weights = batch["weights"]
         logits = self.score(p, batch)
         total = binary_cross_entropy_with_logits(logits, batch["labels"], weights, reduction="sum")
-        return total / weights.sum()
+        return self.options.reduced(total, weights)

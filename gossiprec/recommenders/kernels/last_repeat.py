@@ -9,8 +9,11 @@ from gossiprec.numerics.jit import kernel
 
 @kernel
 def add(client):
-    """Leave of each item's slope the part of one of its samples: they are all alike (:class:`AnalyticTerm`)."""
-    share = float32(1.0) / float32(len(client.places))
+    """Leave of each item's slope the part of one of its samples: they are all alike (:class:`AnalyticTerm`).
+
+    Numbers: 1 if the loss is summed over the samples, 0 if it is their mean.
+    """
+    share = float32(1.0) if client.numbers[0] else float32(1.0) / float32(len(client.places))
     for i in range(len(client.items)):
         row = client.item_slopes[i]
         for t in range(len(row)):

@@ -1,0 +1,39 @@
+"""The reduction of a loss over the samples of a step: their mean, or their sum."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal
+
+from pydantic import Field
+
+from gossiprec.options import Options
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+class ReductionOptions(Options):
+    """The option of models that learn from the mean of their samples' losses unless told otherwise."""
+
+    loss_reduction: Literal["mean", "sum"] = Field(
+        default="mean",
+        description="of the loss over the samples of a step; sum: as the CL4FedRec and PDC-FRS papers print L_rec, so "
+        "that losses added to it weigh less (dp-sgd divides by the batch size in any case)",
+    )
+
+    @property
+    def summed(self) -> bool:
+        """Whether the loss is the sum over the samples."""
+        return self.loss_reduction == "sum"
+
+    def reduced(self, total: Tensor, weights: Tensor) -> Tensor:
+        """Return the loss of a step.
+
+        Parameters
+        ----------
+        total : Tensor
+            The sum over the samples.
+        weights : Tensor, shape (n,)
+            1 for a sample, 0 for padding.
+        """
+        return total if self.summed else total / weights.sum()
