@@ -41,10 +41,14 @@ def check(context: click.Context, files: tuple[str, ...], overrides: tuple[str, 
 @click.argument("file", metavar="FILE")
 @SET
 def show(file: str, overrides: tuple[str, ...]) -> None:
-    """Print FILE with its preset, its overrides and every default filled in."""
+    """Print FILE with its preset, its overrides and every default filled in.
+
+    Options that cannot change a result beside the others are named in comments at the end.
+    """
     import yaml
 
     from gossiprec.scenario import load_scenario
+    from gossiprec.scenario.notes import notes_on
 
     loaded = load_scenario(file, overrides)
     text = yaml.safe_dump(loaded.resolved(), sort_keys=False)
@@ -52,6 +56,8 @@ def show(file: str, overrides: tuple[str, ...]) -> None:
     for option, remark in loaded.protocol.options.remarks().items():
         protocol = re.sub(rf"^  {option}: .*", rf"\g<0>  # {remark}", protocol, count=1, flags=re.MULTILINE)
     click.echo(before + key + protocol, nl=False)
+    for note in notes_on(loaded):
+        click.echo(f"# note: {note}")
 
 
 @scenario.command()

@@ -65,8 +65,11 @@ def simulate(
     from which `gossiprec resume` goes on; Ctrl-C again ends it at once. What it has found stays readable.
     """  # noqa: D301
     from gossiprec.scenario import load_scenario
+    from gossiprec.scenario.notes import notes_on
 
     loaded = load_scenario(scenario, [*overrides, *_written_out(short)])
+    for note in () if quiet else notes_on(loaded):
+        click.echo(f"note: {note}", err=True)
     path = out or Path("runs") / f"{loaded.name}-s{loaded.seed}"
     if dry_run:
         from gossiprec.emulation.run.tracking import chosen

@@ -96,6 +96,11 @@ class Protocol(ABC):
         return 1
 
     @property
+    def closes_epochs(self) -> bool:
+        """Whether the last wake of a round asks no node: the coordinator merges what has come, and that is all."""
+        return False
+
+    @property
     def messages_per_wake(self) -> int | None:
         """Messages that every wake sends, where that is always the same."""
         return None

@@ -107,8 +107,21 @@ class FedAvg(Protocol):
 
     @property
     def wakes_per_round(self) -> int:
-        """One, or as many as there are slices."""
+        """One, or as many as there are slices, with the wake that closes an epoch."""
+        return self._n_slices + self.options.close_epochs
+
+    @property
+    def _n_slices(self) -> int:
         return 1 if self.options.slice is None else -(-self.n_users // self.options.slice)
+
+    @property
+    def closes_epochs(self) -> bool:
+        """As the scenario says."""
+        return self.options.close_epochs
+
+    def _closes(self, number: int) -> bool:
+        """Return whether wake `number` closes an epoch."""
+        return self.options.close_epochs and number % self.wakes_per_round == self._n_slices
 
     @property
     def horizon(self) -> float:
@@ -177,7 +190,7 @@ class FedAvg(Protocol):
         count = self._pace.vacancies(now)
         asked = self._choose(number, count, self._pace.busy, now)
         self._brought = None
-        if self.steers:
+        if self.steers and not self._closes(number):  # the next wake is due as if there had been none
             self._jobs.publish(asked)
             self._pace.begin(self._jobs.version, asked, now)
         return asked

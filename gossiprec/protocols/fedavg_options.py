@@ -180,6 +180,12 @@ class FedAvgOptions(Options):
         description="a round is a global epoch: all clients are asked once, shuffled, so many at a time, a wake of "
         "the coordinator for each slice",
     )
+    close_epochs: bool = Field(
+        default=False,
+        description="an epoch of slices ends with one more wake of the coordinator, which asks nobody: it merges the "
+        "answers of the last slice and takes the recommender's step at the end of an epoch, and the report of the "
+        "epoch sees both; false: the first wake of the next epoch does so, after the report",
+    )
     user_table: Literal["own", "averaged"] = Field(
         default="own",
         description="own: a client keeps its user's row; averaged: all rows travel and are averaged (published code)",
@@ -234,6 +240,16 @@ class FedAvgOptions(Options):
             found = "participation" if self.participation != 1.0 else "buffered aggregation"
             raise ValueError(
                 f"found slice and {found}, but slices ask all clients in turn; leave one of them out"
+            )
+        if self.close_epochs and self.slice is None:
+            raise ValueError(
+                "found close_epochs but no slice, and an epoch is a pass over slices of the clients; set slice, or "
+                "leave close_epochs out"
+            )
+        if self.close_epochs and self.merge_last:
+            raise ValueError(
+                "found close_epochs and merge_last, but the wake that closes the last epoch merges the last answers; "
+                "leave merge_last out"
             )
         if self.server is not None and self.aggregation.mixing is not None:
             raise ValueError(

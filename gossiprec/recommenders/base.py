@@ -52,6 +52,9 @@ class Recommender(ABC):
     adds_to_loss: ClassVar[bool] = True
     """Whether :meth:`loss` is more than the model's; if not, clients train by what is written out for the model."""
 
+    loss_weights: ClassVar[tuple[str, ...]] = ()
+    """The options that multiply a loss: each must change results by more than rounding, which the contract checks."""
+
     tells_first: ClassVar[bool] = False
     """Whether clients tell of their users before they train, by the version that they were sent; else afterwards."""
 

@@ -60,6 +60,7 @@ class BIL(Recommender):
 
     Options = BILOptions
     options: BILOptions
+    loss_weights = ("spread_weight",)
     model: SequenceModel
 
     def check(self, layout: Layout, *, full_batches: bool) -> None:

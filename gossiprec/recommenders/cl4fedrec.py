@@ -84,6 +84,7 @@ class CL4FedRec(Recommender):
 
     Options = CL4FedRecOptions
     options: CL4FedRecOptions
+    loss_weights = ("user_weight", "item_weight")
 
     def draws(self, layout: Layout, samples: Columns, draw: np.random.Generator) -> tuple[Columns, Columns]:
         """Return the proportions of two noises on the user's row, and with noisy item views on every item's."""
@@ -173,7 +174,7 @@ class CL4FedRec(Recommender):
 
 
 class Epochs(Between):
-    """At the beginning of every epoch but the first the regulariser; then, in every one, new synthetic users."""
+    """At the end of every epoch the regulariser; at the beginning of every one, new synthetic users."""
 
     def __init__(
         self, known: Known, synthetic: SyntheticUsers, regulariser: PopularityRegulariser | None
@@ -183,10 +184,10 @@ class Epochs(Between):
 
     def step(self, version: F32, answers: Answers, round: Round) -> tuple[F32, Extras]:
         """Return the version and the synthetic users of the epoch."""
-        epoch, place = divmod(round.number, self._known.wakes_per_epoch)
-        if place == 0:
-            if self._regulariser is not None and epoch > 0:
-                version = self._regulariser.applied(version, epoch)
+        epoch, over = self._known.begun(round), self._known.over(round)
+        if over and self._regulariser is not None:
+            version = self._regulariser.applied(version, over)
+        if epoch is not None:
             self._synthetic.refresh(version, epoch)
         return version, {"synthetic_users": self._synthetic.users.copy()}
 

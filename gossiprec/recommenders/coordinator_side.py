@@ -28,13 +28,15 @@ class Known:
     popularity : ndarray of int64, shape (n_items,)
         Training interactions of each item, over all users: the papers count it as public.
     wakes_per_epoch : int
-        Slices of a global epoch.
+        Wakes of the coordinator in a global epoch: one per slice, and the closing one, if there is one.
     seed : int
     n_clients : int
     contribution : object or None
         What :meth:`Recommender.contributed` gave.
     make_server : callable
         Returns another server like the one that the protocol names, or None if it names none.
+    closes_epochs : bool
+        Whether an epoch ends with a wake of its own (``protocol.close_epochs``), at which no client is asked.
     """
 
     model: Model
@@ -45,6 +47,17 @@ class Known:
     n_clients: int
     contribution: Any
     make_server: Callable[[], Server | None] = _no_server
+    closes_epochs: bool = False
+
+    def begun(self, round: Round) -> int | None:
+        """Return the epoch, from 0, that begins with a round, or None."""
+        epoch, place = divmod(round.number, self.wakes_per_epoch)
+        return epoch if place == 0 else None
+
+    def over(self, round: Round) -> int:
+        """Return the number of epochs that are over at a round, if one has ended since the round before; else 0."""
+        epochs, wakes = divmod(round.number + self.closes_epochs, self.wakes_per_epoch)
+        return epochs if wakes == 0 else 0
 
 
 class Between(Stateful, ABC):

@@ -38,6 +38,7 @@ class Correlation(Recommender):
 
     Options = CorrelationOptions
     options: CorrelationOptions
+    loss_weights = ("alpha",)
 
     def analytic_term(self, gradient: AnalyticGradient) -> AnalyticTerm:
         """Return the correlation's."""

@@ -10,7 +10,7 @@ follows the specification's recommendations, each an option here.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import numpy as np
 from pydantic import Field
@@ -58,6 +58,11 @@ class PDCOptions(Options):
     )
     user_weight: float = Field(default=0.05, ge=0, description="lambda, of the users' loss; 0: without it")
     item_weight: float = Field(default=0.05, ge=0, description="beta, of the items' loss; 0: without it")
+    item_optimizer: Literal["sgd", "adam"] = Field(
+        default="sgd",
+        description="of the items' loss at the coordinator; sgd: a plain step at the clients' rate on the sum over all "
+        "items, so that beta counts; adam: a new Adam takes that loss alone, so that every beta above 0 does the same",
+    )
     temperature: float = Field(default=0.2, gt=0, description="tau of both")
     auxiliary_epochs: int = Field(
         default=1, ge=1, le=10**4, description="passes of the auxiliary model before each round"
@@ -78,6 +83,7 @@ class PDC(Recommender):
 
     Options = PDCOptions
     options: PDCOptions
+    loss_weights = ("user_weight", "item_weight")
 
     def check(self, layout: Layout, *, full_batches: bool) -> None:
         """Refuse more predicted items than there are, too."""
@@ -168,7 +174,7 @@ class PDC(Recommender):
 
 
 class Auxiliary(Between):
-    """Before each epoch the auxiliary model learns, and the version's items are drawn to its own."""
+    """Before each epoch the auxiliary model learns; at its end the version's items are drawn to that model's."""
 
     def __init__(self, known: Known, options: PDCOptions, auxiliary: AuxiliaryModel, rate: float) -> None:
         self._known, self._options, self._rate = known, options, rate
@@ -180,10 +186,10 @@ class Auxiliary(Between):
 
     def step(self, version: F32, answers: Answers, round: Round) -> tuple[F32, Extras]:
         """Return the version and what the auxiliary model tells in this epoch."""
-        epoch, place = divmod(round.number, self._known.wakes_per_epoch)
-        if place == 0:
-            if self._options.item_weight and epoch > 0:
-                version = self._drawn_near(version, epoch)
+        epoch, over = self._known.begun(round), self._known.over(round)
+        if over and self._options.item_weight:
+            version = self._drawn_near(version, over)
+        if epoch is not None:
             for number in range(self._options.auxiliary_epochs):
                 self.auxiliary.train(epoch * self._options.auxiliary_epochs + number)
             self._extras = self._told()
@@ -205,24 +211,28 @@ class Auxiliary(Between):
         return told
 
     def _drawn_near(self, version: F32, epoch: int) -> F32:
-        """Return a version after a pass of Adam over its items: each is to be nearest to the auxiliary one."""
+        """Return a version after a pass over its items (eq. 8): each is to be nearest to the auxiliary one.
+
+        A plain step of an item depends on its own row alone, so that a pass is one step on the sum of all their losses.
+        """
         import torch
 
-        from gossiprec.numerics.optimizers import Adam
+        from gossiprec.numerics.optimizers import SGD, Adam
 
+        alone = self._options.item_optimizer == "adam"
         layout, draw = self._known.layout, generator(self._known.seed, "items-near", 0, epoch)
         width, found = layout.n_items * layout.item_width, version.copy()
         items = torch.from_numpy(found[:width].reshape(layout.n_items, -1)).requires_grad_()
         others = torch.from_numpy(unit_rows(self.auxiliary.items).astype(np.float32))
-        adam = Adam([items], lr=self._rate, foreach=False)
+        optimizer = (Adam if alone else SGD)([items], lr=self._rate, foreach=False)
         order = torch.from_numpy(draw.permutation(layout.n_items))
         with one_torch_thread():
             for anchors in torch.split(order, ANCHORS):
-                adam.zero_grad()
+                optimizer.zero_grad()
                 near = unit(items[anchors]) @ others.T / self._options.temperature
-                loss = torch.nn.functional.cross_entropy(near, anchors)
+                loss = torch.nn.functional.cross_entropy(near, anchors, reduction="mean" if alone else "sum")
                 torch.autograd.backward(self._options.item_weight * loss)
-                adam.step()
+                optimizer.step()
         found[:width] = items.detach().numpy().ravel()
         return found
 

@@ -42,6 +42,7 @@ class SimGCL(Recommender):
 
     Options = SimGCLOptions
     options: SimGCLOptions
+    loss_weights = ("weight",)
 
     def draws(self, layout: Layout, samples: Columns, draw: np.random.Generator) -> tuple[Columns, Columns]:
         """Return the proportions of two noises for every sample."""

@@ -41,6 +41,7 @@ class Union(Recommender):
 
     Options = UnionOptions
     options: UnionOptions
+    loss_weights = ("weight",)
 
     def draws(self, layout: Layout, samples: Columns, draw: np.random.Generator) -> tuple[Columns, Columns]:
         """Return for every positive, and alike for its negatives, the places of another positive and of negatives."""

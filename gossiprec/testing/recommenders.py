@@ -24,6 +24,8 @@ from gossiprec.servers.base import Answers, Round
 from gossiprec.testing.claims import hold
 from gossiprec.testing.worlds import known_as, scenario
 
+WEIGHS = 3e-5
+"""Part of the way that a loss weight four times as large must move the end of a run: thirty times float32 rounding."""
 SAME = 1e-3
 """Of the way that a version has gone, a Frobenius norm: float32 rounding after some tens of steps."""
 TRAINING = {"optimizer": "adam", "learning_rate": 0.01, "batch_size": "full", "local_epochs": 2}
@@ -121,6 +123,25 @@ def executors_agree(checked: _Checked) -> None:
             assert distance < SAME, f"The reference and {name} end {distance:.2g} of their way apart."
 
 
+def loss_weights_count(checked: _Checked) -> None:
+    """Name the options that multiply a loss in loss_weights, each of which changes results by more than rounding."""
+    kind = checked.recommender
+    named = [name for name in kind.Options.model_fields if "weight" in name and name not in kind.loss_weights]
+    assert not named, f"Found {', '.join(named)} among the options, but not in loss_weights."
+    options = kind.Options.model_validate({k: v for k, v in checked.asked.items() if k != "name"})
+    known = checked.run()
+    expected = _ended(known)
+    way = np.linalg.norm(_version(known) - _version(known, first=True))
+    for name in kind.loss_weights:
+        weight = getattr(options, name)
+        if weight:  # a loss that is left out has no weight
+            found = _ended(checked.run(recommender={**checked.asked, name: 4 * weight}))
+            moved = np.linalg.norm(found - expected) / way
+            assert moved > WEIGHS, (
+                f"{name} four times as large moves the end of a run by {moved:.2g} of its way."
+            )
+
+
 def company_changes_nothing(checked: _Checked) -> None:
     """Train a client to the same bytes whoever is trained beside it."""
     for name in checked.executors[1:]:
@@ -208,6 +229,7 @@ def clients_change_nothing_that_is_theirs(checked: _Checked) -> None:
 CLAIMS = (
     clients_change_nothing_that_is_theirs,
     executors_agree,
+    loss_weights_count,
     company_changes_nothing,
     the_coordinator_keeps_to_what_it_announces,
     what_the_coordinator_remembers_is_in_its_state,
@@ -220,6 +242,13 @@ def _version(run: Prepared, *, first: bool = False) -> F32:
     if first:
         return model.initial_rows(store.layout, 1, run.scenario.seed)[0, store.layout.merged]
     return store.load(run.planner.current[-1:])[0, store.layout.merged]
+
+
+def _ended(run: Prepared) -> F32:
+    """Return the coordinator's last version and the rows of users that clients keep, as one array."""
+    store = run.executor.store
+    assert isinstance(store, UpdateStore)
+    return np.concatenate([_version(run), store.own.ravel()])
 
 
 def _answers(version: F32, number: int, known: Known, told_width: int) -> Answers:

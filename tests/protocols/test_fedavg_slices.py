@@ -37,6 +37,23 @@ def test_a_slice_of_all_is_a_round_of_all():
     assert slices(5, slice=5) == slices(5)
 
 
+def test_an_epoch_may_end_with_a_wake_that_asks_nobody():
+    asked, closed = slices(11, slice=4), slices(11, slice=4, close_epochs=True)
+    assert [closed[k] for k in range(12) if k % 4 < 3] == asked
+    assert closed[3::4] == [[], [], []]
+
+
+@pytest.mark.parametrize("round", [{}, {"deadline": 2.0, "give_up": 9.0}])
+def test_a_closing_wake_of_rounds_that_wait_takes_no_time(round):
+    times = {}
+    for close in (False, True):
+        control = fedavg(6, rounds=2, slice=3, round=round, close_epochs=close)
+        lines = coordinator_lines(control, play(control, Script(0.25)))
+        times[close] = [line[0] for line in lines if len(line) == 2]
+    assert times[True] == [*times[False][:2], times[False][2], *times[False][2:], times[True][-1]]
+    assert len(times[True]) == 6
+
+
 def test_who_is_away_is_not_asked_and_takes_nobody_elses_place():
     everybody = slices(11, slice=4)
     there = slices(11, slice=4, ask="online", availability=away(12, n3=(0.5, 99.0), n7=(0.5, 99.0)))
@@ -68,6 +85,11 @@ def test_reports_come_by_epochs(tmp_path):
         (
             {"slice": 4, "aggregation": {"name": "buffered", "concurrency": 12}},
             "protocol: found slice and buffered aggregation",
+        ),
+        ({"close_epochs": True}, "protocol: found close_epochs but no slice"),
+        (
+            {"slice": 4, "close_epochs": True, "merge_last": True},
+            "protocol: found close_epochs and merge_last",
         ),
         ({"slice": 0}, "protocol.slice: found 0, must be greater than or equal to 1"),
     ],

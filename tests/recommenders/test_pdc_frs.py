@@ -232,8 +232,11 @@ def test_soft_labels_are_learned(executor):
 # --- what the coordinator makes of it
 
 
-def test_items_are_drawn_near_to_those_of_the_auxiliary_model():
-    between, version = coordinator(item_weight=0.4, temperature=0.5, user_weight=0.0, augmented=0)
+@pytest.mark.parametrize("optimizer", ["sgd", "adam"])
+def test_items_are_drawn_near_to_those_of_the_auxiliary_model(optimizer):
+    between, version = coordinator(
+        item_weight=0.4, item_optimizer=optimizer, temperature=0.5, user_weight=0.0, augmented=0
+    )
     first, told = rounds_of(between, version, 0)
     assert told == {}
     assert (first == version).all()
@@ -242,14 +245,26 @@ def test_items_are_drawn_near_to_those_of_the_auxiliary_model():
     found, _ = rounds_of(between, version, 2)
 
     items = torch.nn.Parameter(torch.tensor(version[: N_ITEMS * DIM].reshape(N_ITEMS, DIM)).double())
-    adam = torch.optim.Adam([items], lr=0.05)
+    kind = torch.optim.Adam if optimizer == "adam" else torch.optim.SGD
+    step = kind([items], lr=0.05)
     units = torch.tensor(others / np.linalg.norm(others, axis=1, keepdims=True))
     near = (items / items.norm(dim=1, keepdim=True)) @ units.T / 0.5
-    loss = -0.4 * torch.log(torch.exp(near.diagonal()) / torch.exp(near).sum(1)).mean()  # 30 items: one batch
-    loss.backward()
-    adam.step()
+    losses = -0.4 * torch.log(torch.exp(near.diagonal()) / torch.exp(near).sum(1))
+    (losses.mean() if optimizer == "adam" else losses.sum()).backward()  # 30 items: one batch
+    step.step()
     np.testing.assert_allclose(found[: N_ITEMS * DIM], items.detach().numpy().ravel(), rtol=0, atol=1e-5)
     assert (found[N_ITEMS * DIM :] == version[N_ITEMS * DIM :]).all()
+
+
+def test_a_step_on_all_items_does_not_depend_on_how_many_are_looked_at_together(monkeypatch):
+    found = []
+    for anchors in (512, 7):
+        monkeypatch.setattr("gossiprec.recommenders.pdc_frs.ANCHORS", anchors)
+        between, version = coordinator(item_weight=0.4)
+        for number in range(3):
+            version, _ = rounds_of(between, version, number)
+        found.append(version)
+    np.testing.assert_allclose(found[1], found[0], rtol=0, atol=1e-6)
 
 
 def test_each_client_is_sent_its_own_predictions_and_all_auxiliary_users():

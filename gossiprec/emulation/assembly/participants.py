@@ -119,7 +119,7 @@ def make_cast(scenario: Scenario, split: Split, protocol: Protocol) -> Cast:
         contribution = recommender.contributed(split, scenario.seed)
         known = Known(
             model, layout, popularity, protocol.wakes_per_round, scenario.seed, protocol.n_users, contribution,
-            protocol.server,
+            protocol.server, protocol.closes_epochs,
         )  # fmt: skip
         between = recommender.between(known)
         server = server if between is None else Coordinator(server, between)
