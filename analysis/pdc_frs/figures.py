@@ -10,7 +10,7 @@ from analysis.papers.curve_figures import drawable, levels, over_option, table_c
 from analysis.papers.curves import score
 from analysis.papers.drawing import Drawing, Line, line_of
 from analysis.papers.seeds import Runs, mean
-from analysis.pdc_frs.experiments import PAPER, SETTINGS, TABLE_ROWS, WEIGHTS, experiments, over_epsilon
+from analysis.pdc_frs.experiments import PAPER, ROWS, SETTINGS, WEIGHTS, experiments, over_epsilon
 from analysis.pdc_frs.leaks import told
 from gossiprec.figures.panels import Axis
 
@@ -31,8 +31,7 @@ def drawings() -> dict[str, Drawing]:
     """Return the figures by name, setting by setting."""
     found: dict[str, Drawing] = {}
     for setting in SETTINGS:
-        for table in TABLE_ROWS:
-            found[f"{table}-{setting}"] = table_curves(PAPER, setting, table)
+        found[f"table1-{setting}"] = table_curves(PAPER, setting, PAPER.main_in(setting))
         found[f"epsilon-{setting}"] = _sweep(setting, "epsilon", over_epsilon(setting))
         found[f"leaks-{setting}"] = _leaks(setting)
         for letter, methods in WEIGHTS.items():
@@ -60,7 +59,7 @@ def _sweep(setting: str, letter: str, lines: Mapping[str, Mapping[float, str]]) 
         f"PDC-FRS over {letter}, the {WORDS[letter]}, {setting}; beside it FedNCF, and the orders that nobody learns.",
         setting,
         methods,
-        tuple(method for method in methods if method not in TABLE_ROWS["table1"].values()),
+        tuple(method for method in methods if method not in ROWS.values()),
         panels,
         Axis(letter, (0.0, None)),
         Axis("%"),

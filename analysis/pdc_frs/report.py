@@ -10,7 +10,7 @@ from analysis.pdc_frs.leaks import leak_tables
 
 REPORT = Report(
     paper=PAPER,
-    beside="Beside the PDC-FRS paper on MovieLens-1M, and without a print at hand on Amazon Office.",
+    beside="Beside the PDC-FRS paper on MovieLens-1M and Amazon Office.",
     about="The text says that a random fifth of the items is for test, where everything lies far above the print; so "
     "each is run in named settings, compared in this order:",
     below="FedMF is FCF under encryption and has its numbers: one method stands in both rows. The paper's word vectors "

@@ -47,6 +47,8 @@ def test_the_base_is_what_the_paper_says():
     base = scenarios()[name_of("file-adam5", "rcl4fedrec")]
     assert (base["model"]["name"], base["model"]["dim"], base["model"]["hidden"]) == ("ncf", 32, [64, 32, 16])
     assert base["protocol"]["rounds"] == 20
+    assert base["protocol"]["close_epochs"]
+    assert (base["model"]["loss_reduction"], base["recommender"]["item_loss"]) == ("sum", "sum")
     assert base["training"]["negatives"] == 4
     assert base["recommender"]["synthetic_users"] == 60
     assert base["recommender"]["synthetic_items"] == 30
@@ -62,6 +64,10 @@ def test_a_name_says_split_loop_and_method(name):
     assert (split["name"], split.get("by")) == {"file": ("last", "file"), "random": ("random", None)}[
         own.split
     ]
+    recommender = told.get("recommender") or {}
+    reduction = told["model"]["loss_reduction"], recommender.get("item_loss", "mean")
+    sums = own.loop == "adam5" and "cl4fedrec" in recommender.get("name", "")
+    assert reduction == ("sum" if own.loop == "adam5" else "mean", "sum" if sums else "mean")
     loop = (training["optimizer"], training["local_epochs"], training["learning_rate"])
     assert loop == {"adam5": ("adam", 5, 0.001), "sum1": ("sgd", 1, 0.001)}[own.loop]
     rule = next((rule for rule in RULES if own.method.endswith(f"-{rule}")), None)

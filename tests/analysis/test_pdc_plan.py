@@ -6,6 +6,7 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+import yaml
 
 from analysis.papers.command import chosen
 from analysis.papers.data_places import missing_data
@@ -58,6 +59,8 @@ def test_the_base_is_what_the_paper_says(folder):
     training = base["training"]
     assert (training["optimizer"], training["local_epochs"], training["learning_rate"]) == ("adam", 5, 0.001)
     assert training["negatives"] == 4
+    assert base["model"]["loss_reduction"] == "sum"
+    assert base["protocol"]["close_epochs"]
     own = base["recommender"]
     assert (own["similarity"], own["epsilon"], own["augmented"], own["leaks"]) == ("titles", 5, 30, 50)
     assert (own["user_weight"], own["item_weight"]) == (0.05, 0.05)
@@ -110,6 +113,24 @@ def test_points_of_a_sweep_differ_from_pdc_frs_in_what_is_swept(folder):
                 assert {**own, "similarity": 0, "epsilon": 0} == {**base, "similarity": 0, "epsilon": 0}
 
 
+def test_numbers_are_those_of_the_shared_list_of_printed_results():
+    """Of the list beside the project, if it is there: the data set, the method and the metric name a number."""
+    file = Path(__file__).parents[2].parent / "shared" / "specs" / "published_federated.yaml"
+    if not file.exists():
+        pytest.skip("the list of printed results is not there")
+    names = {"AZ (Amazon Office)": "office", "ML (MovieLens-1M)": "table1"}
+    rows = {"FedNCF+Aug+CL (PDC-FRS)": "PDC-FRS"}
+    wanted = {
+        (names[one["dataset"]], rows.get(one["method"], one["method"]), one["metric"]): one["value"]
+        for one in yaml.safe_load(file.read_text())["tables"]
+        if (one["paper"], one["table"]) == ("pdc-frs", "Table 1")
+    }  # fmt: skip
+    found = {
+        (one.table, one.row, one.column): one.value for one in PAPER.published.printed if one.table != "data"
+    }
+    assert found == wanted
+
+
 def test_every_figure_shows_experiments_that_there_are_and_every_experiment_is_shown():
     found = drawings()
     assert {"table1-office", "epsilon-random", "leaks-file", "lambda-file"} <= found.keys()
@@ -117,6 +138,7 @@ def test_every_figure_shows_experiments_that_there_are_and_every_experiment_is_s
 
 
 def test_a_method_in_two_printed_rows_has_no_order():
+    assert "Office, Recall@20: PDC-FRS over FedNCF+Aug" in [one.words for one in orders(PAPER, "office")]
     words = [one.words for one in orders(PAPER, "file")]
     assert "Table 1, Recall@20: PDC-FRS over FedNCF+Aug" in words
     assert "Table 1, Recall@20: FedNCF over FedMF" in words
