@@ -76,17 +76,19 @@ class Encoding:
 
     def _encoded(self, program: Program, task: int, node: int, number: int) -> Payload:
         payload = self._store.leaving(int(program.source[task]), node)
-        push = Push(self._work.seed, node, number, self._work.feed.positives[node])
+        push = Push(self._work.seed, node, number, self._work.feed.positives[node].copy())
         for name, transform in self._outgoing.rewriting(node):
             base = self._store.base(int(program.source[task]), int(program.base[task]), node)
             shapes = [part.shape for part in payload.parts]
-            encoded = transform.encode(payload, base, push)
+            touched = payload.touched
+            own = None if touched is None else touched.copy()  # a policy may write to what it is given
+            encoded = transform.encode(replace(payload, touched=own), base, push)
             _check(encoded, shapes, name, push)
-            payload = replace(encoded, touched=payload.touched)
+            payload = replace(encoded, touched=touched)
         return payload
 
     def _forged(self, program: Program, task: int, node: int, number: int) -> Payload:
-        handle, items = int(program.source[task]), self._work.feed.positives[node]
+        handle, items = int(program.source[task]), self._work.feed.positives[node].copy()
         push = Push(self._work.seed, node, number, items, self._round_of(node, number))
         change = self._forgeries[node].forge(self._store.whole(handle, node), push)
         return self._store.changed(handle, node, change)
@@ -183,7 +185,7 @@ class _Updates(_Sent):
 
     def _rows(self, version: F32, items: np.typing.NDArray[np.int32]) -> Payload:
         tables, shared = self._parts(version)
-        return Payload(None, tables[items], shared.copy(), items)
+        return Payload(None, tables[items], shared.copy(), items.copy())
 
     def _parts(self, version: F32) -> tuple[F32, F32]:
         layout = self._store.layout

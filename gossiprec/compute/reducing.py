@@ -15,6 +15,7 @@ from gossiprec.compute.serving import Serving
 from gossiprec.compute.store.base import Store
 from gossiprec.compute.store.keys import merge_keys
 from gossiprec.errors import ScenarioError
+from gossiprec.isolation import copied, is_foreign
 from gossiprec.servers.base import Answers
 
 
@@ -119,7 +120,9 @@ class Reducing:
         if receiver.buffer is not None:
             collected = collected[-receiver.buffer :]
         own = store.merged(int(program.source[task]))
-        inbox = self._inbox(program, collected, receiver)
+        if is_foreign(receiver.rule):
+            own = np.array(own)
+        inbox = self._inbox(program, collected, receiver, copies=is_foreign(receiver.rule))
         found = None
         if receiver.rule.passes_on:
             with np.errstate(invalid="ignore"):  # what comes of it is looked at below
@@ -129,11 +132,16 @@ class Reducing:
             if not finite.all():
                 self._refuse(program, task, collected[~finite])
                 collected = collected[finite]
-                inbox = self._inbox(program, collected, receiver)
+                inbox = self._inbox(program, collected, receiver, copies=is_foreign(receiver.rule))
             found = _checked(receiver, own, inbox)
         if receiver.serving is not None:
             clients = program.merge_sender[collected].astype(np.int64)
             users = store.told_users(program.merge_row[collected])
+            if receiver.serving.is_foreign:
+                inbox = self._inbox(program, collected, receiver, copies=True)
+                found, users = np.array(found), copied(users)
+            elif is_foreign(receiver.rule):
+                inbox = self._inbox(program, collected, receiver, copies=False)
             found = receiver.serving.serve(int(program.source[task]), found, Answers(clients, inbox, users))
         keys = merge_keys(program, only, self._seed) if store.is_half else None
         store.store_merged(int(target[0]), int(program.source[task]), found, keys)
@@ -143,9 +151,10 @@ class Reducing:
         done = entries[(keep < 0) | (keep == 1)]
         program.merge_row[done], program.merge_keep[done] = target[0], 1.0
 
-    def _inbox(self, program: Program, collected: I64, receiver: Receiver) -> Inbox:
+    def _inbox(self, program: Program, collected: I64, receiver: Receiver, *, copies: bool) -> Inbox:
         rows, weights = program.merge_row[collected], program.merge_weight[collected]
-        return self._store.inbox(rows, weights, receiver.own_weight)
+        give = self._store.inbox_copy if copies else self._store.inbox
+        return give(rows, weights, receiver.own_weight)
 
     def _refuse(self, program: Program, task: int, invalid: I64) -> None:
         """End the run where models are not numbers, unless they are to be discarded.

@@ -11,9 +11,10 @@ import numpy.typing as npt
 from gossiprec.arrays import F32, I64, are_all_finite
 from gossiprec.compute.store.base import Store
 from gossiprec.errors import ScenarioError
+from gossiprec.isolation import is_foreign
 from gossiprec.numerics.rounding import ENCODED
 from gossiprec.rng import philox_words
-from gossiprec.servers.base import Answers, Downlink, Round, Server
+from gossiprec.servers.base import ALONE, Answers, Downlink, Round, Server
 
 
 class Serving:
@@ -35,6 +36,8 @@ class Serving:
         Which version each client is to be sent.
     extras : mapping of str to ndarray
         What the clients are sent besides, all together.
+    is_foreign : bool
+        Whether some of the server's code is from outside gossiprec, and is given copies.
     """
 
     def __init__(self, server: Server, coordinator: int, store: Store, seed: int) -> None:
@@ -42,6 +45,7 @@ class Serving:
         self._coordinator = coordinator
         self._store = store
         self._seed = seed
+        self.is_foreign = any(is_foreign(part) for part in server.parts)
         self._rows: I64 = np.zeros(0, np.int64)
         self.rounds = 0
         self.version_of: I64 = np.zeros(coordinator, np.int64)
@@ -77,8 +81,10 @@ class Serving:
             If the server gives something else than it has announced.
         """
         store = self._store
-        round_ = Round(self._seed, self.rounds, self._coordinator, store.layout, store.threads)
-        published = store.merged(source).view()
+        threads = ALONE if self.is_foreign else store.threads
+        round_ = Round(self._seed, self.rounds, self._coordinator, store.layout, threads)
+        published = store.merged(source)
+        published = np.array(published) if self.is_foreign else published.view()
         published.flags.writeable = False  # it is still there for late answers
         downlink = self._server.round(published, aggregated, answers, round_)
         self._check(downlink, aggregated)

@@ -4,9 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import numpy as np
+import numpy.typing as npt
 
 from gossiprec.arrays import F32, F64, I32, I64
 from gossiprec.ragged import Ragged
+
+A = TypeVar("A", bound=npt.NDArray[Any])
 
 
 @dataclass(frozen=True)
@@ -103,6 +109,43 @@ class CheckIns:
 
 
 @dataclass(frozen=True)
+class Visits:
+    """The training part of :class:`CheckIns`."""
+
+    coordinates: F64
+    train: Transitions
+
+
+@dataclass(frozen=True)
+class TrainingData:
+    """What models and recommenders learn from: a split without validation and test items.
+
+    Attributes
+    ----------
+    name : str
+    n_users, n_items : int
+    train : Ragged of int32, one row per user
+        Sets of items, ascending.
+    check_ins : Visits or None
+        None for data without places and times.
+    sequences : Ragged of int32, one row per user, or None
+        The training items in the order of time; None for data without times.
+    user_names, item_names, item_texts : tuple of str or None
+        As of :class:`Interactions`.
+    """
+
+    name: str
+    n_users: int
+    n_items: int
+    train: Ragged
+    check_ins: Visits | None = None
+    sequences: Ragged | None = None
+    user_names: tuple[str, ...] | None = None
+    item_names: tuple[str, ...] | None = None
+    item_texts: tuple[str, ...] | None = None
+
+
+@dataclass(frozen=True)
 class Split:
     """Training, validation and test items of every user.
 
@@ -133,10 +176,51 @@ class Split:
     item_texts: tuple[str, ...] | None = None
     understood: str = ""
 
+    def training_data(self) -> TrainingData:
+        """Return the part of the data that models may see; none of its arrays is a view of another part's."""
+        visits, found = None, self.check_ins
+        if found is not None:
+            visits = Visits(_owner(found.coordinates), _owning_moves(found.train))
+        return TrainingData(
+            self.name,
+            self.n_users,
+            self.n_items,
+            _owning(self.train),
+            visits,
+            self.sequences and self._in_order(self.sequences),
+            self.user_names,
+            self.item_names,
+            self.item_texts,
+        )
+
+    def _in_order(self, sequences: Ragged) -> Ragged:
+        """Return the training items of each user in the order of time."""
+        held, asked = (
+            rows.owners.astype(np.int64) * self.n_items + rows.values for rows in (self.train, sequences)
+        )
+        places = np.minimum(np.searchsorted(held, asked), max(len(held) - 1, 0))
+        kept = held[places] == asked if len(held) else np.zeros(len(asked), np.bool_)
+        sizes = np.bincount(sequences.owners[kept], minlength=len(sequences))
+        return Ragged.from_sizes(sizes, sequences.values[kept])
+
     @property
     def n_interactions(self) -> int:
         """Items of all users in all parts."""
         return sum(len(part.values) for part in (self.train, self.validation, self.test))
+
+
+def _owning(rows: Ragged) -> Ragged:
+    """Return rows of which no array is a view."""
+    return Ragged(_owner(rows.offsets), _owner(rows.values))
+
+
+def _owning_moves(moves: Transitions) -> Transitions:
+    return Transitions(_owning(moves.items), _owner(moves.previous), _owner(moves.gap_minutes))
+
+
+def _owner(array: A) -> A:
+    """Return an array that owns its data: itself, or a copy of a view."""
+    return array if array.base is None else array.copy()
 
 
 def name_of(names: Sequence[str] | None, number: int) -> str:

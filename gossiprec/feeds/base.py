@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gossiprec.arrays import I32, I64, U8
-from gossiprec.data.split import Split
+from gossiprec.data.split import Split, TrainingData
 from gossiprec.numerics.purposes import NEGATIVES
 from gossiprec.ragged import Ragged
 from gossiprec.rng import philox_words
@@ -46,7 +46,7 @@ class Feed(ABC):
         self.member = membership(positives, n_items)
 
     @classmethod
-    def of(cls, split: Split) -> Feed:
+    def of(cls, split: TrainingData) -> Feed:
         """Return the feed of a split's training data."""
         return cls(split.train, split.n_items)
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from gossiprec.arrays import I32
-from gossiprec.data.split import Split
+from gossiprec.data.split import TrainingData
 from gossiprec.feeds.sequences import SequenceFeed
 from gossiprec.ragged import Ragged
 from gossiprec.rng import generator
@@ -46,7 +46,9 @@ class MaskedFeed(SequenceFeed):
         self.last_alone = last_alone
 
     @classmethod
-    def within(cls, split: Split, max_length: int, mask: float = 0.2, last_alone: float = 0.0) -> MaskedFeed:
+    def within(
+        cls, split: TrainingData, max_length: int, mask: float = 0.2, last_alone: float = 0.0
+    ) -> MaskedFeed:
         """Return the feed of a split's training items.
 
         Raises

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gossiprec.arrays import I32, I64, Bools
-from gossiprec.data.split import Split
+from gossiprec.data.split import Split, TrainingData
 from gossiprec.errors import DataError
 from gossiprec.feeds.base import Columns, membership, only_of
 from gossiprec.feeds.lists import ListFeed, filled, side_by_side
@@ -42,7 +42,7 @@ class SequenceFeed(ListFeed):
         self.max_length = max_length
 
     @classmethod
-    def within(cls: type[F], split: Split, max_length: int) -> F:
+    def within(cls: type[F], split: TrainingData, max_length: int) -> F:
         """Return the feed of a split's training items.
 
         Raises
@@ -109,7 +109,7 @@ class SequenceFeed(ListFeed):
         return {"history": side_by_side(latest)}
 
 
-def _parts_of(split: Split, *parts: str) -> Ragged:
+def _parts_of(split: Split | TrainingData, *parts: str) -> Ragged:
     """Return the items of some parts of a split in the order of time."""
     ordered = split.sequences
     if ordered is None:

@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gossiprec.arrays import I32, I64
-from gossiprec.data.split import CheckIns, Split, Transitions
+from gossiprec.data.split import Split, TrainingData, Transitions, Visits
 from gossiprec.feeds.base import Columns, Feed, draw_negatives, only_of
 from gossiprec.ragged import Ragged
 
@@ -44,7 +44,7 @@ class TransitionFeed(Feed):
         self.minutes = minutes
 
     @classmethod
-    def within(cls, split: Split, check_ins: CheckIns, minutes: float) -> TransitionFeed:
+    def within(cls, split: TrainingData, check_ins: Visits, minutes: float) -> TransitionFeed:
         """Return the feed of check-ins in which a visit counts for so many minutes as the one before."""
         moves = check_ins.train
         return cls(split.train, split.n_items, moves.items, recent(moves, minutes), minutes)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from gossiprec.arrays import F32, I32, I64
-from gossiprec.data.split import Split
+from gossiprec.data.split import TrainingData
 from gossiprec.errors import ScenarioError
 from gossiprec.feeds import PointwiseFeed
 from gossiprec.feeds.base import Columns
@@ -191,25 +191,27 @@ class Recommender(ABC):
         """
         return None
 
-    def contributed(self, split: Split, seed: int) -> Any:
+    def contributed(self, split: TrainingData, seed: int) -> Any:
         """Return what clients tell the coordinator before the first round; None: nothing.
 
         This is on the clients' side: the coordinator sees what is returned, and nothing else of the split.
 
         Parameters
         ----------
-        split : Split
+        split : TrainingData
             Each client's data; poisoners have none.
         seed : int
         """
         return None
 
-    def report(self, split: Split, contribution: Any, between: Between | None, own: F32) -> dict[str, Any]:
+    def report(
+        self, split: TrainingData, contribution: Any, between: Between | None, own: F32
+    ) -> dict[str, Any]:
         """Return sections for the run's summary, with the truth at hand.
 
         Parameters
         ----------
-        split : Split
+        split : TrainingData
         contribution : object or None
             What :meth:`contributed` gave.
         between : Between or None

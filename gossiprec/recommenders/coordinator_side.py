@@ -120,6 +120,11 @@ class Coordinator(Server):
         self.extra_bytes = between.extra_bytes + (0 if server is None else server.extra_bytes)
 
     @property
+    def parts(self) -> tuple[object, ...]:
+        """The server and the recommender's part."""
+        return (self._server, self._between)
+
+    @property
     def groups(self) -> I64 | None:
         """Those of the recommender."""
         return self._between.groups

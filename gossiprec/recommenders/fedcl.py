@@ -21,7 +21,7 @@ import numpy as np
 from pydantic import Field, model_validator
 
 from gossiprec.arrays import F32, I32
-from gossiprec.data.split import Split
+from gossiprec.data.split import TrainingData
 from gossiprec.errors import ScenarioError
 from gossiprec.models.base import Layout
 from gossiprec.options import LARGEST
@@ -124,7 +124,7 @@ class FedCL(FedSoftmax):
         if clustering == "ward":
             ward(rows, 1)
 
-    def contributed(self, split: Split, seed: int) -> None:
+    def contributed(self, split: TrainingData, seed: int) -> None:
         """Refuse communities larger than there are users; nothing is contributed."""
         leaks = self.options.leaks
         if leaks is not None and leaks >= split.n_users:
@@ -217,7 +217,9 @@ class FedCL(FedSoftmax):
             known, number, method, answered=options.semi_hard, remembers=options.leaks is not None
         )
 
-    def report(self, split: Split, contribution: Any, between: Between | None, own: F32) -> dict[str, Any]:
+    def report(
+        self, split: TrainingData, contribution: Any, between: Between | None, own: F32
+    ) -> dict[str, Any]:
         """Return how vectors were clustered and how often told, and if it is asked for, what they give away."""
         if between is None:
             return {}

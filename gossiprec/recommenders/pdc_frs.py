@@ -16,7 +16,7 @@ import numpy as np
 from pydantic import Field
 
 from gossiprec.arrays import F32, I32
-from gossiprec.data.split import Split
+from gossiprec.data.split import TrainingData
 from gossiprec.errors import ScenarioError
 from gossiprec.feeds.base import Columns
 from gossiprec.models.base import Layout
@@ -93,7 +93,7 @@ class PDC(Recommender):
                 f"recommender: augmented is {self.options.augmented}, but there are {layout.n_items} items; lower it"
             )
 
-    def contributed(self, split: Split, seed: int) -> Contribution:
+    def contributed(self, split: TrainingData, seed: int) -> Contribution:
         """Return what users send before the first round."""
         options = self.options
         if options.leaks is not None and options.leaks >= split.n_users:
@@ -149,7 +149,7 @@ class PDC(Recommender):
         return AnalyticTerm(pdc_frs.add, numbers, extra="auxiliary_users", of_step="own_auxiliary")
 
     def report(
-        self, split: Split, contribution: Contribution, between: Between | None, own: F32
+        self, split: TrainingData, contribution: Contribution, between: Between | None, own: F32
     ) -> dict[str, Any]:
         """Return what the contribution was, and if it is asked for, what it and the auxiliary model give away."""
         assert isinstance(between, Auxiliary)

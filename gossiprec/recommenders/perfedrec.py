@@ -15,7 +15,7 @@ import numpy as np
 from pydantic import Field, model_validator
 
 from gossiprec.arrays import F32, I64
-from gossiprec.data.split import Split
+from gossiprec.data.split import TrainingData
 from gossiprec.errors import ScenarioError
 from gossiprec.feeds.base import Columns
 from gossiprec.models.base import Layout, Role
@@ -207,7 +207,9 @@ class PerFedRec(FedGNN):
             averages_rows=self._averages_rows,
         )  # fmt: skip
 
-    def report(self, split: Split, contribution: Any, between: Between | None, own: F32) -> dict[str, Any]:
+    def report(
+        self, split: TrainingData, contribution: Any, between: Between | None, own: F32
+    ) -> dict[str, Any]:
         """Return what pre-training took, and how large the last clusters were."""
         assert isinstance(between, Clustering)
         return between.report()
@@ -230,7 +232,7 @@ class PerFedRecPlus(PerFedRec):
                 f"{type(self.model).__name__} does not have; take lightgcn, mf, gmf or ncf"
             )
 
-    def contributed(self, split: Split, seed: int) -> Graph | None:
+    def contributed(self, split: TrainingData, seed: int) -> Graph | None:
         """Return the graph of all training interactions, which pre-training is about."""
         return Graph.of(split.train, split.n_items) if self.options.pretraining.epochs else None
 

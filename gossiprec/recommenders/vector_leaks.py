@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from gossiprec.arrays import F32, I64
-from gossiprec.data.split import Split
+from gossiprec.data.split import TrainingData
 from gossiprec.measures.attack import random_bound
 from gossiprec.measures.communities import jaccard_communities
 from gossiprec.models.base import Layout, Role
@@ -62,7 +62,7 @@ def leaks_of(
     model: SequenceModel,
     layout: Layout,
     told: Told,
-    split: Split,
+    split: TrainingData,
     own: F32,
     *,
     k: int,
@@ -76,7 +76,7 @@ def leaks_of(
     model : SequenceModel
     layout : Layout
     told : Told
-    split : Split
+    split : TrainingData
         Each user's data: the truth.
     own : ndarray of float32, shape (n_users, user_width)
         Rows of users as they are now, for models that have them.

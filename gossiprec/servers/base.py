@@ -148,6 +148,11 @@ class Server(Stateful, ABC):
     extra_bytes: int = 0
 
     @property
+    def parts(self) -> tuple[object, ...]:
+        """The objects that see what :meth:`round` is given: the server, and those that it passes it to."""
+        return (self,)
+
+    @property
     def groups(self) -> I64 | None:
         """Which group of alike clients each is in, -1: not known; shape (n_clients,). None: none are made."""
         return None

@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from typing import Any, ClassVar, Self
 
 from gossiprec.arrays import F32, I64
-from gossiprec.data.split import Split
+from gossiprec.data.split import TrainingData
 from gossiprec.options import NoOptions, Options
 
 
@@ -38,12 +38,12 @@ class Similarity(ABC):
         self.options = options
 
     @abstractmethod
-    def fit(self, split: Split, *, seed: int) -> Self:
+    def fit(self, split: TrainingData, *, seed: int) -> Self:
         """Learn what the items are; returns itself.
 
         Parameters
         ----------
-        split : Split
+        split : TrainingData
             Of all users: names and texts of items, and what users have, of which only what is declared public counts.
         seed : int
             Of the run.

@@ -14,7 +14,7 @@ from gossiprec.data.blocks import Layout
 from gossiprec.data.cells import Codes
 from gossiprec.data.file import source_of
 from gossiprec.data.parts import read_lists
-from gossiprec.data.split import Split
+from gossiprec.data.split import TrainingData
 from gossiprec.errors import DataError
 from gossiprec.options import Options as OptionSet
 from gossiprec.ragged import Ragged
@@ -56,7 +56,7 @@ class CoOccurrence(Similarity):
     options: Options
     sensitivity = 1.0
 
-    def fit(self, split: Split, *, seed: int) -> Self:
+    def fit(self, split: TrainingData, *, seed: int) -> Self:
         """Count who has what."""
         path, share = self.options.path, self.options.public_users
         public = _drawn(split, share, seed) if share is not None else _read(path, split)  # type: ignore[arg-type]
@@ -76,14 +76,14 @@ class CoOccurrence(Similarity):
         return np.asarray(found, np.float32)
 
 
-def _drawn(split: Split, share: float, seed: int) -> Ragged:
+def _drawn(split: TrainingData, share: float, seed: int) -> Ragged:
     """Return what the public users train on: the same users whatever else the scenario says, one at least."""
     number = max(1, round(share * split.n_users))
     users = np.argsort(uniforms(seed, 0, np.arange(split.n_users), PUBLIC), kind="stable")[:number]
     return Ragged.from_parts([split.train[user] for user in np.sort(users)])
 
 
-def _read(path: Path, split: Split) -> Ragged:
+def _read(path: Path, split: TrainingData) -> Ragged:
     """Return what the people in a file have, of the items of the data."""
     source, users, items = source_of(path), Codes(), Codes()
     part = read_lists(source, Layout(("user", "items"), " "), (users, items))

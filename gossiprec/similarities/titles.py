@@ -8,7 +8,7 @@ import numpy as np
 from pydantic import Field
 
 from gossiprec.arrays import F32, F64, I64
-from gossiprec.data.split import Split
+from gossiprec.data.split import TrainingData
 from gossiprec.options import Options as OptionSet
 from gossiprec.similarities import SIMILARITIES
 from gossiprec.similarities.base import Similarity
@@ -36,7 +36,7 @@ class Titles(Similarity):
     sensitivity = 1.0
     modules = ("sklearn.decomposition", "sklearn.feature_extraction.text")
 
-    def fit(self, split: Split, *, seed: int) -> Self:
+    def fit(self, split: TrainingData, *, seed: int) -> Self:
         """Find the main dimensions of the texts."""
         self._unit = directions(_reduced(words_of_items(split, "titles"), self.options.dim))
         return self

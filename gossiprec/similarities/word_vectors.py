@@ -11,7 +11,7 @@ import numpy as np
 from gossiprec.arrays import F32, F64, I64
 from gossiprec.data.file import source_of
 from gossiprec.data.sources import Source
-from gossiprec.data.split import Split
+from gossiprec.data.split import TrainingData
 from gossiprec.errors import DataError
 from gossiprec.options import Options as OptionSet
 from gossiprec.similarities import SIMILARITIES
@@ -39,7 +39,7 @@ class WordVectors(Similarity):
     options: Options
     sensitivity = 1.0
 
-    def fit(self, split: Split, *, seed: int) -> Self:
+    def fit(self, split: TrainingData, *, seed: int) -> Self:
         """Read the vectors of the words in the texts."""
         texts = words_of_items(split, "word-vectors")
         vectors = read_vectors(source_of(self.options.path), {word for text in texts for word in text})

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import re
 
-from gossiprec.data.split import Split
+from gossiprec.data.split import TrainingData
 from gossiprec.errors import ScenarioError
 
 WORD = re.compile(r"\w+")
 """A run of letters and digits."""
 
 
-def words_of_items(split: Split, name: str) -> list[list[str]]:
+def words_of_items(split: TrainingData, name: str) -> list[list[str]]:
     """Return the words of each item's text, for a similarity called `name`.
 
     Raises

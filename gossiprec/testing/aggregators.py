@@ -10,10 +10,13 @@ from unittest.mock import patch
 
 import numpy as np
 
-from gossiprec.aggregators import Aggregator, Inbox, base
+from gossiprec.aggregators import AGGREGATORS, Aggregator, Inbox, base
 from gossiprec.aggregators.base import Change
 from gossiprec.arrays import F32
+from gossiprec.errors import ScenarioError
 from gossiprec.testing.claims import hold
+from gossiprec.testing.reach import refuse_reach
+from gossiprec.testing.worlds import FEDERATED, UPDATES, known_as, scenario
 
 Make = Callable[[], Aggregator]
 
@@ -76,6 +79,10 @@ def check_aggregator(aggregator: type[Aggregator], options: Mapping[str, Any] | 
         *(OF_PASSING_ON if passes_on else ()),
     )
     hold(f"the aggregator {aggregator.__name__}", lambda: aggregator(chosen), claims)
+    if not aggregator.streaming:
+        with known_as(AGGREGATORS, aggregator) as name:
+            rule = {"name": name, **(options or {})}
+            hold(f"the aggregator {aggregator.__name__}", (aggregator, rule), REACH)
 
 
 def _world(seed: int, n: int, columns: int, own_weight: float = 0.0) -> _World:
@@ -194,6 +201,18 @@ def a_number_that_is_none_is_passed_on(make: Make) -> None:
         assert not np.isfinite(found).all(), f"Found {found} where there is {', '.join(map(str, evils))}."
 
 
+def what_it_is_given_leads_nowhere_else(case: tuple[type[Aggregator], dict[str, Any]]) -> None:
+    """Reach no data of the run from what it is given, as from an array that is a view of another."""
+    kind, rule = case
+    refused = []
+    for protocol in (FEDERATED, UPDATES):
+        try:
+            refuse_reach(scenario(protocol={**protocol, "merge": rule}), kind, "reduce")
+        except ScenarioError as error:
+            refused.append(str(error))
+    assert len(refused) < 2, "\n".join(["All runs refuse it:", *refused])
+
+
 CLAIMS = (
     weights_are_above_zero,
     an_empty_inbox_leaves_the_own_model,
@@ -203,6 +222,8 @@ CLAIMS = (
     halves_are_reduced_in_float32,
     what_it_remembers_is_in_its_state,
 )
+REACH = (what_it_is_given_leads_nowhere_else,)
+"""Of rules that are given an inbox."""
 OF_MODELS = (the_result_lies_among_the_models,)
 OF_CHANGES = (no_change_changes_nothing, an_item_that_nobody_touched_stays)
 """Of rules that add changes to the own model: these may add up."""

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from gossiprec.attacks import ATTACKS
 from gossiprec.attacks.findings import RATES
 from gossiprec.compute.executors import EXECUTORS
 from gossiprec.data.split import Split
@@ -19,9 +20,10 @@ from gossiprec.emulation.assembly.data import load_data
 from gossiprec.errors import ScenarioError
 from gossiprec.scenario import Scenario
 from gossiprec.testing.blinding import Watch, Watched
-from gossiprec.testing.worlds import FEDERATED, PROTOCOLS, WITHHELD, scenario
+from gossiprec.testing.reach import refuse_reach
+from gossiprec.testing.worlds import PROTOCOLS, UPDATES, WITHHELD, scenario
 
-RUNS = {**PROTOCOLS, "updates": {**FEDERATED, "client_model": "none"}}
+RUNS = {**PROTOCOLS, "updates": UPDATES}
 TRAINING = {"optimizer": "sgd", "learning_rate": 0.05, "batch_size": 32}
 """Few steps: what an attack reads does not depend on them."""
 FILES = ("attacks.csv", "metrics.csv", "findings.csv", "positions.csv")
@@ -157,7 +159,14 @@ def _check(run: Mapping[str, Any], *, further: bool) -> _Outcome:
         _check_accomplice(run, seen.meter.rankings)
     if further:
         _check_reports(run, seen)
+        _check_reach(run)
     return seen
+
+
+def _check_reach(run: Mapping[str, Any]) -> None:
+    """Raise if data of the run can be reached from what the attack is given: its world, and what it observes."""
+    kind = ATTACKS[run["observers"][0]["name"]]
+    refuse_reach(run, kind, "observe")
 
 
 def _check_accomplice(

@@ -234,7 +234,7 @@ class Watch:
         if self._own is not None:
             self._check_asked()
         true = asked if self._accomplice is None else asked & {self._accomplice}
-        return world.scorer.model.feed_of(_shuffled(self.split, true))
+        return world.scorer.model.feed_of(_shuffled(self.split, true).training_data())
 
 
 def _own_nodes(attack: Attack) -> list[int]:

@@ -35,7 +35,7 @@ class Case:
     @cached_property
     def feed(self) -> Feed:
         """What its nodes learn from."""
-        return self.model.feed_of(self.split)
+        return self.model.feed_of(self.split.training_data())
 
     @cached_property
     def row(self) -> Tensor:

@@ -9,10 +9,11 @@ import numpy as np
 
 from gossiprec.arrays import F32
 from gossiprec.compute.executors import EXECUTORS
-from gossiprec.emulation import Prepared
+from gossiprec.emulation import Prepared, prepare
+from gossiprec.errors import ScenarioError
 from gossiprec.models import MODELS
 from gossiprec.scenario import load_scenario
-from gossiprec.testing.worlds import WITHHELD, carried_out, models_of
+from gossiprec.testing.worlds import FEDERATED, PERSONAL, WITHHELD, carried_out, models_of
 
 OBSERVED = {"name": "cda", "community_size": 3, "reference_items": 8, "momentum": [0, 0.9]}
 OBSERVERS = [
@@ -23,6 +24,25 @@ SAME = 1e-3
 """Of the way that all models have gone, a Frobenius norm: float32 rounding (6e-8) after some hundred steps."""
 ALIKE = 5e-3
 """Of observers' scores, which divide what is left of the models by deviations that may be small."""
+
+
+VARIANTS: dict[str, dict[str, Any]] = {
+    "rows of all users, two negatives": {
+        "protocol": {**FEDERATED, "user_table": "averaged"},
+        "training": {"negatives": 2},
+    },
+    "adam, full batches, two local epochs": {
+        "training": {
+            "optimizer": "adam", "learning_rate": 0.01, "batch_size": "full", "local_epochs": 2,
+        },
+    },
+    "merges by performance, user rows withheld": {"protocol": PERSONAL, "policies": [WITHHELD]},
+    "float16": {},
+}  # fmt: skip
+"""Sections of a scenario that kernels have to compute, or to refuse."""
+STORED = {"float16": {"storage": "float16"}}
+COARSE = 0.05
+"""As :data:`SAME`, of rows that are rounded to float16 at random."""
 
 
 def executors_agree(run: Mapping[str, Any]) -> None:
@@ -36,7 +56,39 @@ def executors_agree_where_user_rows_are_withheld(run: Mapping[str, Any]) -> None
         _compare(run, {"observers": OBSERVERS, "policies": [WITHHELD]})
 
 
-CLAIMS = (executors_agree, executors_agree_where_user_rows_are_withheld)
+def kernels_compute_what_they_do_not_refuse(run: Mapping[str, Any]) -> None:
+    """Have kernels, if any, that run, and train as plain torch does in all that they do not say they lack."""
+    if MODELS[run["model"]["name"]].kernels() is None:
+        return
+    lacking = [_lacks(prepare(load_scenario(dict(run))), "fused")]
+    for about, sections in VARIANTS.items():
+        training = {**run["training"], **sections.get("training", {})}
+        varied = {**run, **sections, "training": training}
+        try:
+            expected, first = carried_out(varied, name="reference", threads=2, **STORED.get(about, {}))
+        except ScenarioError:  # of the model: nothing that kernels decide
+            continue
+        lacks = _lacks(expected, "fused")
+        if lacks is not None:
+            lacking.append(lacks)
+            continue
+        found, _ = carried_out(varied, name="fused", threads=2, **STORED.get(about, {}))
+        models = models_of(expected)
+        distance = np.linalg.norm(models_of(found) - models) / np.linalg.norm(models - first)
+        most = COARSE if about in STORED else SAME
+        assert distance < most, (
+            f"With {about} kernels end {distance:.2g} of their way off the reference's; let lacks() name it."
+        )
+    assert len(lacking) < len(VARIANTS), (
+        f"Its kernels never run: they lack {', '.join(dict.fromkeys(lacking))}."
+    )
+
+
+CLAIMS = (
+    executors_agree,
+    executors_agree_where_user_rows_are_withheld,
+    kernels_compute_what_they_do_not_refuse,
+)
 
 
 def _compare(run: Mapping[str, Any], sections: Mapping[str, Any]) -> None:
@@ -59,7 +111,8 @@ def _compare(run: Mapping[str, Any], sections: Mapping[str, Any]) -> None:
 
 def _lacks(prepared: Prepared, name: str) -> str | None:
     work = prepared.executor.work
-    return EXECUTORS[name].lacks(work.model, work.training, work.arena.rows.dtype.name, work.node_settings)
+    storage = work.arena.rows.dtype.name
+    return EXECUTORS[name].lacks(work.model, work.training, storage, work.node_settings, work.layout)
 
 
 def _scores(prepared: Prepared) -> list[F32]:

@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
+
+from gossiprec.data.split import Split
 from gossiprec.emulation.assembly.data import load_data
 from gossiprec.models import MODELS, Model
 from gossiprec.models.base.graph_model import GraphModel
@@ -21,6 +24,7 @@ from gossiprec.testing import (
 from gossiprec.testing.claims import hold
 from gossiprec.testing.graph_models import Through
 from gossiprec.testing.model_formula import Case
+from gossiprec.testing.reach import reachable
 from gossiprec.testing.worlds import CENTRAL, GOSSIP, known_as, scenario
 
 
@@ -47,7 +51,7 @@ def check_model(model_class: type[Model], options: Mapping[str, Any] | None = No
         run = scenario(model={"name": name, **(options or {})}, protocol=protocol)
         chosen = load_scenario(run)
         data = load_data(chosen)
-        model = model_class(chosen.model.options).fitted_to(data)
+        model = _fitted(model_class(chosen.model.options), data, about)
         for n_users, where in ((1, ""), (data.n_users, ", where every node holds all users' rows,")):
             case = Case(model, data, model.layout(data.n_items, n_users))
             hold(about + where, case, (*model_formula.CLAIMS, *pair_gradients.CLAIMS, *initial_rows.CLAIMS))
@@ -58,3 +62,21 @@ def check_model(model_class: type[Model], options: Mapping[str, Any] | None = No
         else:
             hold(about, run, model_runs.CLAIMS)
         hold(about, run, central_runs.CLAIMS)
+
+
+def _fitted(model: Model, data: Split, about: str) -> Model:
+    """Return the model of some data, of which it is given the training items only."""
+    known = data.training_data()
+    try:
+        fitted = model.fitted_to(known)
+        found = (fitted, fitted.feed_of(known))
+    except AttributeError as error:
+        raise AssertionError(
+            f"{about}: fitted_to and feed_of are given training data only: {error}"
+        ) from error
+    for way, thing in reachable(found, "(model, feed)"):
+        for name in ("validation", "test"):
+            kept = getattr(data, name).values
+            shared = isinstance(thing, np.ndarray) and thing.size and np.may_share_memory(thing, kept)
+            assert not shared, f"{about}: {way} leads to the {name} items."
+    return fitted

@@ -55,7 +55,7 @@ class Case:
 
     def made(self) -> Poisoner:
         """Return the poisoner anew."""
-        nobody = self.model.feed_of(self.split).only(np.zeros(0, np.int64))
+        nobody = self.model.feed_of(self.split.training_data()).only(np.zeros(0, np.int64))
         world = surroundings(self.model, self.layout, nobody, NEGATIVES, np.array(TARGETS, np.int32))
         return self.kind(self.kind.Options.model_validate(self.options), world)
 

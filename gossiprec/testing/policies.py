@@ -16,7 +16,8 @@ from gossiprec.policies import POLICIES, Policy, Privacy
 from gossiprec.testing import policy_messages
 from gossiprec.testing.claims import hold
 from gossiprec.testing.policy_messages import N_NODES, NODES, Case
-from gossiprec.testing.worlds import PROTOCOLS, carried_out, known_as, models_of, scenario
+from gossiprec.testing.reach import refuse_reach
+from gossiprec.testing.worlds import PROTOCOLS, UPDATES, carried_out, known_as, models_of, scenario
 
 
 def check_policy(
@@ -118,6 +119,21 @@ def it_runs_alike_with_any_threads(case: Case) -> None:
     assert len(refused) < len(PROTOCOLS), "\n".join(["All refuse it:", *refused])
 
 
+def what_it_is_given_leads_nowhere_else(case: Case) -> None:
+    """Reach no data of the run from what its transform is given, as from an array that is a view of another."""
+    transform = case.made().transform()
+    if transform is None or not transform.rewrites:
+        return
+    refused = []
+    for protocol in (*PROTOCOLS.values(), UPDATES):
+        policies = [{"name": case.name, "nodes": NODES, **case.options}]
+        try:
+            refuse_reach({**case.run, "protocol": protocol, "policies": policies}, type(transform), "encode")
+        except ScenarioError as error:
+            refused.append(str(error))
+    assert len(refused) <= len(PROTOCOLS), "\n".join(["All refuse it:", *refused])
+
+
 CLAIMS = (
     *policy_messages.CLAIMS,
     other_nodes_train_as_before,
@@ -125,4 +141,5 @@ CLAIMS = (
     spent_privacy_grows,
     inboxes_are_apart,
     it_runs_alike_with_any_threads,
+    what_it_is_given_leads_nowhere_else,
 )

@@ -40,7 +40,7 @@ class Case:
     def layout(self) -> Layout:
         """Of the model's rows."""
         model = MODELS[self.run["model"]["name"]](load_scenario(self.run).model.options)
-        return model.fitted_to(self.split).layout(self.split.n_items)
+        return model.fitted_to(self.split.training_data()).layout(self.split.n_items)
 
     def made(self) -> Policy:
         """Return the policy anew."""

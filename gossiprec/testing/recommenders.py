@@ -76,7 +76,7 @@ class _Checked:
         )
         made = self.recommender(options, model, negatives=4, learning_rate=0.01)
         split = load_data(load_scenario(scenario()))
-        contribution = made.contributed(split, 5)
+        contribution = made.contributed(split.training_data(), 5)
         known = Known(model, layout, np.arange(30, dtype=np.int64)[::-1], 2, 5, split.n_users, contribution)
         version = np.random.default_rng(3).normal(0, 0.3, layout.merged.stop - layout.merged.start)
         return made.between(known), version.astype(np.float32), known, made.told_width(layout)

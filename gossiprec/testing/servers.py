@@ -9,9 +9,12 @@ import numpy as np
 
 from gossiprec.aggregators import Inbox
 from gossiprec.arrays import F32
+from gossiprec.errors import ScenarioError
 from gossiprec.models import Block, Layout, Role
-from gossiprec.servers import Answers, Downlink, Round, Server
+from gossiprec.servers import SERVERS, Answers, Downlink, Round, Server
 from gossiprec.testing.claims import hold
+from gossiprec.testing.reach import refuse_reach
+from gossiprec.testing.worlds import FEDERATED, UPDATES, known_as, scenario
 
 Make = Callable[[], Server]
 
@@ -43,6 +46,8 @@ def check_server(server: type[Server], options: Mapping[str, Any] | None = None)
     """
     chosen = server.Options.model_validate(options or {})
     hold(f"the server {server.__name__}", lambda: server(chosen), CLAIMS)
+    with known_as(SERVERS, server) as name:
+        hold(f"the server {server.__name__}", (server, {"name": name, **(options or {})}), REACH)
 
 
 def _asked(server: Server, published: F32, number: int, aggregated: F32 | None) -> Downlink:
@@ -108,6 +113,19 @@ def answers_that_agree_are_followed(make: Make) -> None:
     assert off < 0.1, f"It is {off:.3g} off."
 
 
+def what_it_is_given_leads_nowhere_else(case: tuple[type[Server], dict[str, Any]]) -> None:
+    """Reach no data of the run from what it is given, as from an array that is a view of another."""
+    kind, chosen = case
+    refused = []
+    for protocol in (FEDERATED, UPDATES):
+        try:
+            refuse_reach(scenario(protocol={**protocol, "server": chosen}), kind, "round")
+        except ScenarioError as error:
+            refused.append(str(error))
+    assert len(refused) < 2, "\n".join(["All runs refuse it:", *refused])
+
+
+REACH = (what_it_is_given_leads_nowhere_else,)
 CLAIMS = (
     it_pushes_what_it_announces,
     without_answers_nothing_moves,

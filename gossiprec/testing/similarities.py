@@ -38,7 +38,7 @@ def check_similarity(similarity: type[Similarity], options: Mapping[str, Any] | 
     chosen = similarity.Options.model_validate(options or {})
     hold(
         f"the similarity {similarity.__name__}",
-        lambda: similarity(chosen).fit(tiny_split(), seed=SEED),
+        lambda: similarity(chosen).fit(tiny_split().training_data(), seed=SEED),
         CLAIMS,
     )
 

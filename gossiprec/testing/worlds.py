@@ -27,6 +27,7 @@ CITY = {
 GOSSIP = {"name": "rand-gossip", "fanout": 2, "view": {"size": 2}, "wakes": 5}
 PERSONAL = {"name": "pers-gossip", "view": {"size": 2}, "wakes": 4}
 FEDERATED = {"name": "fedavg", "rounds": 4}
+UPDATES = {**FEDERATED, "client_model": "none"}
 CENTRAL = {"name": "central", "epochs": 3}
 PROTOCOLS = {"gossip": GOSSIP, "personal": PERSONAL, "federated": FEDERATED}
 

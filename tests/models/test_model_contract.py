@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
 from torch.nn.functional import binary_cross_entropy_with_logits
 
 from gossiprec.emulation import prepare
-from gossiprec.errors import PluginError
+from gossiprec.emulation.assembly.data import load_data
+from gossiprec.errors import PluginError, ScenarioError
 from gossiprec.feeds import PointwiseFeed
 from gossiprec.models import MODELS, Block, Model, Role
 from gossiprec.models.base.blocks import normal, zeros
+from gossiprec.models.gmf import GMF
+from gossiprec.models.gmf.compiled import GMFKernels
 from gossiprec.options import Options
 from gossiprec.scenario import load_scenario
-from gossiprec.testing import check_model
-from gossiprec.testing.worlds import registered, scenario
+from gossiprec.testing import check_model, model_runs
+from gossiprec.testing.reach import reachable
+from gossiprec.testing.worlds import FEDERATED, carried_out, registered, scenario
 
 OPTIONS = {
     "bert4rec": [{"dim": 8, "inner": 12}, {"dim": 4, "inner": 6, "loss": "sampled", "output_layer": False}],
@@ -280,3 +286,84 @@ def test_scores_of_a_stack_are_those_of_torch_alone():
     found = model.score(p, {"user": torch.tensor([0]), "items": torch.tensor([1, 0])})
 
     assert found.tolist() == [7.0 + 0.5 * 5 - 2 * 6, 7.0 + 0.5 * 3 - 2 * 4]
+
+
+class OwnRowKernels(GMFKernels):
+    """Kernels that find the user's row at the front, whoever's rows there are, and say nothing of it."""
+
+    def run(self, program, tasks, update):
+        nodes = program.node.copy()
+        if self.work.layout.n_users > 1:
+            nodes[:] = 0
+        super().run(replace(program, node=nodes), tasks, update)
+
+
+class NeverKernels(GMFKernels):
+    @classmethod
+    def lacks(cls, training, storage, ways):
+        return "anything"
+
+
+def with_kernels(kernels_class):
+    class Model(GMF):
+        @classmethod
+        def kernels(cls):
+            return kernels_class
+
+    return Model
+
+
+def test_kernels_that_ignore_a_layout_are_found_and_refused_where_they_do_not_claim_it():
+    run = {**scenario(model={"name": "own"}), "training": {"optimizer": "sgd", "learning_rate": 0.05}}
+    claims = model_runs.kernels_compute_what_they_do_not_refuse
+    with registered(MODELS, {"own": with_kernels(OwnRowKernels)}):
+        with pytest.raises(AssertionError, match=r"With rows of all users, two negatives kernels end .* off"):
+            claims(run)
+        OwnRowKernels.all_users = False
+        claims(run)
+        averaged = {**run, "protocol": {**FEDERATED, "user_table": "averaged"}}
+        with pytest.raises(ScenarioError, match=r"no kernels for Model with rows of all users"):
+            carried_out(averaged, name="fused", threads=1)
+
+
+def test_kernels_that_never_run_break_the_contract():
+    with (
+        registered(MODELS, {"never": with_kernels(NeverKernels)}),
+        pytest.raises(AssertionError, match=r"kernels never run: they lack Model with anything"),
+    ):
+        model_runs.kernels_compute_what_they_do_not_refuse(scenario(model={"name": "never"}))
+
+
+class Peeks(GMF):
+    """A model that looks at what it is tested by."""
+
+    def fitted_to(self, split):
+        self.known = np.bincount(split.test.values, minlength=split.n_items)
+        return self
+
+
+def test_a_model_that_looks_at_test_items_breaks_the_contract():
+    with pytest.raises(
+        AssertionError, match="training data only: 'TrainingData' object has no attribute 'test'"
+    ):
+        check_model(Peeks)
+
+
+def test_training_data_hold_the_training_items_in_order_and_no_other():
+    data = load_data(load_scenario(scenario()))
+    found = data.training_data()
+
+    for user in range(data.n_users):
+        own = set(data.train[user].tolist())
+        assert found.sequences[user].tolist() == [
+            item for item in data.sequences[user].tolist() if item in own
+        ]
+    hidden = [
+        data.validation.values,
+        data.test.values,
+        data.sequences.values,
+        data.check_ins.test.items.values,
+    ]
+    for way, thing in reachable(found, "data"):
+        if isinstance(thing, np.ndarray) and thing.size:
+            assert not any(np.may_share_memory(thing, each) for each in hidden), way

@@ -114,7 +114,12 @@ class Executor(ABC):
 
     @classmethod
     def lacks(
-        cls, model: Model, training: TrainingSettings, storage: str, node_settings: NodeSettings
+        cls,
+        model: Model,
+        training: TrainingSettings,
+        storage: str,
+        node_settings: NodeSettings,
+        layout: Layout,
     ) -> str | None:
         """Return what keeps the executor from running this model so trained, stored and treated, or None."""
         return None

@@ -11,7 +11,7 @@ from gossiprec.compute.plan.program import Program
 from gossiprec.compute.train.local_update import TrainingSettings
 from gossiprec.compute.train.node_settings import Kind, NodeSettings
 from gossiprec.errors import ScenarioError
-from gossiprec.models.base import Model
+from gossiprec.models.base import Layout, Model
 from gossiprec.models.base.kernels import Query
 from gossiprec.numerics.finite import finite_rows
 
@@ -25,7 +25,8 @@ class FusedExecutor(Executor):
 
     def __init__(self, work: Workload, device: str = "auto") -> None:
         super().__init__(work, device)
-        lacking = self.lacks(work.model, work.training, work.arena.rows.dtype.name, work.node_settings)
+        storage = work.arena.rows.dtype.name
+        lacking = self.lacks(work.model, work.training, storage, work.node_settings, work.layout)
         kernels = work.model.kernels()
         if lacking or kernels is None:
             raise ScenarioError(
@@ -40,13 +41,20 @@ class FusedExecutor(Executor):
 
     @classmethod
     def lacks(
-        cls, model: Model, training: TrainingSettings, storage: str, node_settings: NodeSettings
+        cls,
+        model: Model,
+        training: TrainingSettings,
+        storage: str,
+        node_settings: NodeSettings,
+        layout: Layout,
     ) -> str | None:
         """Return what there are no kernels for, or None."""
         name, kernels = type(model).__name__, model.kernels()
         if kernels is None:
             return name
         lacking = kernels.lacks(training, storage, node_settings.ways)
+        if layout.n_users > 1 and not kernels.all_users:
+            lacking = lacking or "rows of all users (protocol.user_table 'averaged')"
         return lacking and f"{name} with {lacking}"
 
     def warm_up(self) -> None:

@@ -102,6 +102,12 @@ class Store(ABC):
     def inbox(self, handles: Handles, weights: F64, own_weight: float) -> Inbox:
         """Return what was received, as an aggregation rule reads it."""
 
+    def inbox_copy(self, handles: Handles, weights: F64, own_weight: float) -> Inbox:
+        """Return a copy of :meth:`inbox`, of the received models only, for a rule from outside gossiprec."""
+        inbox = self.inbox(handles, weights, own_weight)
+        rows = np.array(inbox.rows[inbox.places, :], order="C")
+        return Inbox(rows, np.arange(len(rows)), weights.copy(), own_weight)
+
     @abstractmethod
     def shown(self, sightings: Sightings, first: int, last: int) -> Iterator[tuple[F32, Sightings, int, int]]:
         """Yield sightings first .. last - 1 with the rows that they are about, base and update together.

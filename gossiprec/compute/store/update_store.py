@@ -18,7 +18,7 @@ from gossiprec.compute.store.update import Payload, ReceivedChanges, ReceivedMod
 from gossiprec.models.base import Layout, Model, Role
 from gossiprec.numerics.reused import ReusedMemory
 from gossiprec.recommenders.client_side import Personal
-from gossiprec.servers.base import USER_ROWS, Extras
+from gossiprec.servers.base import ALONE, USER_ROWS, Extras
 
 NOTHING: Extras = {}
 SHOWN = 2**24
@@ -191,12 +191,30 @@ class UpdateStore(Store):
 
     def inbox(self, handles: Handles, weights: F64, own_weight: float) -> Inbox:
         """Return updates, both as changes and as the models that they make of their versions."""
+        updates = self._received(handles)
+        models = ReceivedModels(updates, self.n_columns, self.threads, self._memory)
+        changes = ReceivedChanges(updates, self.threads, self._memory)
+        return Inbox(models, np.arange(len(updates)), weights, own_weight, changes)
+
+    def inbox_copy(self, handles: Handles, weights: F64, own_weight: float) -> Inbox:
+        """Return a copy of :meth:`inbox`, without what clients tell of their users."""
+        versions: dict[int, F32] = {}
+        copies = []
+        for update in self._received(handles):
+            base = versions.get(id(update.base))
+            if base is None:
+                base = versions[id(update.base)] = np.array(update.base)
+            copies.append(Update(base, update.items.copy(), np.array(update.rows), np.array(update.shared)))
+        memory = ReusedMemory()
+        models = ReceivedModels(copies, self.n_columns, ALONE, memory)
+        changes = ReceivedChanges(copies, ALONE, memory)
+        return Inbox(models, np.arange(len(copies)), weights.copy(), own_weight, changes)
+
+    def _received(self, handles: Handles) -> list[Update]:
         held = [self.held(handle) for handle in handles.tolist()]
         updates = [each for each in held if isinstance(each, Update)]
         assert len(updates) == len(held), "clients answer with updates"
-        models = ReceivedModels(updates, self.n_columns, self.threads, self._memory)
-        changes = ReceivedChanges(updates, self.threads, self._memory)
-        return Inbox(models, np.arange(len(held)), weights, own_weight, changes)
+        return updates
 
     def shown(self, sightings: Sightings, first: int, last: int) -> Iterator[tuple[F32, Sightings, int, int]]:
         """Yield a few whole models at a time."""

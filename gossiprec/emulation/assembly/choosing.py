@@ -9,7 +9,7 @@ from gossiprec.emulation.assembly.client_messages import refused
 from gossiprec.errors import ScenarioError
 from gossiprec.feeds import SequenceFeed
 from gossiprec.machine import usable_cores
-from gossiprec.models import Model
+from gossiprec.models import Layout, Model
 from gossiprec.recommenders import Recommender
 from gossiprec.recommenders.written_out import not_written_out
 from gossiprec.scenario import Scenario
@@ -23,7 +23,12 @@ FEW_CLIENT_EPOCHS = 300
 
 
 def choose_executor(
-    scenario: Scenario, model: Model, training: TrainingSettings, settings: NodeSettings, epochs: int
+    scenario: Scenario,
+    model: Model,
+    training: TrainingSettings,
+    settings: NodeSettings,
+    epochs: int,
+    layout: Layout,
 ) -> str:
     """Return the name of what trains and scores the models that nodes hold.
 
@@ -35,6 +40,8 @@ def choose_executor(
     settings : NodeSettings
     epochs : int
         Local epochs of the whole run.
+    layout : Layout
+        Of the models that nodes hold.
 
     Raises
     ------
@@ -43,7 +50,7 @@ def choose_executor(
     """
     executor = scenario.executor
     if executor.portable:
-        _need_kernels(EXECUTORS["fused"].lacks(model, training, executor.storage, settings))
+        _need_kernels(EXECUTORS["fused"].lacks(model, training, executor.storage, settings, layout))
         return "fused"
     if executor.computes != "auto":
         return executor.computes
@@ -52,8 +59,8 @@ def choose_executor(
     private = (settings.kinds == Kind.PRIVATE).any()
     if epochs < (FEW_PRIVATE_EPOCHS if private else FEW_EPOCHS):
         return "reference"
-    lacks_kernels = EXECUTORS["fused"].lacks(model, training, executor.storage, settings) is not None
-    return "batched" if lacks_kernels else "fused"
+    lacking = EXECUTORS["fused"].lacks(model, training, executor.storage, settings, layout)
+    return "fused" if lacking is None else "batched"
 
 
 def choose_central_executor(scenario: Scenario) -> str:
@@ -85,7 +92,8 @@ def choose_client_executors(
         )
     if name == "fused" and executor.device == "cuda":
         raise refused("executor.device: 'fused' computes on the CPU; use 'batched' for cuda")
-    uncompiled = EXECUTORS["fused"].lacks(model, training, "float32", settings)
+    own_row = model.layout(1)  # of the users' rows, clients hold their own
+    uncompiled = EXECUTORS["fused"].lacks(model, training, "float32", settings, own_row)
     if executor.portable:
         _need_kernels(lacking or uncompiled)
         return "fused", "fused"

@@ -30,7 +30,7 @@ def make_executor(cast: Cast, settings: NodeSettings, epochs: int, *, divided: b
         return make_client_executor(cast, settings, epochs)
     if protocol.holds_all_data:
         return make_central_executor(cast, settings)
-    kind = EXECUTORS[choose_executor(scenario, model, cast.training, settings, epochs)]
+    kind = EXECUTORS[choose_executor(scenario, model, cast.training, settings, epochs, cast.layout)]
     arena = kind.make_arena(
         cast.layout,
         n_nodes=protocol.n_nodes,

@@ -195,7 +195,7 @@ def _executor_of(scenario: Scenario, world: World) -> str:
         return choose_client_executors(
             scenario, world.model, training, world.recommender, world.settings, epochs
         )[0]
-    return choose_executor(scenario, world.model, training, world.settings, epochs)
+    return choose_executor(scenario, world.model, training, world.settings, epochs, world.extent.layout)
 
 
 def _played(scenario: Scenario, data: Outline, say: Progress) -> World:

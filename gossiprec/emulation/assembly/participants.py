@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -31,6 +31,7 @@ from gossiprec.emulation.assembly.conditions import Load
 from gossiprec.emulation.run.progress import Progress
 from gossiprec.errors import ScenarioError
 from gossiprec.feeds import Feed
+from gossiprec.isolation import CallOnly, copied, is_foreign_class
 from gossiprec.models import MODELS, Layout, Model, Role
 from gossiprec.policies import POLICIES, Policy
 from gossiprec.protocols import Protocol
@@ -107,16 +108,18 @@ def make_cast(scenario: Scenario, split: Split, protocol: Protocol) -> Cast:
         If what the scenario names does not fit together, or its data.
     """
     training = training_settings(scenario, protocol)
-    model = MODELS[scenario.model.name](scenario.model.options).fitted_to(split)
+    data = split.training_data()
+    model = MODELS[scenario.model.name](scenario.model.options).fitted_to(data)
     layout = model.layout(split.n_items, split.n_users if protocol.whole_user_table else 1)
     attackers = make_attackers(scenario, split, protocol, model, layout)
-    feed = model.feed_of(with_poisoners(split, protocol.n_users - split.n_users))
+    n_poisoners = protocol.n_users - split.n_users
+    feed = model.feed_of(with_poisoners(split, n_poisoners).training_data() if n_poisoners else data)
     policies = make_policies(scenario, protocol, model, layout, split.n_users)
     recommender = make_recommender(scenario, protocol, model, layout)
     server, contribution, between = protocol.server(), None, None
     if recommender is not None:
         popularity = np.bincount(split.train.values, minlength=split.n_items)
-        contribution = recommender.contributed(split, scenario.seed)
+        contribution = recommender.contributed(data, scenario.seed)
         known = Known(
             model, layout, popularity, protocol.wakes_per_round, scenario.seed, protocol.n_users, contribution,
             protocol.server, protocol.closes_epochs,
@@ -322,4 +325,17 @@ def make_attacks(
         own_models=own_models,
         has_inbox=np.isin(np.arange(protocol.n_nodes), list(cast.receivers)),
     )
-    return [ATTACKS[choice.name](choice.options, world) for choice in cast.scenario.observers]
+    kinds = [(ATTACKS[choice.name], choice.options) for choice in cast.scenario.observers]
+    return [kind(options, isolated(world) if is_foreign_class(kind) else world) for kind, options in kinds]
+
+
+def isolated(world: World) -> World:
+    """Return a world that holds copies, and functions from which the run cannot be reached."""
+    return replace(
+        world,
+        threads=ThreadPool(world.threads.size),
+        hides_user=world.hides_user.copy(),
+        meetings=copied(world.meetings),
+        data_of=CallOnly(world.data_of),
+        own_models=CallOnly(world.own_models),
+    )

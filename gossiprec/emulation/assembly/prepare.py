@@ -140,7 +140,7 @@ class Prepared(Cast):
         if self.recommender is None or not isinstance(store, UpdateStore):
             return {}
         own = store.own[: self.split.n_users, : self.layout.user_width]
-        return self.recommender.report(self.split, self.contribution, self.between, own)
+        return self.recommender.report(self.split.training_data(), self.contribution, self.between, own)
 
     def sizes(self) -> dict[str, Any]:
         """Return what the run is about, in numbers: for the summary."""

@@ -77,7 +77,8 @@ def reckoned(scenario: Scenario, data: Outline) -> World:
         ),  # nobody is asked: with a million nodes making one takes a second
     )
     training = training_settings(scenario, protocol)
-    model = MODELS[scenario.model.name](scenario.model.options).fitted_to(data.split)
+    known = data.split.training_data()
+    model = MODELS[scenario.model.name](scenario.model.options).fitted_to(known)
     layout = model.layout(data.split.n_items, data.n_users if protocol.whole_user_table else 1)
     one = np.zeros(1, np.int64)
     policies = [
@@ -95,7 +96,7 @@ def reckoned(scenario: Scenario, data: Outline) -> World:
         training=training,
         layout=layout,
         n_interactions=data.n_interactions,
-        samples=model.feed_of(data.split).n_samples(training.negatives),
+        samples=model.feed_of(known).n_samples(training.negatives),
         waiting=sum(rule.expected * count for rule, count in asked),
         n_rewritten=n_poisoners + sum(count for how, count in transforms if how is not None and how.rewrites),
         side_by_side=any(together(rule.make()) for rule, _ in asked),

@@ -72,7 +72,9 @@ def settings_of(cast: Cast, updates: I64 | None) -> NodeSettings:
     for entry in cast.attackers:  # they have nothing to train on
         settings.most_updates[entry.nodes] = 0
     for policy in cast.policies:
-        policy.configure(settings, training=cast.training, updates=updates)
+        policy.configure(
+            settings, training=cast.training, updates=None if updates is None else updates.copy()
+        )
     return settings
 
 

@@ -16,6 +16,7 @@ from gossiprec.compute.plan.plan import Sightings
 from gossiprec.compute.plan.program import Program
 from gossiprec.compute.store.base import UpdateRows
 from gossiprec.compute.waves import Watcher
+from gossiprec.isolation import copied, is_foreign
 from gossiprec.models.base.blocks import Layout
 
 T = TypeVar("T")
@@ -58,6 +59,9 @@ class Metered(Watcher):
         for pool in attack.pools:
             self._knows[pool] = True
         self._weigh = weigh if attack.weighs else None
+        self._copies = is_foreign(attack)
+        if self._copies:
+            self._about = (layout, hides_user.copy(), Deliveries(len(deliveries.time)))
         self._spent: dict[int, float] = {}  # by thread, so that no two threads write one entry
 
     def call(self, job: Callable[..., T], *args: Any) -> T:
@@ -76,7 +80,11 @@ class Metered(Watcher):
 
     def known(self, meetings: Meetings) -> Meetings:
         """Return those deliveries that the attack may know: to its own nodes."""
-        return meetings.at(self._knows)
+        found = meetings.at(self._knows)
+        if self._copies:
+            found = copied(found)
+            self._about[2].learn(found)
+        return found
 
     def watched(self, program: Program, tasks: I64) -> I64:
         """Return the tasks of the attack's single nodes."""
@@ -88,7 +96,10 @@ class Metered(Watcher):
         if len(mine):
             program = self.weighed(program, mine)
             bases = rows.bases if isinstance(rows, UpdateRows) else None
-            self.call(self.attack.observe, Observations(Tasks(rows, program, mine, bases), *self._about))
+            raw = Tasks(rows, program, mine, bases)
+            if self._copies:
+                raw = own_tasks(Observations(raw, *self._about), *self._about[:2])
+            self.call(self.attack.observe, Observations(raw, *self._about))
 
     def weighed(self, program: Program, tasks: I64) -> Program:
         """Return the program as the attack sees it."""
@@ -102,7 +113,55 @@ class Metered(Watcher):
         mine = np.flatnonzero((pool >= 0) & (pool < self._n_pools)) + first
         if len(mine):
             raw = Seen(rows, sightings.pool[mine] - self._first_pool, sightings.row[mine])
-            self.call(self.attack.observe, Observations(raw, *self._about, sightings.message[mine]))
+            message = sightings.message[mine]
+            if self._copies:
+                shown = received(Observations(raw, *self._about, message), *self._about[:2])
+                raw = Seen(shown, copied(raw.group), np.arange(len(shown), dtype=np.int32))
+            self.call(self.attack.observe, Observations(raw, *self._about, message))
+
+
+def received(seen: Observations, layout: Layout, hides_user: Bools) -> F32:
+    """Return copies of received versions, NaN for user rows that senders keep back and for private weights.
+
+    Parameters
+    ----------
+    seen : Observations
+    layout : Layout
+    hides_user : ndarray of bool, shape (n_nodes,)
+
+    Returns
+    -------
+    ndarray of float32 or float16, shape (n_received, row_size)
+    """
+    rows: F32 = np.array(seen.raw.rows[seen.rows, :], order="C")
+    rows[hides_user[seen.senders], layout.users] = np.nan
+    rows[:, layout.private] = np.nan
+    return rows
+
+
+def own_tasks(seen: Observations, layout: Layout, hides_user: Bools) -> Tasks:
+    """Return tasks of an attack's own nodes with copies of the versions that they merge, and of their own versions."""
+    raw = seen.raw
+    assert isinstance(raw, Tasks)
+    program, tasks = raw.program, raw.tasks
+    shown = received(seen, layout, hides_user)
+    n, own = len(shown), np.arange(len(tasks), dtype=np.int32)
+    counts = program.merge_offsets[tasks + 1] - program.merge_offsets[tasks]
+    alone = Program(
+        node=np.array(program.node[tasks]),
+        source=n + own,
+        target=np.zeros_like(own),
+        update=np.array(program.update[tasks]),
+        merge_offsets=np.concatenate([np.zeros(1, np.int64), np.cumsum(counts)]),
+        merge_row=np.arange(n, dtype=np.int32),
+        merge_keep=np.array(seen.keeps),
+        merge_message=np.array(seen.messages),
+    )
+    versions = raw.rows[program.source[tasks], :]
+    bases = None
+    if raw.bases is not None:
+        bases = np.concatenate([raw.bases[seen.rows, :], np.full_like(versions, np.nan)])
+    return Tasks(np.concatenate([shown, versions]), alone, np.arange(len(tasks)), bases)
 
 
 def seconds_by_label(meters: Sequence[Metered]) -> dict[str, float]:

@@ -128,7 +128,7 @@ class Ledger(Stateful):
         }
 
     def _spent(self) -> list[Privacy]:
-        whole = [policy.spent(self._updates, self._pushes) for policy in self._policies]
-        composed = [policy.spent_by_coordinates(self._coordinates) for policy in self._by_coordinates]
+        whole = [policy.spent(self._updates.copy(), self._pushes.copy()) for policy in self._policies]
+        composed = [policy.spent_by_coordinates(self._coordinates.copy()) for policy in self._by_coordinates]
         found = (*composed, *whole)  # what is said of a whole message goes into the log, if both are
         return [privacy for privacy in found if privacy is not None]

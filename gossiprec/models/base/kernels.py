@@ -131,6 +131,9 @@ class Kernels(ABC):
     apart: ClassVar[frozenset[str]] = frozenset()
     """Ways of training that are not part of :meth:`run` and have :meth:`train_apart`."""
 
+    all_users: ClassVar[bool] = False
+    """Whether they also compute with models that hold all users' rows (``protocol.user_table: averaged``)."""
+
     ranks_open: ClassVar[bool] = False
     """Whether :meth:`rank` also serves victims who send their user row; else their scores of all items are ranked."""
 

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gossiprec.arrays import F32, I64
-from gossiprec.data.split import Split
+from gossiprec.data.split import TrainingData
 from gossiprec.errors import PluginError
 from gossiprec.feeds.base import Feed
 from gossiprec.models.base.analytic import AnalyticGradient, PairGradient, SequenceGradient
@@ -156,11 +156,11 @@ class Model(ABC):
         """Return the time to train on one sample, in merges of whole rows: how tasks are dealt out to threads."""
         return 0.01
 
-    def feed_of(self, split: Split) -> Feed:
+    def feed_of(self, split: TrainingData) -> Feed:
         """Return what the nodes learn from."""
         return self.feed.of(split)
 
-    def fitted_to(self, split: Split) -> Model:
+    def fitted_to(self, split: TrainingData) -> Model:
         """Return the model as it knows the items of the data: with :attr:`constants`, (n_items, ...) each.
 
         Raises

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from pydantic import Field, model_validator
 
-from gossiprec.data.split import Split
+from gossiprec.data.split import TrainingData
 from gossiprec.feeds import MaskedFeed
 from gossiprec.feeds.base import Columns
 from gossiprec.models import MODELS
@@ -104,7 +104,7 @@ class BERT4Rec(SequenceModel):
             *(output if options.output_layer else ()),
         )
 
-    def feed_of(self, split: Split) -> MaskedFeed:
+    def feed_of(self, split: TrainingData) -> MaskedFeed:
         """Return the sequences, some items of which are masked in each update."""
         return MaskedFeed.within(split, self.options.max_length, self.options.mask, self.options.last_alone)
 

@@ -16,6 +16,7 @@ class GMFKernels(Kernels):
 
     merges_by_performance = True
     apart = frozenset({"anchored", "private"})
+    all_users = True
     score_kept, fit_user = observed.score_kept, observed.fit_user
 
     def __init__(self, work: Any) -> None:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from pydantic import Field
 
-from gossiprec.data.split import Split
+from gossiprec.data.split import TrainingData
 from gossiprec.feeds import SequenceFeed
 from gossiprec.feeds.base import Columns
 from gossiprec.models import MODELS
@@ -59,7 +59,7 @@ class GRU4Rec(SequenceModel):
             Block("dense_biases", Role.SHARED, (d,), dense),
         )
 
-    def feed_of(self, split: Split) -> SequenceFeed:
+    def feed_of(self, split: TrainingData) -> SequenceFeed:
         """Return the sequences."""
         return SequenceFeed.within(split, self.options.max_length)
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Self
 import numpy as np
 from pydantic import Field
 
-from gossiprec.data.split import Split
+from gossiprec.data.split import TrainingData
 from gossiprec.feeds import PairwiseFeed
 from gossiprec.models import MODELS
 from gossiprec.models.base.analytic import PairGradient
@@ -61,7 +61,7 @@ class LightGCN(GraphModel):
 
     _n_rows: tuple[int, int] = (0, 0)
 
-    def fitted_to(self, split: Split) -> Self:
+    def fitted_to(self, split: TrainingData) -> Self:
         """Return the model with tables of known length."""
         fitted = type(self)(self.options)
         fitted._n_rows = split.n_users, split.n_items

@@ -18,6 +18,7 @@ class PRMEGKernels(Kernels):
     """Gradient descent, plain or drawn back to where it started; rows in either storage."""
 
     ranks_open = appraises = True
+    all_users = True
     score_kept, fit_user = observed.score_kept, observed.fit_user
 
     @classmethod

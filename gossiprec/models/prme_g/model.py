@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 from pydantic import Field
 
-from gossiprec.data.split import CheckIns, Split
+from gossiprec.data.split import TrainingData, Visits
 from gossiprec.errors import DataError
 from gossiprec.feeds import TransitionFeed
 from gossiprec.geodesy import EARTH_RADIUS_KM, unit_vectors
@@ -76,13 +76,13 @@ class PRMEG(Model):
 
         return PRMEGKernels
 
-    def fitted_to(self, split: Split) -> PRMEG:
+    def fitted_to(self, split: TrainingData) -> PRMEG:
         """Return the model of items at known places: unit vectors, ``constants["places"]``, (n_items, 3)."""
         fitted = PRMEG(self.options)
         fitted.constants = {"places": unit_vectors(_check_ins(split).coordinates)}
         return fitted
 
-    def feed_of(self, split: Split) -> TransitionFeed:
+    def feed_of(self, split: TrainingData) -> TransitionFeed:
         """Return the check-in transitions; a visit before counts within the window."""
         return TransitionFeed.within(split, _check_ins(split), 60.0 * self.options.window_hours)
 
@@ -141,7 +141,7 @@ class PRMEG(Model):
         return torch.where(previous >= 0, weight * (alpha * near + (1 - alpha) * step), near)
 
 
-def _check_ins(split: Split) -> CheckIns:
+def _check_ins(split: TrainingData) -> Visits:
     found = split.check_ins
     lacking = "neither places nor times" if found is None else "places without times"
     if found is None or np.isnan(found.train.gap_minutes).all():
