@@ -25,7 +25,7 @@ def epochs_of_all(
         order = np.arange(n_samples)
         if training.batch_size is not None:
             order = generator(seed, "order-of-all", node, epoch).permutation(n_samples)
-        yield epoch, _batches(samples, order, training.batch_size or n_samples)
+        yield epoch, _batches(samples, order, training.batch_size or max(n_samples, 1))
 
 
 def _batches(samples: Columns, order: np.ndarray, size: int) -> Iterator[Columns]:

@@ -29,7 +29,7 @@ from gossiprec.emulation.assembly.attackers import (
 from gossiprec.emulation.assembly.client_messages import keep_own_parts
 from gossiprec.emulation.assembly.conditions import Load
 from gossiprec.emulation.run.progress import Progress
-from gossiprec.errors import ScenarioError
+from gossiprec.errors import DataError, ScenarioError
 from gossiprec.feeds import Feed
 from gossiprec.isolation import CallOnly, copied, is_foreign_class
 from gossiprec.models import MODELS, Layout, Model, Role
@@ -138,6 +138,7 @@ def make_cast(scenario: Scenario, split: Split, protocol: Protocol) -> Cast:
         outgoing.forge(entry.nodes)
     receivers, waiting = make_receivers(scenario, policies, protocol, split)
     samples = np.zeros(protocol.n_nodes, np.int64)
+    check_samples(split.name, scenario.model.name, feed.n_samples(training.negatives))
     learnt = feed.n_samples(training.negatives) * training.local_epochs
     if protocol.holds_all_data:
         samples[-1] = learnt.sum()
@@ -147,6 +148,22 @@ def make_cast(scenario: Scenario, split: Split, protocol: Protocol) -> Cast:
         scenario, split, protocol, training, model, feed, layout, policies, attackers, recommender, contribution,
         between, server, outgoing, receivers, waiting, Load(outgoing.message_bytes, samples),
     )  # fmt: skip
+
+
+def check_samples(data: str, model: str, n_samples: I64) -> None:
+    """Refuse data from which no node can train.
+
+    Raises
+    ------
+    DataError
+        If no user has a training sample.
+    """
+    if not n_samples.any():
+        raise DataError(
+            f"{data}: no user has a training sample for the model {model}; expected at least one user with one; move "
+            "fewer items to test and validation (dataset.split), take users with more items (min_interactions), or set "
+            "training.negatives above 0"
+        )
 
 
 def training_settings(scenario: Scenario, protocol: Protocol) -> TrainingSettings:
@@ -304,7 +321,7 @@ def _check_size(where: str, rule: InboxRule) -> None:
     if least > together:
         raise ScenarioError(
             f"{where}: {rule.name} needs {least} models at a time, but no more than {together} are aggregated "
-            "together; let it drop or fear fewer, or let more come"
+            "together; lower its drop, byzantine or keep, or let more models arrive (participation, buffer)"
         )
 
 
