@@ -168,6 +168,11 @@ class Aggregator(Stateful, ABC):
         """Models that it takes to be what it is; where fewer are to be expected it is refused before the run."""
         return 1
 
+    @property
+    def enough(self) -> int:
+        """Models from which it is the defence that its name promises; a run counts the inboxes that hold fewer."""
+        return self.least
+
     def weights(self, n_positives: I64) -> F64:
         """Return what every user's models count, above 0, shape (n_users,): all the same, unless the rule says else."""
         return np.ones(len(n_positives))

@@ -48,9 +48,11 @@ class KrumOptions(TouchedOptions):
 class Krum(TouchedRule):
     """The mean of the `keep` models with the least sum of squared distances to their n - f - 2 nearest.
 
-    Weights are not used. With so few models that none would be near (n of 3 to f + 2) one is. Two models that are
-    nearest to each other may then have equal sums: the one closer to all counts as less. Of one or two models it is
-    the mean. Of models that are alike in all this, and of changes as near to the mean, the first to arrive is taken.
+    Weights are not used. A scenario in which no more than f + 2 models, or fewer than `keep`, come together is refused.
+    If fewer arrive during a run, which its notes count, one is near where none would be (n of 3 to f + 2): two models
+    that are nearest to each other may then have equal sums, and the one closer to all counts as less. Of one or two
+    models it is the mean. Of models that are alike in all this, and of changes as near to the mean, the first to arrive
+    is taken.
     """
 
     Options = KrumOptions
@@ -58,9 +60,9 @@ class Krum(TouchedRule):
 
     @property
     def least(self) -> int:
-        """So many that one has a nearest beside those that may be hostile, where changes are looked at."""
-        classical = self.of_changes and self.options.mode == "classical"
-        return self.options.byzantine + 3 if classical else 1
+        """As many as are kept; of classical Krum, so many that n - f - 2 is at least 1."""
+        keep, classical = self.options.keep, self.options.mode == "classical"
+        return max(keep, self.options.byzantine + 3) if classical else keep
 
     def reduce_models(self, own: F32, inbox: Inbox) -> F32:
         """Return the mean of the models kept."""

@@ -21,6 +21,11 @@ from gossiprec.arrays import F32
 class Median(TouchedRule):
     """Of each number the median over the models; of two, or the two in the middle, the mean. Weights are not used."""
 
+    @property
+    def enough(self) -> int:
+        """Three: of two models the median is their mean."""
+        return 3
+
     def reduce_models(self, own: F32, inbox: Inbox) -> F32:
         """Return the median; a value that is not a number counts as the largest."""
         n, out = len(inbox.model_weights), np.empty_like(own)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from pydantic import Field, model_validator
@@ -48,6 +48,16 @@ class TouchedRule(Aggregator):
 
     Options = TouchedOptions
     options: TouchedOptions
+    changing = ("n_small_items", "n_items")
+
+    def __init__(self, options: Any) -> None:
+        super().__init__(options)
+        self._n_small_items = self._n_items = 0
+
+    @property
+    def small_items(self) -> tuple[int, int]:
+        """Items so far with fewer than :attr:`enough` changes in an inbox, and all items with changes."""
+        return self._n_small_items, self._n_items
 
     @property
     def of_changes(self) -> bool:
@@ -63,6 +73,8 @@ class TouchedRule(Aggregator):
         items = out[: len(own) - uploads.shared.shape[1]].reshape(-1, max(width, 1))
         for chosen, values in uploads.by_item(len(items)):
             items[chosen] += self._scaled(values)
+            self._n_items += len(chosen)
+            self._n_small_items += len(chosen) if len(values) < self.enough else 0
         if len(uploads.shared):
             together = np.ascontiguousarray(uploads.shared.T)[None]
             out[items.size :] += self._scaled(together.transpose(2, 0, 1))[0]

@@ -57,6 +57,12 @@ class TrimmedMean(TouchedRule):
         drop = self.options.drop or 0
         return 1 + (2 * drop if self.options.trim == "ends" else drop)
 
+    @property
+    def enough(self) -> int:
+        """Three, if values are to be dropped: of two models it is the mean."""
+        drops = self.options.share if self.options.drop is None else self.options.drop
+        return max(self.least, 3 if drops else 1)
+
     def reduce_models(self, own: F32, inbox: Inbox) -> F32:
         """Return the mean of what is left; a value that is not a number counts as the largest."""
         out = np.empty_like(own)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from gossiprec.aggregators.base import Aggregator, Inbox, Invalid
+from gossiprec.aggregators.touched import TouchedRule
 from gossiprec.arrays import F32, F64, I64, are_all_finite
 from gossiprec.compute.plan.program import Program
 from gossiprec.compute.serving import Serving
@@ -17,6 +18,9 @@ from gossiprec.compute.store.keys import merge_keys
 from gossiprec.errors import ScenarioError
 from gossiprec.isolation import copied, is_foreign
 from gossiprec.servers.base import Answers
+
+COUNTS = ("n_discarded", "n_small", "n_reduced")
+"""What is counted over the inboxes of a run."""
 
 
 @dataclass(frozen=True)
@@ -65,8 +69,10 @@ class Reducing:
     ----------
     n_discarded : int
         Models so far that were left out because a number of theirs was not finite.
-    n_elsewhere : int
-        The same of nodes that other shards own.
+    n_small, n_reduced : int
+        Inboxes so far that held fewer models than make their rule a defence (:attr:`Aggregator.enough`), and all.
+    elsewhere : mapping of str to int
+        The same counts of nodes that other shards own.
     """
 
     def __init__(self, receivers: Mapping[int, Receiver], store: Store, seed: int, arrived_at: F64) -> None:
@@ -74,7 +80,8 @@ class Reducing:
         self._store = store
         self._seed = seed
         self._arrived_at = arrived_at
-        self.n_discarded = self.n_elsewhere = 0
+        self.n_discarded = self.n_small = self.n_reduced = 0
+        self.elsewhere: Mapping[str, int] = {}
         self._has_inbox = np.zeros(store.n_nodes, np.bool_)
         self._has_inbox[list(receivers)] = True
 
@@ -91,12 +98,20 @@ class Reducing:
     def state(self) -> dict[str, Any]:
         """Return what rules remember, by node, for a checkpoint."""
         rules = {str(node): receiver.rule.state() for node, receiver in self._receivers.items()}
-        return {**rules, "n_discarded": self.n_discarded + self.n_elsewhere}
+        return {**rules, **self._totals()}
+
+    def counts(self) -> dict[str, int]:
+        """Return the counts of the nodes that are reduced here."""
+        return {name: getattr(self, name) for name in COUNTS}
+
+    def _totals(self) -> dict[str, int]:
+        return {name: count + self.elsewhere.get(name, 0) for name, count in self.counts().items()}
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Take over what :meth:`state` gave."""
         self.take(state)
-        self.n_discarded = state["n_discarded"]
+        for name in COUNTS:
+            setattr(self, name, state[name])
 
     def take(self, rules: Mapping[str, Any]) -> None:
         """Take over what the rules of some nodes remember."""
@@ -105,9 +120,40 @@ class Reducing:
                 receiver.rule.restore(rules[str(node)])
 
     def report(self) -> dict[str, Any]:
-        """Return what became of models that were not finite, where they are left out."""
-        discards = any(receiver.invalid == "discard" for receiver in self._receivers.values())
-        return {"n_discarded": self.n_discarded + self.n_elsewhere} if discards else {}
+        """Return the number of models left out because they were not finite, and of inboxes that were too small."""
+        totals, found = self._totals(), dict[str, Any]()
+        if any(receiver.invalid == "discard" for receiver in self._receivers.values()):
+            found["n_discarded"] = totals["n_discarded"]
+        if totals["n_small"]:
+            found["small_inboxes"] = {"n": totals["n_small"], "of": totals["n_reduced"]}
+        small, items = self._small_items()
+        if small:
+            found["small_items"] = {"n": small, "of": items}
+        return found
+
+    def notes(self) -> Iterator[str]:
+        """Yield a sentence for each thing in :meth:`report` that makes a rule less than its name says."""
+        report = self.report()
+        rules = sorted({f"{each.name} (needs {each.rule.enough})" for each in self._receivers.values()})
+        which = ", ".join(rules)
+        if report.get("n_discarded"):
+            yield f"{report['n_discarded']:,} received models were not finite and left out (invalid: discard)"
+        if "small_inboxes" in report:
+            found = report["small_inboxes"]
+            yield (
+                f"{found['n']:,} of {found['of']:,} inboxes held fewer models than {which}: the rule was no defence "
+                "there; let more models arrive, or fear fewer"
+            )
+        if "small_items" in report:
+            found = report["small_items"]
+            yield (
+                f"{100 * found['n'] / found['of']:.1f} % of the items in inboxes had fewer changes than {which}: the "
+                "rule was no defence there"
+            )
+
+    def _small_items(self) -> tuple[int, int]:
+        rules = [each.rule for each in self._receivers.values() if isinstance(each.rule, TouchedRule)]
+        return sum(rule.small_items[0] for rule in rules), sum(rule.small_items[1] for rule in rules)
 
     def _reduce(self, program: Program, task: int) -> None:
         entries = np.arange(program.merge_offsets[task], program.merge_offsets[task + 1])
@@ -134,6 +180,9 @@ class Reducing:
                 collected = collected[finite]
                 inbox = self._inbox(program, collected, receiver, copies=is_foreign(receiver.rule))
             found = _checked(receiver, own, inbox)
+        if len(inbox):
+            self.n_reduced += 1
+            self.n_small += len(inbox.model_weights) < receiver.rule.enough
         if receiver.serving is not None:
             clients = program.merge_sender[collected].astype(np.int64)
             users = store.told_users(program.merge_row[collected])

@@ -330,7 +330,9 @@ def test_a_rule_item_by_item_keeps_the_contract(name):
         ({"name": "trimmed-mean", "share": 0.4}, 1),
         ({"name": "krum", **TOUCHED, "byzantine": 4}, 7),
         ({"name": "krum", **TOUCHED, "mode": "nearest-to-mean"}, 1),
-        ({"name": "krum", "byzantine": 4}, 1),
+        ({"name": "krum", "byzantine": 4}, 7),
+        ({"name": "krum", "byzantine": 1, "keep": 9}, 9),
+        ({"name": "krum", **TOUCHED, "mode": "nearest-to-mean", "keep": 2}, 2),
     ],
 )
 def test_how_many_models_a_rule_takes(rule, least):

@@ -9,8 +9,10 @@ import torch
 from gossiprec.aggregators.rule import make_rule
 from gossiprec.emulation import prepare, resume, simulate
 from gossiprec.errors import ScenarioError
+from gossiprec.named import name_of
 from gossiprec.scenario import load_scenario
 from tests.emulation.ended_early import ended_early, often, outcome
+from tests.emulation.sharded import Threads, divided
 from tests.emulation.test_clients_without_models import CHURN, NETWORK, star, version
 from tests.emulation.tiny_runs import COORDINATOR, tiny
 
@@ -153,11 +155,63 @@ def test_answers_wait_to_be_looked_at_where_they_may_be_left_out(tmp_path):
             ),
             "robust-merge: trimmed-mean needs 5 models at a time, but no more than 4",
         ),
+        (
+            star("own", {"name": "krum", "byzantine": 30}),
+            "protocol.merge: krum needs 33 models at a time, but no more than 9",
+        ),
+        (star("own", {"name": "krum", "keep": 10}), "krum needs 10 models at a time, but no more than 9"),
+        (
+            star(merge={"name": "krum", **TOUCHED, "mode": "nearest-to-mean", "keep": 10}),
+            "krum needs 10 models at a time, but no more than 9",
+        ),
+        (
+            tiny(policies=[{"name": "robust-merge", "rule": {"name": "krum", "byzantine": 7}}]),
+            "robust-merge: krum needs 10 models at a time, but no more than 9",
+        ),
     ],
 )
 def test_what_a_rule_cannot_do_is_told_before_the_run(sections, message):
     with pytest.raises(ScenarioError, match=message):
         prepare(load_scenario(sections))
+
+
+@pytest.mark.parametrize(
+    "rule", [{"name": "krum", "byzantine": 2}, "median", {"name": "trimmed-mean", "drop": 2}]
+)
+def test_inboxes_too_small_for_a_rule_are_counted_and_noted(rule, tmp_path):
+    """Nodes receive some three models per wake, of which the rules need 4, 2 and 4 besides their own."""
+    policies = [{"name": "robust-merge", "rule": rule, "nodes": "all"}]
+    needed = make_rule(rule).enough
+    scenario = often(**tiny(policies=policies, observers=[]))
+    sizes = []
+    prepared = prepare(load_scenario(scenario))
+    reduce = prepared.executor.store.inbox
+    prepared.executor.store.inbox = lambda *about: sizes.append(1 + len(about[0])) or reduce(*about)
+    for _ in prepared.schedule.play(prepared.tape_runner().carry_out):
+        pass
+    sizes = [size for size in sizes if size > 1]
+    small = sum(size < needed for size in sizes)
+    assert 0 < small < len(sizes)
+    expected = {"n": small, "of": len(sizes)}
+    assert prepared.reducing.report()["small_inboxes"] == expected
+
+    run = simulate(scenario, out=tmp_path / "run")
+    assert run.summary["small_inboxes"] == expected
+    note = f"{small} of {len(sizes)} inboxes held fewer models than {name_of(rule)} (needs {needed})"
+    assert any(each.startswith(note) for each in run.summary["notes"])
+    broken = ended_early(tmp_path / "broken", scenario, 3)
+    assert resume(broken.path).summary["small_inboxes"] == expected
+    shared = simulate(divided(scenario, 2), out=tmp_path / "shared", gather=Threads)
+    assert shared.summary["small_inboxes"] == expected
+
+
+def test_items_that_too_few_clients_touched_are_counted_and_noted(tmp_path):
+    run = simulate(star(merge={**RULES["krum"], "byzantine": 4}, rounds=3), out=tmp_path / "run")
+    found = run.summary["small_items"]
+    assert 0 < found["n"] < found["of"]
+    assert any(
+        "of the items in inboxes had fewer changes than krum (needs 7)" in n for n in run.summary["notes"]
+    )
 
 
 def forward(users, items, weights):

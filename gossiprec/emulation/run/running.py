@@ -313,6 +313,7 @@ class Running:
             of_attacks = [*by_attack(self._record), *self._findings.per_node()]
             write_positions(self._directory, prepared.attacks, of_attacks, prepared.protocol.n_nodes)
         remarks = self._remarks()
+        notes = [*self._directory.notes, *remarks.notes(), *prepared.reducing.notes()]
         times = self._times()
         self._directory.write_adversaries(self._record.adversaries())
         self._directory.write_hits(self._record.hits())
@@ -344,7 +345,7 @@ class Running:
                 **self._others.summary(),
                 **self._traffic(),
                 **remarks.summary(),
-                **({"notes": notes} if (notes := [*self._directory.notes, *remarks.notes()]) else {}),
+                **({"notes": notes} if notes else {}),
             }
         )
         self._directory.finish(status)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from gossiprec.arrays import I64
+from gossiprec.compute.reducing import COUNTS
 from gossiprec.emulation.run.tape_runner import TapeRunner
 from gossiprec.emulation.scoring.looks import Look
 from gossiprec.emulation.scoring.utility import Utility
@@ -120,7 +121,8 @@ class Lead(Alone):
                     "machines of one kind, or set executor.name to auto"
                 )
             self._service.take_learnt(shard, told["attacks"])
-        self._prepared.reducing.n_elsewhere = sum(told["n_discarded"] for told in self._told)
+        counts = [told["inboxes"] for told in self._told]
+        self._prepared.reducing.elsewhere = {n: sum(each[n] for each in counts) for n in COUNTS}
         if self._prepared.reports_on_users:
             self._bring(np.arange(self._prepared.split.n_users))
 

@@ -76,7 +76,7 @@ class Service:
         """Return what a report needs: what single observers have found, and how the run has gone so far."""
         return {
             "attacks": self._attacks(self._seat.number, whole=False),
-            "n_discarded": self._prepared.reducing.n_discarded,
+            "inboxes": self._prepared.reducing.counts(),
             "plan": self.fingerprint,
             "sent": vars(self.runner.sent) | {"peak_rss_mib": peak_rss_mib()},
         }
