@@ -78,7 +78,8 @@ def _chance_of_first(distances: F64, own: F64) -> F64:
     """Return the probability that each one's own vector is the nearest, ties broken at random, shape (n,)."""
     tied = np.count_nonzero(distances == own, axis=1)
     beaten = (distances < own).any(axis=1)
-    return np.divide(1.0, tied, out=np.zeros(len(tied)), where=(tied > 0) & ~beaten)
+    found = np.divide(1.0, tied, out=np.zeros(len(tied)), where=(tied > 0) & ~beaten)
+    return np.asarray(found, np.float64)
 
 
 def communities_found(fictive: F32, told: F32, users: I64, communities: Communities) -> Found:
