@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from gossiprec.cli.options import JSON, REPLACE
+from gossiprec.cli.options import JSON, REPLACE, SAFE_CSV
 from gossiprec.entry import silence
 
 if TYPE_CHECKING:
@@ -133,6 +133,7 @@ def _say_beyond(found: Verification) -> None:
     "--out", required=True, type=click.Path(path_type=Path), help="The file to write: .csv or .parquet."
 )
 @REPLACE
+@SAFE_CSV
 def export(source: Path, kind: str, out: Path, overwrite: bool) -> None:
     """Write the events of one kind to a CSV or Parquet file, in the order in which they were logged."""
     from gossiprec.errors import LogError
@@ -155,6 +156,7 @@ def export(source: Path, kind: str, out: Path, overwrite: bool) -> None:
 def _write_csv(found: EventLog, kind: str, out: Path) -> None:
     from gossiprec.eventlog.atomic_write import replacing
     from gossiprec.eventlog.text import column_names, rows_of_kind
+    from gossiprec.spreadsheet import safe_rows
 
     names = column_names(found.schema[kind])
     with replacing(out) as file:
@@ -162,7 +164,7 @@ def _write_csv(found: EventLog, kind: str, out: Path) -> None:
         lines = csv.writer(text, lineterminator="\n")
         lines.writerow(names)
         for rows in rows_of_kind(found, kind):
-            lines.writerows(rows)
+            lines.writerows(safe_rows(rows))
         text.detach()
 
 

@@ -7,6 +7,8 @@ from typing import TypeVar
 
 import click
 
+from gossiprec.spreadsheet import plain_cells
+
 Command = TypeVar("Command", bound=Callable[..., object])
 Decorator = Callable[[Command], Command]
 
@@ -17,6 +19,17 @@ JSON_SUMMARY = click.option(
 NO_PLOTS = click.option("--no-plots", is_flag=True, help="Draw no pictures at the end.")
 QUIET = click.option("-q", "--quiet", is_flag=True, help="Show no progress.")
 REPLACE = click.option("--overwrite", is_flag=True, help="Replace the file if it exists.")
+
+
+def _begin_plain_cells(context: click.Context, parameter: click.Parameter, value: bool) -> None:
+    if value:
+        context.with_resource(plain_cells())
+
+
+SAFE_CSV = click.option(
+    "--safe-csv", is_flag=True, expose_value=False, callback=_begin_plain_cells,
+    help="In CSV files, write ' before text that a spreadsheet would run as a formula (= + - @).",
+)  # fmt: skip
 SET = click.option(
     "--set", "overrides", multiple=True, metavar="KEY.PATH=VALUE",
     help="Set a value, such as protocol.wakes=10 or observers.0.momentum=0.5; may be repeated.",

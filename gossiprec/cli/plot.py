@@ -10,6 +10,8 @@ from typing import Any
 
 import click
 
+from gossiprec.cli.options import SAFE_CSV
+
 Command = Callable[..., None]
 
 _FOLDER = click.Path(exists=True, file_okay=False, path_type=Path)
@@ -58,7 +60,7 @@ def _looks(command: Command) -> Command:
         )
     ):
         added = option(added)
-    return added
+    return SAFE_CSV(added)
 
 
 def _say_crowded(n_panels: int) -> None:

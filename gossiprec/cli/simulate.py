@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from gossiprec.cli import INTERRUPTED
-from gossiprec.cli.options import JSON_SUMMARY, NO_PLOTS, QUIET, SET, TRACK
+from gossiprec.cli.options import JSON_SUMMARY, NO_PLOTS, QUIET, SAFE_CSV, SET, TRACK
 from gossiprec.cli.progress import progress_display, unless_unread
 
 if TYPE_CHECKING:
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 
 @click.command()
+@SAFE_CSV
 @click.argument("scenario", metavar="SCENARIO")
 @SET
 @click.option("--seed", type=click.IntRange(min=0), help="Short for --set seed=N.")

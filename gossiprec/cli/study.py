@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from gossiprec.cli import INTERRUPTED
-from gossiprec.cli.options import QUIET, TRACK, Decorator, adding
+from gossiprec.cli.options import QUIET, SAFE_CSV, TRACK, Decorator, adding
 from gossiprec.machine import usable_cores
 
 if TYPE_CHECKING:
@@ -61,6 +61,7 @@ def conducting(jobs: str) -> Decorator[Callable[..., Any]]:
 
 
 @click.command()
+@SAFE_CSV
 @click.argument("study", metavar="STUDY", type=click.Path(path_type=Path))
 @click.option(
     "--set",

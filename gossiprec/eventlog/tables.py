@@ -20,6 +20,7 @@ from gossiprec.errors import LogError
 from gossiprec.eventlog import layout
 from gossiprec.eventlog.atomic_write import replace_file, write_all, writing
 from gossiprec.eventlog.own_files import open_regular, read_regular
+from gossiprec.spreadsheet import safe_rows
 
 Quoting = Literal[0, 2]
 """``csv.QUOTE_MINIMAL`` or ``csv.QUOTE_NONNUMERIC``."""
@@ -138,9 +139,7 @@ def write_table(
     """
     rows = zip(*(columns[name] for name in table.columns), strict=True)
     quoting: Quoting = csv.QUOTE_NONNUMERIC if quote_text else csv.QUOTE_MINIMAL
-    replace_file(
-        folder / table.file, _lines([list(table.columns)]) + _lines([list(row) for row in rows], quoting)
-    )
+    replace_file(folder / table.file, _lines([list(table.columns)]) + _lines([*safe_rows(rows)], quoting))
 
 
 def _cell(value: Any, kind: type[float] | type[int] | type[str]) -> float | int | str:

@@ -13,6 +13,7 @@ from gossiprec.errors import LogError
 from gossiprec.eventlog.atomic_write import replace_file, writing
 from gossiprec.figures.style import house_look
 from gossiprec.figures.wishes import as_wished
+from gossiprec.spreadsheet import safe_cell
 
 Cell = str | int | float | None
 
@@ -29,8 +30,8 @@ def csv_bytes(header: Iterable[str], rows: Iterable[Sequence[Cell]]) -> bytes:
     """Return a csv table; numbers keep every digit, NaN and None are empty fields."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(header)
-    writer.writerows([None if cell != cell else cell for cell in row] for row in rows)
+    writer.writerow(map(safe_cell, header))
+    writer.writerows([None if cell != cell else safe_cell(cell) for cell in row] for row in rows)
     return text.getvalue().encode()
 
 

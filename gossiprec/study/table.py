@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from gossiprec.eventlog.atomic_write import replace_file, replacing
+from gossiprec.spreadsheet import safe_cell, safe_rows
 from gossiprec.study.rows import Row
 
 PARQUET, CSV = "table.parquet", "table.csv"
@@ -68,9 +69,9 @@ def write_table(folder: Path, rows: Sequence[Row], axes: dict[str, str]) -> None
     _write_parquet(folder / PARQUET, columns, kinds)
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(columns)
+    writer.writerows(safe_rows([columns]))
     writer.writerows(
-        [_words(value) if isinstance(value, bool) else value for value in row]
+        [_words(value) if isinstance(value, bool) else safe_cell(value) for value in row]
         for row in zip(*columns.values(), strict=True)
     )
     replace_file(folder / CSV, text.getvalue().encode())
