@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
 
@@ -24,3 +26,44 @@ def are_all_finite(numbers: Floats) -> bool:
     with np.errstate(over="ignore", invalid="ignore"):
         total = numbers.sum()
     return bool(np.isfinite(total) or np.isfinite(numbers).all())
+
+
+MOST_COUNT = 2**40
+"""More than any count of a run: a larger one in a checkpoint is no count of anything."""
+
+
+def check_array(where: str, found: object, like: npt.NDArray[Any], *, grows: bool = False) -> None:
+    """Refuse what is no array of the type and shape of another.
+
+    Parameters
+    ----------
+    where : str
+        What it is, for the message.
+    found : object
+    like : ndarray
+    grows : bool
+        Whether the first dimension may differ.
+
+    Raises
+    ------
+    ValueError
+    """
+    if not isinstance(found, np.ndarray) or found.dtype != like.dtype:
+        kind = found.dtype if isinstance(found, np.ndarray) else type(found).__name__
+        raise ValueError(f"{where}: found {kind}; expected an array of {like.dtype}")
+    skipped = 1 if grows else 0
+    if found.ndim != like.ndim or found.shape[skipped:] != like.shape[skipped:]:
+        raise ValueError(f"{where}: found shape {found.shape}; expected {like.shape}")
+
+
+def check_range(where: str, found: npt.NDArray[Any], low: int, high: int) -> None:
+    """Refuse integers outside of ``low .. high``.
+
+    Raises
+    ------
+    ValueError
+    """
+    if not np.issubdtype(found.dtype, np.integer):
+        raise ValueError(f"{where}: found {found.dtype}; expected integers")
+    if found.size and (int(found.min()) < low or int(found.max()) > high):
+        raise ValueError(f"{where}: found {found.min()} to {found.max()}; expected {low} to {high}")

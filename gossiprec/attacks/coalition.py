@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from gossiprec.arrays import F32, I64, Bools
+from gossiprec.arrays import F32, I64, Bools, check_array
 from gossiprec.attacks.base import World
 from gossiprec.attacks.fictive import FictiveUsers
 from gossiprec.attacks.observations import Meetings, Observations, Seen
@@ -121,6 +121,24 @@ class CoalitionObservers(Stateful):
             lambda time: extents(self._written.since(time)),
         )
         return {**self.state(), "memory": memory}
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Take over what :meth:`state_at` gave.
+
+        Raises
+        ------
+        ValueError
+            If an array has another shape than this run needs.
+        """
+        for name in ("memory", "met", "changed"):
+            check_array(f"observers.{name}", state[name], getattr(self, f"_{name}"))
+        for name in ("latest", "shared_of"):
+            for found, own in zip(state[name], getattr(self, f"_{name}"), strict=True):
+                check_array(f"observers.{name}", found, own, grows=name == "shared_of")
+        for found, hosts in zip(state["shared_of"], self._hosts, strict=True):
+            if len(found) not in (0, len(hosts)):
+                raise ValueError(f"observers.shared_of: found {len(found)} rows; expected {len(hosts)}")
+        super().restore(state)
 
     def announce(self, meetings: Meetings) -> None:
         """Pools see what comes when it comes."""

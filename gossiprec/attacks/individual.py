@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from gossiprec.arrays import F32, I32, I64
+from gossiprec.arrays import F32, I32, I64, check_array, check_range
 from gossiprec.attacks.base import World
 from gossiprec.attacks.fictive import FictiveUsers
 from gossiprec.attacks.observations import Meetings, Observations, Tasks
@@ -136,10 +136,31 @@ class IndividualObservers:
         return state if self._complete else {**state, "slot_at": self._slot_at, "n_met": self._n_met}
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Take over what :meth:`state` gave."""
+        """Take over what :meth:`state` gave.
+
+        Raises
+        ------
+        ValueError
+            If memory has another shape than this run needs, or slots are out of their range.
+        """
+        for name in ("memory", "latest"):
+            check_array(f"observers.{name}", state[name], getattr(self, name))
+        if not self._complete:
+            self._check_slots(state["slot_at"], state["n_met"])
         self.memory, self.latest = state["memory"], state["latest"]
         if not self._complete:
             self._slot_at, self._n_met = state["slot_at"], state["n_met"]
+
+    def _check_slots(self, slot_at: I32, n_met: I32) -> None:
+        """Refuse slots that are not the first ones of each adversary, each given once."""
+        check_array("observers.slot_at", slot_at, self._slot_at)
+        check_array("observers.n_met", n_met, self._n_met)
+        check_range("observers.n_met", n_met, 0, slot_at.shape[1])
+        for slots, met in zip(slot_at, n_met.tolist(), strict=True):
+            if not np.array_equal(np.sort(slots[slots != -1]), np.arange(met)):
+                raise ValueError(
+                    "observers.slot_at: found slots that are not the first ones, each given once"
+                )
 
     def learnt(self, nodes: I64, *, whole: bool) -> dict[str, Any]:
         """Return copies of the scores of some adversaries, or of all that they have learnt."""

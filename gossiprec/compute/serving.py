@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from gossiprec.arrays import F32, I64, are_all_finite
+from gossiprec.arrays import F32, I64, are_all_finite, check_array, check_range
 from gossiprec.compute.store.base import Store
 from gossiprec.errors import ScenarioError
 from gossiprec.isolation import is_foreign
@@ -112,7 +112,15 @@ class Serving:
         }
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Take over what :meth:`state` gave."""
+        """Take over what :meth:`state` gave.
+
+        Raises
+        ------
+        ValueError
+            If it names a version that there is not.
+        """
+        check_array("serving.version_of", state["version_of"], np.zeros(self._coordinator, np.int64))
+        check_range("serving.version_of", state["version_of"], 0, self.n_versions - 1)
         self._server.restore(state["server"])
         self.rounds, self.version_of, self.extras = state["rounds"], state["version_of"], state["extras"]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import operator
 import re
 import zlib
 from collections.abc import Iterator, Sequence
@@ -23,6 +24,7 @@ GRAIN = 2**16
 PIECE = 2**20
 """Bytes written at a time: their CRC is computed while they lie in the cache."""
 
+MOST_DIMENSIONS = 8
 DTYPE = re.compile(r"<[fiu][248]|\|[iub]1")
 NOTHING = np.zeros((0, 2), np.int64)
 
@@ -95,11 +97,11 @@ def unpacked(dtype: str, shape: list[int], extents: bytes, crc: int, *stored: by
     ValueError
         If there is no such array.
     """
-    if not DTYPE.fullmatch(dtype) or any(length < 0 for length in shape):
+    if not DTYPE.fullmatch(dtype) or len(shape) > MOST_DIMENSIONS or any(length < 0 for length in shape):
         raise ValueError(f"no array has type {dtype!r} and shape {shape}")
     matters = _unpacked(extents)
     held = matters if not stored or stored[0] is None else _unpacked(stored[0])
-    block = Block(dtype, tuple(shape), matters, held, bool(stored), crc)
+    block = Block(dtype, tuple(map(operator.index, shape)), matters, held, bool(stored), crc)
     for edges in (matters.ravel(), held.ravel()):
         if len(edges) and (edges[0] < 0 or edges[-1] > block.n_bytes or (np.diff(edges) < 0).any()):
             raise ValueError("an array's stretches lie outside of it")

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import BinaryIO
 
+from gossiprec.arrays import MOST_COUNT
 from gossiprec.errors import LogError
 from gossiprec.eventlog import frames
 from gossiprec.eventlog.checkpoint_blocks import Block, unpacked
@@ -124,9 +125,19 @@ def read_head(file: BinaryIO) -> tuple[Stamp, Rests | None, int]:
                 f"tag {record.tag!r}, format {head.get('format')!r}; this gossiprec reads {FORMAT}"
             )
         rests = head["rests"] and Rests(**{name: int(head["rests"][name]) for name in _RESTS})
-        return Stamp(**{name: head["stamp"][name] for name in _STAMP}), rests, record.end
+        stamp = Stamp(**{name: head["stamp"][name] for name in _STAMP})
+        _check_stamp(stamp)
+        return stamp, rests, record.end
     except (ValueError, TypeError, KeyError, AttributeError) as error:
         raise DamagedError(record.start, f"the record is no head of a checkpoint ({error!r})") from error
+
+
+def _check_stamp(stamp: Stamp) -> None:
+    numbers = [stamp.tick, stamp.log_bytes, *(number for table in stamp.tables.values() for number in table)]
+    if not all(type(number) is int and 0 <= number <= MOST_COUNT for number in numbers):
+        raise ValueError(f"found the numbers {numbers}; expected counts")
+    if not isinstance(stamp.time, float | int) or any(len(table) != 2 for table in stamp.tables.values()):
+        raise ValueError(f"found the time {stamp.time!r} and the tables {stamp.tables!r}")
 
 
 _STAMP, _RESTS = ([f.name for f in fields(kind)] for kind in (Stamp, Rests))

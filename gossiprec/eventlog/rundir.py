@@ -25,6 +25,7 @@ from gossiprec.eventlog.lock import MARKER, RunLock, is_written_now
 from gossiprec.eventlog.manifest import computed_by, new_manifest, utc_now
 from gossiprec.eventlog.manifest_file import FILES, digests_of, read_manifest, write_json, write_manifest
 from gossiprec.eventlog.own_files import check_own_files, leftovers, read_regular, temporary_name
+from gossiprec.eventlog.reader import read_log
 from gossiprec.eventlog.tables import (
     ATTACKS,
     FINDINGS,
@@ -157,6 +158,13 @@ class RunDirectory:
             raise LogError(
                 f"the checkpoint at time {stamp.time:g} is of a version with the tables {', '.join(stamp.tables)}, not "
                 + ", ".join(table.file for table in TABLES)
+            )
+        written = read_log(path / layout.EVENTS, end=stamp.log_bytes)
+        reports = written.rows.get("evaluate")
+        if written.damage is None and reports != stamp.tick:
+            raise LogError(
+                f"the checkpoint at time {stamp.time:g} says that {stamp.tick} reports came before it, and the log has "
+                f"{reports}"
             )
         before = [content_before(path, table, stamp.tables[table.file]) for table in TABLES]
         log = EventWriter.resumed(path / layout.EVENTS, end=stamp.log_bytes, digest=stamp.log_digest)

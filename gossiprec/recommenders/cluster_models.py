@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from pydantic import Field, model_validator
 
-from gossiprec.arrays import F32, F64, I32, I64
+from gossiprec.arrays import F32, F64, I32, I64, check_array, check_range
 from gossiprec.errors import ScenarioError
 from gossiprec.options import LARGEST, Options
 from gossiprec.recommenders.clusters import k_means
@@ -155,6 +155,9 @@ class Clustering(Between):
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Take over what :meth:`state` gave."""
+        number = 0 if self._options is None else self._options.number
+        check_array("server.cluster_of", state["cluster_of"], self._cluster_of)
+        check_range("server.cluster_of", state["cluster_of"], -1, number - 1)
         super().restore(state)
         if self._table is not None:
             self._table.restore(state["table"])

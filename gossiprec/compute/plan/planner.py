@@ -12,6 +12,7 @@ import numpy.typing as npt
 from gossiprec.arrays import F32, F64, I8, I32, I64, Bools
 from gossiprec.compute.plan import tables
 from gossiprec.compute.plan.plan import Plan, in_waves
+from gossiprec.compute.plan.planner_state import PastEvents, check_planner_state
 from gossiprec.compute.plan.program import Program
 from gossiprec.compute.plan.tape import Behaviour, Event, Op, Segment, Tape
 
@@ -137,9 +138,26 @@ class Planner:
         return {name: getattr(self, f"_{name}") for name in _STATE}
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Go on where another planner of the same run was when it gave its :meth:`state`."""
+        """Go on where another planner of the same run was when it gave its :meth:`state`.
+
+        Raises
+        ------
+        ValueError
+            If an index is out of its range: see :mod:`gossiprec.compute.plan.planner_state`.
+        """
+        check_planner_state(state, self.state())
         for name in _STATE:
             setattr(self, f"_{name}", state[name])
+
+    def check_past(self, past: PastEvents) -> None:
+        """Refuse a restored state that the tape before it cannot have led to.
+
+        Raises
+        ------
+        ValueError
+        """
+        trains = int((self._behaviours == Op.TRAIN).sum(axis=2).max())
+        past.check(self.state(), trains)
 
     @property
     def needed_rows(self) -> I64:

@@ -8,7 +8,18 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 
 from gossiprec.aggregators.base import Inbox
-from gossiprec.arrays import F32, F64, I32, I64, U32, Bools, are_all_finite
+from gossiprec.arrays import (
+    F32,
+    F64,
+    I32,
+    I64,
+    MOST_COUNT,
+    U32,
+    Bools,
+    are_all_finite,
+    check_array,
+    check_range,
+)
 from gossiprec.compute.plan.plan import Sightings
 from gossiprec.compute.plan.program import Program
 from gossiprec.compute.store.addresses import Addresses
@@ -208,6 +219,12 @@ class Arena(Store):
     def restore(self, state: Mapping[str, Any]) -> None:
         """Take over what :meth:`state` gave; moments are written in place, for optimizers may hold views of them."""
         needed = state["needed"]
+        check_array("arena.needed", needed, np.zeros(0, np.int64), grows=True)
+        check_array("arena.rows", state["rows"], self.rows, grows=True)
+        check_range("arena.needed", needed, 0, min(len(self.rows), len(state["rows"])) - 1)
+        for name in ("first", "second", "steps"):
+            check_array(f"arena.{name}", state[name], getattr(self, name))
+        check_range("arena.steps", state["steps"], 0, MOST_COUNT)
         self.rows[needed] = state["rows"][needed]
         self._moments_written.note(np.arange(len(self.first)))
         for name in ("first", "second", "steps"):

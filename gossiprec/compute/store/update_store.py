@@ -9,7 +9,18 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from gossiprec.aggregators.base import Inbox
-from gossiprec.arrays import F32, F64, I32, I64, U32, Bools, are_all_finite
+from gossiprec.arrays import (
+    F32,
+    F64,
+    I32,
+    I64,
+    MOST_COUNT,
+    U32,
+    Bools,
+    are_all_finite,
+    check_array,
+    check_range,
+)
 from gossiprec.compute.plan.plan import Sightings
 from gossiprec.compute.plan.planner import Planner
 from gossiprec.compute.store.base import Handles, Readable, Store, UpdateRows
@@ -332,8 +343,30 @@ class UpdateStore(Store):
         extras = {str(numbers[id(extras)]): dict(extras) for extras in held.values()}
         return {"extras_of": of, "extras": extras}
 
+    def _check(self, state: Mapping[str, Any]) -> None:
+        needed, versions, is_update = state["needed"], state["versions"], state["is_update"]
+        for name in ("needed", "version"):
+            check_array(f"arena.{name}", state[name], np.zeros(len(needed), np.int64))
+        check_range("arena.needed", needed, 0, 2**31 - 1)
+        check_array("arena.versions", versions, np.zeros((0, self.n_columns), np.float32), grows=True)
+        check_range("arena.version", state["version"], 0, len(versions) - 1)
+        check_array("arena.is_update", is_update, np.zeros(len(needed), np.bool_))
+        if int(is_update.sum()) != len(state["touched"]):
+            raise ValueError("arena.touched: found another number of updates than of handles that hold one")
+        _check_packed(state, self.layout)
+        for name in ("own", "first", "second", "steps"):
+            check_array(f"arena.{name}", state[name], getattr(self, name))
+        check_range("arena.steps", state["steps"], 0, MOST_COUNT)
+
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Take over what :meth:`state` gave."""
+        """Take over what :meth:`state` gave.
+
+        Raises
+        ------
+        ValueError
+            If a number of a version or an item is out of its range.
+        """
+        self._check(state)
         versions, needed, is_update = list(state["versions"]), state["needed"], state["is_update"]
         bases = [versions[at] for at in state["version"].tolist()]
         self._held = dict(zip(needed.tolist(), bases, strict=True))
@@ -342,6 +375,22 @@ class UpdateStore(Store):
         self._extras = {int(handle): state["extras"][str(at)] for handle, at in state["extras_of"].items()}
         for name in ("own", "first", "second", "steps"):
             getattr(self, name)[...] = state[name]
+
+
+def _check_packed(state: Mapping[str, Any], layout: Layout) -> None:
+    """Refuse packed updates with items that there are not, or that are not ascending."""
+    check_range("arena.touched", state["touched"], 0, layout.n_items)
+    check_array("arena.items", state["items"], np.zeros(0, np.int32), grows=True)
+    check_range("arena.items", state["items"], 0, layout.n_items - 1)
+    check_array("arena.rows", state["rows"], np.zeros((0, layout.item_width), np.float32), grows=True)
+    check_array("arena.shared", state["shared"], np.zeros((0, layout.n_shared), np.float32), grows=True)
+    touched, items = state["touched"], state["items"]
+    if not touched.sum() == len(items) == len(state["rows"]) or len(state["shared"]) != len(touched):
+        raise ValueError("arena: found updates that do not fill the tables of items and rows")
+    rises = np.diff(items.astype(np.int64)) > 0
+    rises[np.cumsum(touched)[:-1][np.cumsum(touched)[:-1] < len(items)] - 1] = True
+    if not rises.all():
+        raise ValueError("arena.items: found an update with items that are not ascending")
 
 
 def _is_of(payload: Payload | None, version: F32) -> bool:

@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from gossiprec.arrays import F32, I32
+from gossiprec.arrays import F32, I32, check_array, check_range
 
 Told: TypeAlias = tuple[I32, I32, F32]
 """Receivers, senders, and what the models were worth."""
@@ -36,8 +36,22 @@ class BarrierRecord:
         """Return all of them, for a checkpoint."""
         return {"told": list(self._joined()), "ends": np.array(self._ends, np.int64)}
 
-    def restore(self, state: Mapping[str, Any]) -> None:
-        """Take over what :meth:`state` gave."""
+    def restore(self, state: Mapping[str, Any], n_nodes: int) -> None:
+        """Take over what :meth:`state` gave.
+
+        Raises
+        ------
+        ValueError
+            If it names nodes that there are not, or ends of lessons that do not follow one another.
+        """
+        receiver, sender, found = state["told"]
+        for ids in (receiver, sender):
+            check_array("carrier.lessons", ids, _NOTHING[0], grows=True)
+            check_range("carrier.lessons", ids, 0, n_nodes - 1)
+        check_array("carrier.lessons", found, _NOTHING[2], grows=True)
+        ends = np.concatenate([[0], state["ends"], [len(found)]])
+        if (np.diff(ends) < 0).any() or not len(receiver) == len(sender) == len(found):
+            raise ValueError("carrier.lessons: found lessons that do not follow one another")
         self._parts, self._ends = [tuple(state["told"])], state["ends"].tolist()
 
     def _joined(self) -> Told:

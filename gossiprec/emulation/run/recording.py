@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from gossiprec.arrays import F64, I32, I64, U8, Bools
+from gossiprec.arrays import F64, I32, I64, U8, Bools, check_array, check_range
 from gossiprec.compute.plan.tape import Event, Segment
 from gossiprec.emulation.assembly.conditions import training_events
 from gossiprec.emulation.run.message_sizes import MessageSizes
@@ -133,10 +133,36 @@ class Recording(Stateful):
         return {**super().state(), "traffic": self.traffic.state(), "sizes": self._sizes.state()}
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Take over what :meth:`state` gave."""
+        """Take over what :meth:`state` gave.
+
+        Raises
+        ------
+        ValueError
+            If it names nodes that there are not, or numbers that cannot be.
+        """
+        self._check(state)
         super().restore(state)
         self.traffic = Traffic.restored(state["traffic"])
         self._sizes.restore(state["sizes"])
+
+    def _check(self, state: Mapping[str, Any]) -> None:
+        nodes = len(self._roles) - 1
+        left, view = state["updates_left"], state["view"]
+        check_array("recording.updates_left", left, self._updates_left)
+        if ((left < 0) | (left > self._updates_left)).any():
+            raise ValueError("recording.updates_left: found numbers that are negative or above the limit")
+        if self._view is not None:
+            check_array("recording.view", view, self._view)
+            check_range("recording.view", view, NO_PEER, nodes)
+        check_range("recording.sender", state["sender"], 0, nodes)
+        check_range("recording.sent_bytes", state["sent_bytes"], 0, 2**31 - 2)
+        check_range("recording.unfinished", state["unfinished"][1], 0, nodes)
+        times, node, online = state["sessions"]
+        own = [part[len(part) - len(times) :] for part in self._sessions]
+        if len(times) > len(self._sessions[0]) or any(
+            not np.array_equal(one, other) for one, other in zip((times, node, online), own, strict=True)
+        ):
+            raise ValueError("recording.sessions: found others than those of this scenario")
 
     def write(self, segment: Segment, refused: I64, *, until: float, last: bool) -> None:
         """Append a stretch of tape, perhaps the last; after the messages `refused` the receiver did not train."""

@@ -141,14 +141,12 @@ def once_resumed(
             found = None
         if found is not None:
             others.start(found.prepared)
-            return carried_out(
-                lambda telling: found.running(telling, begin),
-                found.directory,
-                say,
-                gracefully=gracefully,
-                trackers=trackers,
-                after=found.stamp.tick,
-            )
+            try:
+                return found.carried_out(begin, say, gracefully=gracefully, trackers=trackers)
+            except NoCheckpointError as error:
+                if not from_start:
+                    raise
+                say.note(str(error))
     if not from_start:
         raise NoCheckpointError(
             f"{run.path} has no checkpoint: it ended before the first was due (scenario key checkpoint); "
@@ -195,20 +193,46 @@ class _Reopened:
         Raises
         ------
         OtherRunError
-            If it is of another version of the code, and does not fit this one.
+            If it does not fit this run.
         """
         run = Running(self.prepared, self.directory, say, begin)
         try:
             run.restore(self.state)
-        except (LookupError, TypeError, ValueError, AttributeError) as error:
+        except _UNFIT as error:
             if self.stamp.code == self.code:
-                raise
+                raise OtherRunError(
+                    f"{self.checkpoint} holds a state that this run cannot have had: {type(error).__name__}: {error}; "
+                    f"it is damaged or forged, so {_again(self.directory.path)}"
+                ) from error
             raise OtherRunError(
                 f"{self.checkpoint} is of code version {self.stamp.code} and cannot be taken up by {self.code}: "
                 f"{type(error).__name__}: {error}; install again what began the run, or {_again(self.directory.path)}"
             ) from error
         self.state.clear()  # its arrays are in the run now, or copied
         return run
+
+    def carried_out(self, begin: Clocks, say: Progress, *, gracefully: bool, trackers: Chosen) -> Run:
+        """Carry out the rest of the run.
+
+        Raises
+        ------
+        OtherRunError
+            If the checkpoint does not fit this run, also if that shows only later.
+        """
+        try:
+            return carried_out(
+                lambda telling: self.running(telling, begin),
+                self.directory,
+                say,
+                gracefully=gracefully,
+                trackers=trackers,
+                after=self.stamp.tick,
+            )
+        except _UNFIT as error:
+            raise OtherRunError(
+                f"the run failed after it was resumed from {self.checkpoint}: {type(error).__name__}: {error}; the "
+                f"checkpoint is damaged or forged, or there is a fault in the code, so {_again(self.directory.path)}"
+            ) from error
 
 
 def _reopened(
@@ -249,6 +273,10 @@ def _reopened(
     raise NoCheckpointError(
         "no checkpoint of this run can be used:\n" + "".join(f"{line}\n" for line in damage) + _again(run)
     )
+
+
+_UNFIT = (ArithmeticError, AssertionError, AttributeError, LookupError, MemoryError, TypeError, ValueError)
+"""What the code raises if it is given a state that does not fit."""
 
 
 class OtherRunError(NoCheckpointError):

@@ -36,6 +36,7 @@ from gossiprec.emulation.scoring.validated import Validated
 from gossiprec.emulation.shards.lead import Alone, Lead
 from gossiprec.errors import ScenarioError
 from gossiprec.eventlog import RunDirectory
+from gossiprec.eventlog.state_checks import check_state
 from gossiprec.eventlog.tables import as_json
 
 
@@ -150,8 +151,9 @@ class Running:
         ValueError
             If it holds other entries, as that of another version of the code may.
         """
-        parts = self._parts()
-        _check_entries("the state", state, self.state(0.0))
+        parts, fresh = self._parts(), self.state(0.0)
+        _check_entries("the state", state, fresh)
+        check_state("the state", {**state, "planner": {}, "recording": {}, "times": {}}, fresh)
         for name, part in parts.items():
             _check_entries(name, state[name], part.state())
             part.restore(state[name])

@@ -61,7 +61,7 @@ class Schedule(ABC):
         after : int
             Go on after that many reports, which an earlier process has written.
         recall : callable, if `after` is not 0
-            Takes the place of `carry_out` for stretches before that; not every course needs them.
+            Takes the place of `carry_out` for stretches before that.
         """
 
 
@@ -82,6 +82,9 @@ class Foreseen(Schedule):
 
     def play(self, carry_out: CarryOut, *, after: int = 0, recall: CarryOut | None = None) -> Iterator[Tick]:
         """Replay the tape."""
+        if recall is not None:
+            for tick in self.ticks[:after]:
+                recall(tick.segment)
         for tick in self.ticks[after:]:
             carry_out(tick.segment)
             yield tick

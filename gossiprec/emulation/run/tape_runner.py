@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from gossiprec.arrays import I32, I64
+from gossiprec.arrays import I32, I64, check_array, check_range
 from gossiprec.attacks.observations import Meetings
 from gossiprec.compute.finite import FiniteCheck, NotFiniteError, update_times
 from gossiprec.compute.plan.plan import Plan
+from gossiprec.compute.plan.planner_state import PastEvents
 from gossiprec.compute.plan.program import Program
 from gossiprec.compute.plan.tape import Event, Segment, at_wakes, joined
 from gossiprec.compute.serving import Serving
@@ -75,6 +76,7 @@ class TapeRunner:
         self._groups = np.full(self._protocol.n_users, -1, np.int32)
         self._told = BarrierRecord()
         self._known: Iterator[Told] = iter(())
+        self._past = PastEvents(self._protocol.n_nodes, inline=self._schedule.inline)
         self.n_refused = 0
 
     def state(self) -> dict[str, Any]:
@@ -83,12 +85,15 @@ class TapeRunner:
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Take over what :meth:`state` gave."""
+        check_array("carrier.sender", state["sender"], self._sender)
+        check_range("carrier.sender", state["sender"], 0, self._protocol.n_nodes - 1)
         self._sender, self.n_refused = state["sender"], state["n_refused"]
-        self._told.restore(state["lessons"])
+        self._told.restore(state["lessons"], self._protocol.n_nodes)
         self._known = iter(self._told)
 
     def recall(self, segment: Segment) -> None:
         """Do as if a stretch of tape were carried out that was so before: tell the protocol what it was told then."""
+        self._past.note(segment)
         if self._protocol.chooses_by_value:
             self._teach(next(self._known))
 
@@ -98,7 +103,16 @@ class TapeRunner:
         return self._runner.bookkeeping_seconds
 
     def carry_out(self, segment: Segment) -> None:
-        """Plan and compute a stretch of tape; afterwards every node's row is its current model."""
+        """Plan and compute a stretch of tape; afterwards every node's row is its current model.
+
+        Raises
+        ------
+        ValueError
+            If the planner's state came from a checkpoint, and the tape before it cannot have led to it.
+        """
+        if self._past.any:
+            self._planner.check_past(self._past)
+            self._past = PastEvents(self._protocol.n_nodes, inline=self._schedule.inline)
         self._stretches.append(segment)
         if self._push_rounds is not None:
             self._push_rounds.note(segment)

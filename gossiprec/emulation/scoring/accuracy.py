@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from gossiprec.arrays import F32, F64, I32, I64, Bools
+from gossiprec.arrays import F32, F64, I32, I64, Bools, check_range
 from gossiprec.attacks.base import Ranking
 from gossiprec.compute.thread_pool import ThreadPool
 from gossiprec.data.split import Split
@@ -129,7 +129,17 @@ class AttackRecord:
         return {"best": {key: vars(best) for key, best in self._best.items()}}
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Take over what :meth:`state` gave."""
+        """Take over what :meth:`state` gave.
+
+        Raises
+        ------
+        ValueError
+            If it names nodes or users that there are not.
+        """
+        n = self._split.n_users
+        for key, best in state["best"].items():
+            check_range(f"record.{key}.nodes", best["nodes"], 0, n)  # a coordinator comes after the users
+            check_range(f"record.{key}.hits", best["hits"], 0, n)
         self._best = {key: _Best(**best) for key, best in state["best"].items()}
 
     def _score(self, ranking: Ranking, size: int, *, time: float, round: int) -> dict[str, Any]:
