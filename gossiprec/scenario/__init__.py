@@ -1,6 +1,11 @@
 """YAML to typed scenario: every problem listed at once, with file, line and key path."""
 
-from gossiprec.scenario.cross_checks import check_activity_groups, check_sizes, check_validation
+from gossiprec.scenario.cross_checks import (
+    check_activity_groups,
+    check_sizes,
+    check_train_loss,
+    check_validation,
+)
 from gossiprec.scenario.load import load_scenario
 from gossiprec.scenario.model import Choice, DatasetChoice, PolicyChoice, Scenario
 from gossiprec.scenario.network import ConstantLatency, ExponentialLatency, Network
@@ -23,6 +28,7 @@ __all__ = [
     "Training",
     "check_activity_groups",
     "check_sizes",
+    "check_train_loss",
     "check_validation",
     "json_schema",
     "load_scenario",

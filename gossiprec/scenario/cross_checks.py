@@ -116,6 +116,23 @@ def check_validation(scenario: Scenario, n_validation: int) -> None:
     problems.raise_any(scenario.source_map)
 
 
+def check_train_loss(scenario: Scenario, *, holds_all_data: bool) -> None:
+    """Check that each user's model and samples are in this process, if the training loss is measured.
+
+    Raises
+    ------
+    ScenarioError
+    """
+    problems = Problems()
+    if scenario.evaluate.train_loss and (holds_all_data or scenario.executor.name == "ray"):
+        found = "central training" if holds_all_data else "an executor of shards"
+        problems.add(
+            ("evaluate", "train_loss"),
+            f"found true with {found}; expected models of single users in one process; leave train_loss out",
+        )
+    problems.raise_any(scenario.source_map)
+
+
 def check_activity_groups(scenario: Scenario, n_tested: int) -> None:
     """Check that each group of users by activity would have one of the `n_tested` users with test items.
 

@@ -169,6 +169,8 @@ class Scenario(Identity):
             del plain["attackers"]
         if self.evaluate.activity_groups is None:  # likewise
             del plain["evaluate"]["activity_groups"]
+        if not self.evaluate.train_loss:
+            del plain["evaluate"]["train_loss"]
         if not self.executor.portable:
             del plain["executor"]["portable"]
         if self.executor.name != "ray":  # likewise

@@ -117,6 +117,11 @@ class Evaluate(Options):
         description="Into so many groups users are put by their training interactions: the summary has the metrics of "
         "test items for each.",
     )
+    train_loss: bool = Field(
+        default=False,
+        description="Whether each report has `train_loss`, the mean over users of the model's loss on their own "
+        "training samples (docs/measures.md); not for central training, and not divided among shards.",
+    )
     keep_version: bool = Field(
         default=False,
         description="Whether a coordinator's last version, items and shared weights, is kept (version.npz).",

@@ -17,7 +17,13 @@ from gossiprec.emulation.run.progress import Progress, Stopwatch
 from gossiprec.emulation.run.schedule import Foreseen, Schedule, Unforeseen
 from gossiprec.overlay.profiles import Profiles
 from gossiprec.protocols import PROTOCOLS, Protocol
-from gossiprec.scenario import Scenario, check_activity_groups, check_sizes, check_validation
+from gossiprec.scenario import (
+    Scenario,
+    check_activity_groups,
+    check_sizes,
+    check_train_loss,
+    check_validation,
+)
 from gossiprec.sim.availability import Availability
 
 
@@ -36,6 +42,7 @@ def rehearse(scenario: Scenario, split: Split, say: Progress, watch: Stopwatch) 
         check_validation(scenario, len(split.validation.values))
         check_activity_groups(scenario, int((split.test.sizes > 0).sum()))
         protocol = make_protocol(scenario, split)
+        check_train_loss(scenario, holds_all_data=protocol.holds_all_data)
     n_wakes, each = len(protocol.clock.node_ids) * protocol.wakes, protocol.messages_per_wake or 1
     check_events_fit(n_wakes, each)
     with watch("control"):

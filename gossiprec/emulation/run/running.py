@@ -32,6 +32,7 @@ from gossiprec.emulation.scoring.membership import metric_rows
 from gossiprec.emulation.scoring.positions import by_attack, write_positions
 from gossiprec.emulation.scoring.privacy import Ledger
 from gossiprec.emulation.scoring.remarks import Remarks, Tie, few_to_judge
+from gossiprec.emulation.scoring.train_loss import train_loss
 from gossiprec.emulation.scoring.validated import Validated
 from gossiprec.emulation.shards.lead import Alone, Lead
 from gossiprec.errors import ScenarioError
@@ -245,6 +246,10 @@ class Running:
         with self._timed("utility"):
             looks = self._others.looks(self._utility)
             self._utility_now = self._utility.measure(prepared.planner.current, looks)
+            if prepared.scenario.evaluate.train_loss:
+                self._utility_now["train_loss"] = train_loss(
+                    prepared.executor, prepared.planner.current, prepared.split.n_users
+                )
             chosen = bool(self._validated and self._validated.note(self._utility_now, time=at, round=round_))
             if self._activity:
                 self._activity.note(self._utility.by_user, chosen=chosen)
