@@ -9,6 +9,7 @@ from gossiprec.attacks import ATTACKS
 from gossiprec.attacks.base import Attack, Ranking
 from gossiprec.attacks.findings import Finding
 from gossiprec.emulation.scoring import accuracy
+from gossiprec.measures.attack import accuracies, guess
 from gossiprec.measures.communities import Communities
 from gossiprec.options import Options
 from gossiprec.testing import check_attack, check_ties, registered
@@ -66,25 +67,24 @@ def test_ties_give_an_attack_no_more_than_guessing_finds(name, options):
 
 
 def test_an_attack_that_is_credited_for_the_order_of_ids_is_caught(monkeypatch):
-    """As all were: scores and similarities that tie are set apart by ids, too little for any other order to change."""
+    """As all were: what ties is set apart by ids, too little for any other order to change."""
 
-    def by_ids(values, k):
-        return guess(values - 1e-5 * np.arange(values.shape[1]), k)
+    def by_ids(scores, guesses, truth):
+        set_apart = scores - np.float32(1e-5) * np.arange(scores.shape[1], dtype=np.float32)
+        return accuracies(set_apart, guess(set_apart, truth.k), truth)
 
     def of_ids(similarity, k):
         return nearest(similarity - 1e-9 * np.arange(similarity.shape[1]), k)
 
-    guess, nearest = accuracy.guess, Communities.nearest
-    monkeypatch.setattr(Communities, "nearest", of_ids)
-    with pytest.raises(
-        AssertionError, match=r"the attack cda \(federated, fused\) finds .* a guess finds 0.273"
-    ):
-        check_ties("cda", {**CDA, "who": "coordinator"})
-    monkeypatch.setattr(accuracy, "guess", by_ids)
-    with pytest.raises(
-        AssertionError, match=r"finds 1\.000 of the communities although all that it has seen ties"
-    ):
-        check_ties("cda", {**CDA, "who": "coordinator"}, knows_nothing=NOTHING)
+    nearest, coordinator = Communities.nearest, {**CDA, "who": "coordinator"}
+    with monkeypatch.context() as patch:
+        patch.setattr(Communities, "nearest", of_ids)
+        with pytest.raises(AssertionError, match=r"cda \(federated, fused\) finds .* a guess finds 0\.273"):
+            check_ties("cda", coordinator)
+    monkeypatch.setattr(accuracy, "accuracies", by_ids)
+    check_ties("cda", coordinator)  # whoever is guessed is as good as any other
+    with pytest.raises(AssertionError, match="although all that it has seen ties; a guess finds"):
+        check_ties("cda", coordinator, knows_nothing=NOTHING)
 
 
 class Onlooker(Attack):
