@@ -22,6 +22,11 @@ from gossiprec.emulation import simulate
 from gossiprec.testing import check_protocol
 from pathlib import Path
 """
+OPTIONS = """
+from types import SimpleNamespace
+options = SimpleNamespace(path=json.__file__)
+"""
+
 RUN = """
 check_protocol(RingGossip, {"wakes": 5})
 RELEVANCE["margin"] = margin
@@ -37,8 +42,8 @@ print(json.dumps({"margin": float(scores[0]), "attacks": run.summary["attacks"],
 
 def test_its_examples_run(tmp_path):
     blocks = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)
-    assert len(blocks) == 5
-    code = "\n".join([IMPORTS, *blocks, RUN]).replace("from __future__ import annotations\n", "")
+    assert len(blocks) == 6
+    code = "\n".join([IMPORTS, OPTIONS, *blocks, RUN]).replace("from __future__ import annotations\n", "")
     scenario = tiny(
         protocol={"name": "ring-gossip", "fanout": 1, "view": {"size": 1}, "wakes": 3},
         observers=[SINGLE, {"name": "last-heard", "community_size": 3}],
