@@ -47,6 +47,10 @@ def _spent(privacy: Mapping[str, Any]) -> str:
         epsilon = f"{each:.3g} for each number sent, {epsilon} for all of a node's"
     if privacy.get("items_in_the_open"):
         noise += "; which items they are of is in the open"
+    if privacy.get("choices_in_the_open"):
+        noise += (
+            "; to whom a node sends and how it merges follow its items without noise, which no epsilon covers"
+        )
     return f"epsilon {epsilon} (delta {privacy['delta']:g}) on {privacy['nodes']:,} nodes, {noise}"
 
 

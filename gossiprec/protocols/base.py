@@ -115,6 +115,11 @@ class Protocol(ABC):
         """Whether peers are chosen by what models tell: the protocol must then be told (:meth:`learn`)."""
         return False
 
+    @property
+    def choices_follow_data(self) -> bool:
+        """Whether receivers or merge weights follow a node's items other than by its model: no noise covers these."""
+        return False
+
     def learn(self, receiver: I64, sender: I64, found: F32) -> None:
         """Be told what appraised versions were worth to their receivers, in order of delivery.
 

@@ -80,6 +80,11 @@ class PersGossip(Gossip):
         return True
 
     @property
+    def choices_follow_data(self) -> bool:
+        """Performance is measured on validation items, among items that leave out training items."""
+        return True
+
+    @property
     def n_exploited(self) -> int:
         """Places of a view that go to the best senders: 1 of 3 with the published ratio of 0.4."""
         size = self.options.view.size

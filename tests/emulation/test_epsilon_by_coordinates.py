@@ -8,11 +8,14 @@ import numpy as np
 import pytest
 import yaml
 
+from gossiprec.cli.results import _spent
+from gossiprec.compute.plan.tape import Op
 from gossiprec.emulation import resume, simulate
 from gossiprec.emulation.scoring.privacy import Ledger
 from gossiprec.models import MODELS
 from gossiprec.policies import POLICIES
 from gossiprec.policies.ldp import LDP, ClipAndNoise
+from gossiprec.protocols import PROTOCOLS, Protocol
 from tests.cli.calls import invoke
 from tests.emulation.ended_early import ended_early, often, outcome
 from tests.emulation.test_clients_without_models import CHURN, NETWORK, SGD, star
@@ -237,3 +240,32 @@ def test_the_closing_words_tell_one_number_from_all(client_model, capsys, tmp_pa
 def test_the_model_is_as_large_as_these_tests_say():
     layout = MODELS["gmf"](MODELS["gmf"].Options(dim=8)).layout(40)
     assert layout.message_bytes == 4 * WHOLE
+
+
+OPEN = {
+    "rand-gossip": ({"name": "rand-gossip", "wakes": 2}, False),
+    "pers-gossip": ({"name": "pers-gossip", "view": {"size": 3}, "wakes": 2}, True),
+    "fedavg": ({"name": "fedavg", "rounds": 2}, False),
+}
+
+
+@pytest.mark.parametrize(
+    "policy", [{**DP, "nodes": "all"}, {**CUT_OFF, "nodes": "all"}], ids=["dp-sgd", "ldp"]
+)
+@pytest.mark.parametrize("name", OPEN)
+def test_choices_that_follow_items_without_noise_are_stated(name, policy, tmp_path):
+    protocol, follow = OPEN[name]
+    scenario = tiny(policies=[policy], protocol=protocol)
+    scenario["dataset"]["split"]["validation"] = 2
+    privacy = simulate(scenario, out=tmp_path / "run").summary["privacy"]
+
+    assert privacy.get("choices_in_the_open", False) is follow
+    assert ("follow its items without noise" in _spent(privacy)) is follow
+
+
+def test_each_protocol_says_whether_its_choices_follow_data():
+    """What appraises versions, or is told what they are worth, reads items; a new protocol is to be looked at here."""
+    following = {name for name in PROTOCOLS if getattr(PROTOCOLS[name], "merging", None) is Op.APPRAISE}
+    base = Protocol.choices_follow_data
+    said = {name for name in PROTOCOLS if PROTOCOLS[name].choices_follow_data is not base}
+    assert said == following == {"pers-gossip"}

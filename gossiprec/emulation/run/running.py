@@ -120,6 +120,7 @@ class Running:
         self._ledger = Ledger(
             accountable(prepared), prepared.protocol.n_nodes, by_coordinates=prepared.policies,
             items_in_the_open=prepared.protocol.sends_updates, told=told_rows(prepared),
+            choices_in_the_open=prepared.protocol.choices_follow_data,
         )  # fmt: skip
         self._recording = Recording(directory.log, prepared)
         self._tape_runner = prepared.tape_runner(self._timed)

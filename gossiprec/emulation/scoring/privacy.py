@@ -50,6 +50,8 @@ class Ledger(Stateful):
         Whether messages show which items they are about: what is accounted number by number does not cover that.
     told : ToldRows, optional
         In the log it comes on top of what policies account.
+    choices_in_the_open : bool
+        Whether receivers and merge weights follow items of a node, without noise.
     """
 
     changing = ("told", "updates", "pushes", "coordinates")
@@ -62,11 +64,13 @@ class Ledger(Stateful):
         *,
         items_in_the_open: bool = False,
         told: ToldRows | None = None,
+        choices_in_the_open: bool = False,
     ) -> None:
         self._policies = policies
         self._by_coordinates = by_coordinates
         self._items_in_the_open = items_in_the_open
         self._told_rows = told
+        self._choices_in_the_open = choices_in_the_open
         self._told = np.zeros(n_nodes)
         self._updates = self._pushes = self._coordinates = np.zeros(n_nodes, np.int64)
 
@@ -99,6 +103,7 @@ class Ledger(Stateful):
             "noise_multiplier_max": noise.max(),
             **self._of_coordinates(spent),
             **({"told_rows": told} if told else {}),
+            **({"choices_in_the_open": True} if self._choices_in_the_open else {}),
         }
 
     def _of_told_rows(self) -> dict[str, Any] | None:

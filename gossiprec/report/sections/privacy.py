@@ -41,17 +41,21 @@ def section(runs: Runs) -> Section | None:
     return Section("Privacy spent", blocks) if blocks else None
 
 
+OPEN = {
+    "items_in_the_open": "which items",
+    "updates_in_the_open": "updates",
+    "choices_in_the_open": "receivers and merge weights",
+}
+"""What no epsilon covers, by its key in the summary."""
+
+
 def _tiles(runs: Runs, name: str, privacy: Mapping[str, Any]) -> list[Tile]:
     found = [
         Tile(runs.called(name, words), f"{privacy[key]:,.4g}")
         for key, words in WORDS.items()
         if privacy.get(key) is not None
     ]
-    open_ = [
-        words
-        for key, words in (("items_in_the_open", "which items"), ("updates_in_the_open", "updates"))
-        if privacy.get(key)
-    ]
+    open_ = [words for key, words in OPEN.items() if privacy.get(key)]
     return [
         *found,
         *(Tile(runs.called(name, "in the open"), words, "no epsilon covers it") for words in open_),
