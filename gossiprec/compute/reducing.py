@@ -180,6 +180,12 @@ class Reducing:
                 collected = collected[finite]
                 inbox = self._inbox(program, collected, receiver, copies=is_foreign(receiver.rule))
             found = _checked(receiver, own, inbox)
+            if len(inbox) and not are_all_finite(found):
+                node, at = int(program.node[task]), self._arrived_at[program.merge_message[collected]].max()
+                raise ScenarioError(
+                    f"node {node}: the aggregator {receiver.name!r} gave a model that is not finite at time {at:.6g}, "
+                    "of models that are; lower training.learning_rate, or the rates of the rule"
+                )
         if len(inbox):
             self.n_reduced += 1
             self.n_small += len(inbox.model_weights) < receiver.rule.enough

@@ -161,6 +161,9 @@ def registered():
     before = dict(AGGREGATORS.members())
     AGGREGATORS._members["remembering"] = Remembering
     AGGREGATORS._members["waiting"] = type("Waiting", (Samples,), {"streaming": False})
+    AGGREGATORS._members["huge"] = type(
+        "Huge", (Remembering,), {"reduce": lambda self, own, inbox: own + np.inf}
+    )
     AGGREGATORS._members["flat"] = type("Flat", (Remembering,), {"reduce": lambda self, own, inbox: own[:3]})
     yield
     AGGREGATORS._members.clear()
@@ -175,6 +178,16 @@ def test_what_a_rule_remembers_is_in_the_checkpoint(where, tmp_path):
     broken = ended_early(tmp_path / "broken", often, 3)
 
     assert outcome(resume(broken.path).path) == outcome(whole.path)
+
+
+@pytest.mark.usefixtures("registered")
+@pytest.mark.parametrize(("sections", "node"), [(gossip("huge"), r"\d+"), (star("huge"), "12")])
+def test_a_rule_that_makes_no_numbers_of_numbers_ends_the_run(sections, node):
+    with pytest.raises(
+        ScenarioError,
+        match=rf"^node {node}: the aggregator 'huge' gave a model that is not finite at time [\d.]+",
+    ):
+        carried_out(tiny(**sections))
 
 
 @pytest.mark.usefixtures("registered")
