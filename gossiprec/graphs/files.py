@@ -10,10 +10,12 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from gossiprec.errors import DataError
 from gossiprec.graphs.edge_lists import edge_list_text, read_edge_list
 from gossiprec.graphs.graphml import graphml_text, read_graphml
 from gossiprec.graphs.node_link import node_link_text, read_node_link
 from gossiprec.inputs import note_input
+from gossiprec.regular_files import read_regular_file
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -167,16 +169,13 @@ def graph_text(graph: nx.Graph, format: Format) -> str:
 def _text(path: Path) -> str:
     note_input(path)
     try:
-        with path.open("rb") as file:
-            raw = file.read(MAX_BYTES + 1)
+        raw = read_regular_file(path, most_bytes=MAX_BYTES)
     except FileNotFoundError:
         raise ValueError("no such file") from None
-    except IsADirectoryError:
-        raise ValueError("is a folder; name a file of a graph in it") from None
     except OSError as error:
         raise ValueError(f"cannot be read: {error.strerror or error}") from None
-    if len(raw) > MAX_BYTES:
-        raise ValueError(f"larger than {MAX_BYTES // 2**20} MiB, too large for a graph")
+    except DataError as error:
+        raise ValueError(str(error).removeprefix(f"{path}: ")) from None
     try:
         return raw.decode("utf-8-sig")
     except UnicodeDecodeError:

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gossiprec import graphs
-from gossiprec.errors import ScenarioError
-from gossiprec.graphs.files import SUFFIXES, graph_from
+from gossiprec.errors import DataError, ScenarioError
+from gossiprec.graphs.files import MAX_BYTES, SUFFIXES, graph_from
 from gossiprec.graphs.node_link import read_node_link_data
 from gossiprec.inputs import note_input
 from gossiprec.overlay.graph_options import (
@@ -22,6 +22,7 @@ from gossiprec.overlay.graph_options import (
     check_starts,
 )
 from gossiprec.overlay.profiles import Profiles
+from gossiprec.regular_files import read_regular_file
 from gossiprec.rng import generator
 
 if TYPE_CHECKING:
@@ -145,7 +146,9 @@ def _in_file(path: Path) -> list[tuple[float, Callable[[], nx.Graph]]]:
     form = '[{"from": 0, "nodes": [{"id": 0}, ...], "edges": [{"source": 0, "target": 1}, ...]}, ...]'
     note_input(path)
     try:
-        listed = json.loads(path.read_text(encoding="utf-8-sig"))
+        listed = json.loads(read_regular_file(path, most_bytes=MAX_BYTES).decode("utf-8-sig"))
+    except DataError as error:
+        raise ValueError(str(error)) from None
     except OSError as error:
         raise ValueError(
             f"{path}: {error.strerror or error}; name a folder or a JSON file of graphs"

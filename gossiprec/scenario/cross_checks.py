@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -63,9 +64,11 @@ def check_sections(
         )
     for key in ("policies", "attackers", "observers"):
         entries = plain.get(key, [])
+        seen: dict[str, int] = {}
         for index, entry in enumerate(entries):
-            if entry in entries[:index]:
-                problems.add((key, index), f"repeats {key}.{entries.index(entry)}; remove one of them")
+            first = seen.setdefault(json.dumps(entry, sort_keys=True, default=repr), index)
+            if first != index:
+                problems.add((key, index), f"repeats {key}.{first}; remove one of them")
     if plain["evaluate"]["targets"] == "attacked" and not scenario.attackers:
         problems.add(
             ("evaluate", "targets"),

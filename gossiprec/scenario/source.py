@@ -14,6 +14,7 @@ from typing import Any
 import yaml
 
 from gossiprec.errors import ScenarioError, suggestion
+from gossiprec.regular_files import read_regular_file
 from gossiprec.scenario.problems import KeyPath, Origin, Problems, SourceMap, shown
 from gossiprec.scenario.shipped import STUDIES, shipped
 
@@ -54,16 +55,11 @@ def read_file(path: Path, problems: Problems) -> Layer:
         If the file cannot be opened, or is not text, or not YAML.
     """
     try:
-        with path.open("rb") as file:
-            raw = file.read(MAX_BYTES + 1)
+        raw = read_regular_file(path, most_bytes=MAX_BYTES, error=ScenarioError)
     except FileNotFoundError:
         raise ScenarioError(f"{path}: no such file{_near(path)}") from None
-    except IsADirectoryError:
-        raise ScenarioError(f"{path}: is a folder; name a scenario file in it") from None
     except (OSError, ValueError) as error:
         raise ScenarioError(f"{path}: cannot be read: {getattr(error, 'strerror', None) or error}") from None
-    if len(raw) > MAX_BYTES:
-        raise ScenarioError(f"{path}: larger than {MAX_BYTES // 1024} KiB, too large for a scenario")
     try:
         text = raw.decode("utf-8-sig")
     except UnicodeDecodeError:
@@ -196,10 +192,10 @@ class _Reader:
                 continue
             inner = _Reader(self._source, self._problems, self._numbered)
             inner._visited = self._visited
-            for key, value in inner.value(part, path).items():
-                if key not in found:
-                    found[key] = value
-                    self.origins.update((p, o) for p, o in inner.origins.items() if p[len(path)] == key)
+            merged = inner.value(part, path)
+            new = merged.keys() - found.keys()
+            found.update((key, value) for key, value in merged.items() if key in new)
+            self.origins.update((p, o) for p, o in inner.origins.items() if p[len(path)] in new)
             self._visited = inner._visited
 
     def _scalar(self, node: yaml.Node, path: KeyPath) -> Any:

@@ -152,7 +152,7 @@ def test_files_that_cannot_be_read_are_refused(tmp_path):
     (tmp_path / "folder.edges").mkdir()
     for name, message in (
         ("binary", "not a text file"),
-        ("folder", "is a folder"),
+        ("folder", "found a folder"),
         ("nowhere", "no such file"),
     ):
         with pytest.raises(ValueError, match=message):

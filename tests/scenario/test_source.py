@@ -47,7 +47,7 @@ def message(load, text: str | bytes, *overrides: str) -> str:
         (ALIAS_BOMB, "x.yaml:1: holds more than 100000 values"),
         (MERGE_BOMB, "x.yaml:1: holds more than 100000 values"),
         ("[" * 5000, "x.yaml: is nested too deeply"),
-        ("a: " + "x" * 600_000, "x.yaml: larger than 512 KiB"),
+        ("a: " + "x" * 600_000, "x.yaml: found 586 KiB or more; expected at most 512 KiB"),
     ],
 )
 def test_what_is_no_scenario_gets_one_message(load, text, expected):
@@ -70,7 +70,7 @@ def test_a_missing_folder_is_named(load):
 
 
 def test_a_folder_is_not_a_scenario(load, tmp_path):
-    with pytest.raises(ScenarioError, match="is a folder; name a scenario file in it"):
+    with pytest.raises(ScenarioError, match="found a folder; expected a regular file"):
         load_scenario(tmp_path, (), load.registries)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +15,10 @@ from gossiprec.data.columns import first_cells, read_columns
 from gossiprec.data.sources import Source
 from gossiprec.errors import DataError, ScenarioError
 from gossiprec.inputs import note_input
+from gossiprec.regular_files import open_regular_file
 
+MAX_BYTES = 2**30
+"""Largest size of a file of numbers."""
 CSV = Layout((), ",", quote='"')
 
 
@@ -61,14 +64,24 @@ def read_matrix(path: str, key: str, n: int) -> F64:
 
 
 def _array(path: str, key: str) -> F64:
+    with _about(key):
+        _check_regular(path)
     note_input(path)
     try:
-        raw = np.load(path, allow_pickle=False)
+        raw = np.load(
+            path, allow_pickle=False, mmap_mode="r"
+        )  # no more memory than the file has, whatever it claims
     except (OSError, ValueError, EOFError) as error:
         raise ScenarioError(f"{key}: cannot read {path}: {error}") from error
     if raw.dtype.kind not in "fiu":
         raise ScenarioError(f"{key}: {path} holds {raw.dtype}, must hold numbers")
     return np.array(raw, np.float64)
+
+
+def _check_regular(path: str) -> None:
+    """Refuse what is no file, or too large; a missing file is left to whoever reads it."""
+    with suppress(OSError):
+        open_regular_file(path, most_bytes=MAX_BYTES).close()
 
 
 def _grid(path: str, key: str) -> F64:
@@ -112,6 +125,7 @@ def node_ids(values: F64, path: str, key: str, n_users: int) -> I64:
 
 def _first_cells(path: str, key: str) -> tuple[str, ...]:
     with _about(key):
+        _check_regular(path)
         return first_cells(Source(Path(path)), CSV)
 
 
