@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 import os
 import platform
+import resource
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -18,7 +19,7 @@ ROOT = Path("/")
 
 def available_bytes(root: Path = ROOT) -> int:
     """Return the memory that a process could take without swapping or being killed, as far as the system tells."""
-    return min([_available_on_machine(root), *_left_in_groups(root)])
+    return min([_available_on_machine(root), *_left_in_groups(root), *_left_under_limits(root)])
 
 
 def usable_cores(root: Path = ROOT) -> int:
@@ -53,6 +54,15 @@ def _left_in_groups(root: Path) -> Iterator[int]:
         taken = _number(folder / "memory.current", folder / "memory.usage_in_bytes")
         if limit is not None and taken is not None:
             yield max(0, limit - max(0, taken - _reclaimable(folder / "memory.stat")))
+
+
+def _left_under_limits(root: Path) -> Iterator[int]:
+    """Yield the bytes that each limit of the process (``ulimit -v``, ``ulimit -d``) leaves."""
+    status = dict(line.split(":", 1) for line in _lines(root / "proc/self/status") if ":" in line)
+    for limit, entry in ((resource.RLIMIT_AS, "VmSize"), (resource.RLIMIT_DATA, "VmData")):
+        most, taken = resource.getrlimit(limit)[0], status.get(entry, "").split()
+        if most != resource.RLIM_INFINITY and taken:
+            yield max(0, most - int(taken[0]) * 1024)
 
 
 def _reclaimable(stat: Path) -> int:

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from pydantic import BaseModel, ConfigDict
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, field_validator
 
 LARGEST = 2**31 - 1
 """Most that anything is counted to; sums and products of such counts stay exact."""
+MOST, LEAST = 1e30, 1e-100
+"""Sizes of the largest and the smallest number but 0: single precision holds the first, and squares stay above 0."""
 
 
 class Options(BaseModel):
@@ -19,6 +23,15 @@ class Options(BaseModel):
     def remarks(self) -> dict[str, str]:
         """Return comments that ``gossiprec scenario show`` prints behind some keys, by key."""
         return {}
+
+    @field_validator("*")
+    @classmethod
+    def _computable(cls, value: Any) -> Any:
+        """Refuse numbers that arithmetic would turn into infinity or into 0."""
+        for number in value if isinstance(value, tuple | list) else (value,):
+            if isinstance(number, float) and number and not LEAST <= abs(number) <= MOST:
+                raise ValueError(f"found {number:g}, must be 0 or of a size from {LEAST:g} to {MOST:g}")
+        return value
 
 
 class NoOptions(Options):

@@ -1,6 +1,7 @@
 """Memory and cores within the limits of containers and batch systems."""
 
 import os
+import resource
 
 import pytest
 
@@ -83,3 +84,13 @@ def test_one_core_and_a_half_are_two(tmp_path, monkeypatch):
 def test_this_machine_has_some_of_each():
     assert available_bytes() > 0
     assert usable_cores() > 0
+
+
+@pytest.mark.parametrize(("limit", "entry"), [("RLIMIT_AS", "VmSize"), ("RLIMIT_DATA", "VmData")])
+def test_a_limit_of_the_process_counts(limit, entry, tmp_path, monkeypatch):
+    unlimited = (resource.RLIM_INFINITY, resource.RLIM_INFINITY)
+    monkeypatch.setattr(
+        resource, "getrlimit", lambda one: (3 * GIB, -1) if one == getattr(resource, limit) else unlimited
+    )
+    taken = {"proc/self/status": f"Name:\tpython\n{entry}:\t 1048576 kB\n"}
+    assert available_bytes(system(tmp_path, "", taken)) == 2 * GIB

@@ -33,6 +33,15 @@ COMMANDS = (
 """Each is a module beside this one that holds a command of the same name."""
 
 
+NO_MEMORY = (
+    "can't allocate memory",
+    "cannot allocate memory",
+    "failed to map segment",
+    "can't start new thread",
+)
+"""Words of libraries and of the dynamic linker for memory that they do not get."""
+
+
 class LazyGroup(click.Group):
     """A group that imports a command when it is wanted, and answers a misspelt one with the nearest."""
 
@@ -170,13 +179,15 @@ def _flush() -> None:
 
 def _foreign_error(error: Exception) -> tuple[str, int]:
     """Return the message and exit status of an error that is not ours; an empty message for a fault of the code."""
-    if isinstance(error, OSError):
+    words = " ".join(str(each) for each in (error, error.__cause__, error.__context__)).lower()
+    exhausted = isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError"
+    if isinstance(error, OSError) and not any(sign in words for sign in NO_MEMORY):
         return describe_os_error(error)
-    torch_has_none = type(error).__name__ == "OutOfMemoryError" or "can't allocate memory" in str(error)
-    if isinstance(error, MemoryError) or torch_has_none:
+    if exhausted or any(sign in words for sign in NO_MEMORY):
         return (
-            "the memory is exhausted; lower dataset.limit_users or dataset.users, model.dim or the number of "
-            "observers, and see what `gossiprec simulate SCENARIO --dry-run` says"
+            "the memory is exhausted, or a limit (ulimit -v, a container) is below the need; raise the limit; or lower "
+            "dataset.limit_users or dataset.users, model.dim or the number of observers, and see what `gossiprec "
+            "simulate SCENARIO --dry-run` says"
         ), 1
     return "", 1
 

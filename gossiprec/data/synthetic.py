@@ -60,7 +60,7 @@ class Synthetic(Dataset):
             0.13, gt=0, description="Dirichlet concentration of memberships: lower is purer"
         )
         contrast: float = Field(
-            4.5, ge=0, description="how far apart the tastes of communities lie: 0 is alike"
+            4.5, ge=0, le=100, description="how far apart the tastes of communities lie: 0 is alike"
         )
         popularity: float = Field(
             0.38, gt=0, description="gamma shape of item popularity: lower is more unequal"

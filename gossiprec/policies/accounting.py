@@ -23,6 +23,8 @@ from gossiprec.arrays import F64
 ORDERS = (*(1 + k / 10 for k in range(1, 100)), *range(12, 64))
 """Orders of the divergence, as in Opacus' ``RDPAccountant``."""
 
+UNBOUNDED = 2**40
+"""Local epochs beyond those of any run."""
 _PRECISION = 1e-9
 """Of a calibrated noise multiplier, relative."""
 
@@ -69,6 +71,8 @@ def noise_for(epsilon: float, delta: float) -> float:
 
 def most_epochs(noise_multiplier: float, epsilon: float, delta: float) -> int:
     """Return the largest number of local epochs that spends at most `epsilon`."""
+    if epsilon_of(noise_multiplier, UNBOUNDED, delta) <= epsilon:
+        return UNBOUNDED
     epochs = int((noise_multiplier / noise_for(epsilon, delta)) ** 2)
     while epsilon_of(noise_multiplier, epochs + 1, delta) <= epsilon:
         epochs += 1

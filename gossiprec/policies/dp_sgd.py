@@ -146,12 +146,12 @@ class DPSGD(Policy):
             return rounded_up(options.noise_multiplier)
         if options.epsilon == "inf":
             return np.float32(0.0)
-        one = noise_for(self._budget(), options.delta)
-        if one < LEAST_NOISE:
+        if epsilon_of(LEAST_NOISE, 1, options.delta) <= self._budget():
             raise ScenarioError(
                 f"policies: dp-sgd: epsilon: found {options.epsilon:g}, for which noise would drown in rounding; "
                 "write 'inf'"
             )
+        one = noise_for(self._budget(), options.delta)
         if options.steps is not None:
             planned = np.full_like(planned, options.steps // self._epochs)
         return np.array([rounded_up(one * math.sqrt(count * self._epochs)) for count in planned.tolist()])

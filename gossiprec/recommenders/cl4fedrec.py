@@ -51,7 +51,7 @@ class CL4FedRecOptions(Options):
     item_loss: Literal["mean", "sum"] = Field(
         default="mean", description="over a client's positives; the paper prints a sum"
     )
-    synthetic_users: int = Field(default=60, ge=1, le=LARGEST, description="|U_syn|: 60 or 10 in the paper")
+    synthetic_users: int = Field(default=60, ge=1, le=100_000, description="|U_syn|: 60 or 10 in the paper")
     synthetic_items: int = Field(
         default=30, ge=1, le=LARGEST, description="N, items of each, without repetition"
     )

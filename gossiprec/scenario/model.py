@@ -80,7 +80,7 @@ class AttackerChoice(Choice):
         le=1,
         description="Number of poisoners as a fraction of all users, rounded down; 0: none, to compare with.",
     )
-    number: int | None = Field(default=None, ge=0, le=LARGEST, description="Number of poisoners.")
+    number: int | None = Field(default=None, ge=0, le=10**6, description="Number of poisoners.")
     targets: Targets = Field(
         default=LeastPopular(least_popular=1),
         description="Items that they promote: ids, or {least_popular: n} of training and test items together.",

@@ -130,9 +130,11 @@ class Evaluate(Options):
     def rounds(self) -> Iterator[int]:
         """Yield the rounds at which there is a report, without end."""
         also = self.also
-        more = range(also.every, also.until + 1, also.every) if isinstance(also, Denser) else also or ()
+        more = (
+            range(also.every, also.until + 1, also.every) if isinstance(also, Denser) else sorted(also or ())
+        )
         regular = itertools.count(self.every, self.every)
-        return (due for due, _ in itertools.groupby(heapq.merge(sorted(more), regular)))
+        return (due for due, _ in itertools.groupby(heapq.merge(more, regular)))
 
     def measured(self) -> tuple[str, ...]:
         """Return what a run may tell: the metrics, those of other orders, and those of the report that is chosen."""
