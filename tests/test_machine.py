@@ -17,7 +17,7 @@ def system(root, groups, files=()):
         path = root / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
-    (root / "proc/self").mkdir(parents=True)
+    (root / "proc/self").mkdir(parents=True, exist_ok=True)
     (root / "proc/self/cgroup").write_text(groups)
     return root
 
