@@ -57,7 +57,7 @@ class EntropyMIA(ScoringAttack):
         self._thresholds: list[float] = listed(options.threshold)
         super().__init__(options, world)
         if options.who == "single":
-            self.measures = ()  # single adversaries keep too little of a model to guess
+            self.measures = ()  # type: ignore[assignment]  # single adversaries keep too little of a model to guess
 
     @staticmethod
     def rules_of(options: EntropyMIAOptions) -> list[str]:

@@ -167,8 +167,8 @@ def _print_results(run: Run, *, as_json: bool) -> None:
         console.print(results.finding_table(summary["findings"]))
         click.echo()
     click.echo(results.closing(summary, run.path))
-    if notes := results.noted(summary):
-        click.echo(notes)
+    if noted := results.noted(summary):
+        click.echo(noted)
 
 
 def _say_interrupted(run: Run) -> None:

@@ -91,7 +91,7 @@ def auxiliary_leak(
         own = np.arange(first, first + len(block))
         here = np.isin(users, own)
         found[:, here] = [block[users[here] - first, items[here]] for items in sides]
-        more = np.nan_to_num((weights @ block.T).astype(np.float32), nan=LOWEST, neginf=LOWEST)
+        more = np.nan_to_num((weights @ block.T).astype(np.float32), nan=float(LOWEST), neginf=float(LOWEST))
         more[own, np.arange(len(own))] = -np.inf  # nobody's like is the user itself
         listed = (true.values >= first) & (true.values < first + len(block))
         relevance[listed] = more[owners[listed], true.values[listed] - first]

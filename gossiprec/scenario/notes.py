@@ -28,7 +28,7 @@ def _on_drift(scenario: Scenario) -> Iterator[str]:
     if training.batch_size != "full" or training.local_epochs != 1:
         return
     for choice in scenario.policies:
-        if choice.name == "share-less" and getattr(choice.options, "tau", 0):
+        if choice.name == "share-less" and getattr(choice.options, "tau", False):
             yield (
                 "policies: share-less: tau draws items back to where a local update began, and with one step per "
                 "update (training.batch_size: full, local_epochs: 1) none has moved yet, so every tau gives the same "

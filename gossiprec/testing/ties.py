@@ -60,7 +60,7 @@ def check_ties(
     for section, training, overlap in worlds:
         for place, (world, protocol) in enumerate(RUNS.items()):
             for executor in EXECUTORS if place == 0 else ("fused",):
-                run = {"model": section, "training": training, "protocol": protocol}
+                run: dict[str, Any] = {"model": section, "training": training, "protocol": protocol}
                 run |= {"observers": [{"name": name, **(options or {})}], "executor": {"name": executor}}
                 try:
                     found += _check(run, overlap, f"the attack {name} ({world}, {executor})")
