@@ -51,6 +51,14 @@ def _spent(privacy: Mapping[str, Any]) -> str:
         noise += (
             "; to whom a node sends and how it merges follow its items without noise, which no epsilon covers"
         )
+    told = privacy.get("told_rows")
+    if told is not None:
+        who = f"{told['nodes']:,} clients tell of their users"
+        noise += f"; besides, epsilon {told['epsilon_max']:.3g} at most for what {who}"
+    if privacy.get("told_in_the_open"):
+        noise += "; what clients tell of their users besides is in the open"
+    if privacy.get("updates_in_the_open"):
+        noise += "; covers what clients tell of their users, not their updates, which are in the open"
     return f"epsilon {epsilon} (delta {privacy['delta']:g}) on {privacy['nodes']:,} nodes, {noise}"
 
 

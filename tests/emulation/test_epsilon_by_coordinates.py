@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import yaml
 
-from gossiprec.cli.results import _spent
+from gossiprec.cli.results import _spent, opening
 from gossiprec.compute.plan.tape import Op
 from gossiprec.emulation import resume, simulate
 from gossiprec.emulation.scoring.privacy import Ledger
@@ -98,6 +98,10 @@ def test_a_row_that_a_recommender_tells_beside_an_update_is_in_no_account(tmp_pa
             assert rest == 0
             due[node] += EACH * 4 * touched
     assert spent(run) == due
+    assert run.summary["privacy"]["told_in_the_open"] is True
+    assert opening(run.summary).endswith(
+        "; which items they are of is in the open; what clients tell of their users besides is in the open"
+    )
 
 
 @pytest.fixture

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from gossiprec.cli.results import opening
 from gossiprec.compute.store.update import Update
 from gossiprec.emulation import prepare, simulate
 from gossiprec.errors import ScenarioError
@@ -173,6 +174,7 @@ def test_each_told_vector_spends_epsilon(tmp_path):
         "noise_multiplier_max": pytest.approx(1 / 3),
         "updates_in_the_open": True,
     }
+    assert "not their updates, which are in the open" in opening(run.summary)
 
 
 def test_what_a_policy_spends_besides_adds_up(tmp_path):
@@ -190,6 +192,9 @@ def test_what_a_policy_spends_besides_adds_up(tmp_path):
     assert run.summary["privacy"]["nodes"] == 2
     assert run.summary["privacy"]["told_rows"]["epsilon_max"] == 3.0 * told.max()
     assert "updates_in_the_open" not in run.summary["privacy"]["told_rows"]
+    assert f"; besides, epsilon {3.0 * told.max():.3g} at most for what 12 clients tell" in opening(
+        run.summary
+    )
 
 
 @pytest.mark.parametrize("recommender", [{"epsilon": None}, {"semi_hard": 0}])

@@ -29,3 +29,8 @@ def told_rows(prepared: Prepared) -> ToldRows | None:
     if recommender is None or not prepared.told_width or recommender.told_epsilon is None:
         return None
     return ToldRows(recommender.told_epsilon, prepared.split.n_users)
+
+
+def tells_openly(prepared: Prepared) -> bool:
+    """Return whether clients send something of their users that no epsilon covers."""
+    return bool(prepared.told_width) and told_rows(prepared) is None

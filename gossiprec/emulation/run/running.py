@@ -15,7 +15,7 @@ from gossiprec.attacks.base import Guesses
 from gossiprec.attacks.findings import Finding
 from gossiprec.emulation.assembly.memory import peak_rss_mib
 from gossiprec.emulation.assembly.prepare import Prepared
-from gossiprec.emulation.run.accountable import accountable, told_rows
+from gossiprec.emulation.run.accountable import accountable, tells_openly, told_rows
 from gossiprec.emulation.run.checkpointing import Checkpoints
 from gossiprec.emulation.run.measuring import make_utility
 from gossiprec.emulation.run.metering import seconds_by_label
@@ -121,6 +121,7 @@ class Running:
             accountable(prepared), prepared.protocol.n_nodes, by_coordinates=prepared.policies,
             items_in_the_open=prepared.protocol.sends_updates, told=told_rows(prepared),
             choices_in_the_open=prepared.protocol.choices_follow_data,
+            told_in_the_open=tells_openly(prepared),
         )  # fmt: skip
         self._recording = Recording(directory.log, prepared)
         self._tape_runner = prepared.tape_runner(self._timed)

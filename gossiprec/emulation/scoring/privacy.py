@@ -52,6 +52,8 @@ class Ledger(Stateful):
         In the log it comes on top of what policies account.
     choices_in_the_open : bool
         Whether receivers and merge weights follow items of a node, without noise.
+    told_in_the_open : bool
+        Whether clients send something of their users, besides updates, that no epsilon covers.
     """
 
     changing = ("told", "updates", "pushes", "coordinates")
@@ -65,12 +67,14 @@ class Ledger(Stateful):
         items_in_the_open: bool = False,
         told: ToldRows | None = None,
         choices_in_the_open: bool = False,
+        told_in_the_open: bool = False,
     ) -> None:
         self._policies = policies
         self._by_coordinates = by_coordinates
         self._items_in_the_open = items_in_the_open
         self._told_rows = told
         self._choices_in_the_open = choices_in_the_open
+        self._told_in_the_open = told_in_the_open
         self._told = np.zeros(n_nodes)
         self._updates = self._pushes = self._coordinates = np.zeros(n_nodes, np.int64)
 
@@ -104,6 +108,7 @@ class Ledger(Stateful):
             **self._of_coordinates(spent),
             **({"told_rows": told} if told else {}),
             **({"choices_in_the_open": True} if self._choices_in_the_open else {}),
+            **({"told_in_the_open": True} if self._told_in_the_open else {}),
         }
 
     def _of_told_rows(self) -> dict[str, Any] | None:

@@ -45,6 +45,7 @@ OPEN = {
     "items_in_the_open": "which items",
     "updates_in_the_open": "updates",
     "choices_in_the_open": "receivers and merge weights",
+    "told_in_the_open": "what clients tell of their users",
 }
 """What no epsilon covers, by its key in the summary."""
 
