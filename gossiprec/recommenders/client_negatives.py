@@ -40,6 +40,18 @@ def some_of(items: I32, number: int, draw: np.random.Generator) -> I32:
     return found if there == number else np.append(found, np.full(number - there, NONE, np.int32))
 
 
+def some_for_each(items: I32, shape: tuple[int, ...], number: int, draw: np.random.Generator) -> I32:
+    """Return different ones of some items for each place, uniform; shape (*shape, number).
+
+    The draws of the places are independent; :data:`NONE` where there are not so many items.
+    """
+    there = min(number, len(items))
+    order = draw.random((*shape, len(items)), np.float32).argsort(axis=-1)[..., :there]
+    found = np.full((*shape, number), NONE, np.int32)
+    found[..., :there] = items[order]
+    return found
+
+
 def without(negatives: I32, known: I32) -> I32:
     """Return negatives with :data:`NONE` for those that are among some items, which are ascending."""
     return np.where(among(negatives, known), np.int32(NONE), negatives)

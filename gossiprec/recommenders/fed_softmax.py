@@ -9,7 +9,7 @@ nobody tells of its user.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from pydantic import Field, model_validator
@@ -22,7 +22,7 @@ from gossiprec.models.base.sequence_model import SequenceModel
 from gossiprec.options import LARGEST, Options
 from gossiprec.recommenders import RECOMMENDERS
 from gossiprec.recommenders.base import Recommender
-from gossiprec.recommenders.client_negatives import local_items, some_of
+from gossiprec.recommenders.client_negatives import NONE, local_items, some_for_each, some_of, without
 from gossiprec.recommenders.client_side import AtHand
 
 if TYPE_CHECKING:
@@ -39,7 +39,12 @@ class FedSoftmaxOptions(Options):
         description="random items that a client keeps for the run, none of its own",
     )
     local_negatives: int = Field(
-        default=10, ge=0, le=LARGEST, description="K, drawn among them for each local update; 0: an ablation"
+        default=10, ge=0, le=LARGEST, description="K, drawn among them; 0: an ablation"
+    )
+    local_drawn: Literal["positive", "update"] = Field(
+        default="positive",
+        description="positive: K for each positive by itself, as in the paper; update: K for all positives of a local "
+        "update together",
     )
 
     @model_validator(mode="after")
@@ -80,17 +85,29 @@ class FedSoftmax(Recommender):
 
     def changed_samples(self, drawn: Columns, client: AtHand, draw: np.random.Generator) -> Columns:
         """Return the client's list beside negatives of its own instead of those of the feed."""
-        negatives = self._negatives(client, draw)
-        return {**drawn, "negatives": np.tile(negatives, (len(drawn["items"]), 1))}
+        items, local, number = drawn["items"], self._local_of(client), self.options.local_negatives
+        if self.options.local_drawn == "update":
+            own = some_of(local, number, draw)
+            semi_hard = without(self._semi_hard(client, draw), np.sort(own))
+            return {**drawn, "negatives": np.tile(np.concatenate([own, semi_hard]), (len(items), 1))}
+        own = some_for_each(local, items.shape, number, draw)
+        semi_hard = self._semi_hard(client, draw)
+        shared = np.broadcast_to(semi_hard, (*items.shape, len(semi_hard)))
+        negatives = np.concatenate([own, shared], axis=2)
+        return {**drawn, "negatives": np.where(items[..., None] >= 0, negatives, np.int32(NONE))}
 
-    def _negatives(self, client: AtHand, draw: np.random.Generator) -> I32:
-        options = self.options
+    def _local_of(self, client: AtHand) -> I32:
+        """Return the random items that a client keeps for the run."""
         if client.node not in self._local:
             self._local[client.node] = local_items(
                 client.seed, client.node, client.positives, n_items=client.layout.n_items,
-                number=options.local_items,
+                number=self.options.local_items,
             )  # fmt: skip
-        return some_of(self._local[client.node], options.local_negatives, draw)
+        return self._local[client.node]
+
+    def _semi_hard(self, client: AtHand, draw: np.random.Generator) -> I32:
+        """Return negatives that all positives of a local update share, besides local ones."""
+        return np.zeros(0, np.int32)
 
     def loss(
         self, p: Mapping[str, Tensor], batch: Mapping[str, Tensor], extras: Mapping[str, Tensor]

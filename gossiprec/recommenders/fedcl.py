@@ -170,13 +170,12 @@ class FedCL(FedSoftmax):
     def _n_negatives(self) -> int:
         return self.options.local_negatives + self.options.semi_hard
 
-    def _negatives(self, client: AtHand, draw: np.random.Generator) -> I32:
-        local, number = super()._negatives(client, draw), self.options.semi_hard
+    def _semi_hard(self, client: AtHand, draw: np.random.Generator) -> I32:
+        number = self.options.semi_hard
         candidates = self._candidates(client) if client.told is not None else None
         if candidates is None:
-            return np.concatenate([local, np.full(number, NONE, np.int32)])
-        chosen = without(some_of(candidates, number, draw), client.positives)
-        return np.concatenate([local, without(chosen, np.sort(local))])
+            return np.full(number, NONE, np.int32)
+        return without(some_of(candidates, number, draw), client.positives)
 
     def _candidates(self, client: AtHand) -> I32 | None:
         """Return what semi-hard negatives are drawn from; None: there are no clusters yet."""

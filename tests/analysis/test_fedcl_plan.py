@@ -70,11 +70,11 @@ def test_every_experiment_resolves_and_no_two_are_the_same(folder, scale):
 def test_the_base_is_what_the_paper_says(folder):
     base = scenarios(folder)["beauty-gru4rec-fedcl"]
     model, own, protocol = base["model"], base["recommender"], base["protocol"]
-    assert (model["dim"], model["hidden"], model["dropout"]) == (64, 128, 0.3)
+    assert (model["dim"], model["hidden"], model["dropout"]) == (64, 64, 0.3)
     assert (model["loss"], model["in_batch"], model["max_length"]) == ("sampled", True, 50)
     assert (own["clusters"], own["clustering"], own["clip"], own["epsilon"]) == (25, "ward", 1, 4)
     assert (own["semi_hard"], own["semi_hard_share"], own["hard"]) == (20, 0.25, False)
-    assert (own["local_negatives"], own["local_items"]) == (10, 100)
+    assert (own["local_negatives"], own["local_items"], own["local_drawn"]) == (10, 100, "positive")
     assert (protocol["client_model"], protocol["upload"], protocol["merge"]) == ("none", "gradients", "mean")
     assert protocol["server"] == {"name": "adam", "learning_rate": 0.001}
     assert base["training"]["local_epochs"] == 1
@@ -134,6 +134,22 @@ def test_points_of_a_sweep_differ_from_fedcl_in_what_is_swept(folder):
         assert own == {**base, "epsilon": value if isfinite(value) else None}
     for value, method in SPREAD.items():
         assert scenarios(folder)[f"beauty-{method}"]["recommender"]["spread_weight"] == value
+
+
+def test_our_former_reading_is_there_by_name(folder):
+    """What the page's numbers were measured with: 128 hidden units, local negatives for each update."""
+    found = scenarios(folder)
+    for method in ("former-fed", "former-fedcl", "former-no-noise"):
+        one = found[f"beauty-{method}"]
+        assert (one["model"]["hidden"], one["recommender"]["local_drawn"]) == (128, "update")
+    assert found["beauty-former"]["model"]["hidden"] == found["beauty-former-bil"]["model"]["hidden"] == 128
+    whole, one, other = (found[f"beauty-{name}"] for name in (SWEPT, "hidden-128", "drawn-per-update"))
+    assert {**whole, "model": {**whole["model"], "hidden": 128}} == {**one, "name": whole["name"]}
+    drawn = {**whole["recommender"], "local_drawn": "update"}
+    assert {**whole, "recommender": drawn} == {**other, "name": whole["name"]}
+    sampled = found["beauty-gru4rec-sampled"]
+    assert (sampled["model"]["loss"], sampled["training"]["negatives"]) == ("sampled", 10)
+    assert sampled["protocol"]["name"] == "central"
 
 
 def test_ablations_leave_out_what_they_say(folder):

@@ -59,6 +59,15 @@ class Thinned(Recommender):
         return {**samples, "negatives": np.where(draw.random(wide.shape) < 0.3, np.int32(-1), wide)}
 
 
+class ThinnedForEach(Thinned):
+    """Lets each place of a list have negatives of its own."""
+
+    def changed_samples(self, samples, client, draw):
+        items = samples["items"]
+        own = draw.integers(-8, client.layout.n_items, (*items.shape, 5)).astype(np.int32)
+        return {**samples, "negatives": np.where(items[..., None] >= 0, np.maximum(own, -1), np.int32(-1))}
+
+
 def world(**more):
     fixed = {"model": GRU, "training": ONE_STEP, "dataset": DATASET, "observers": []}
     return star(**{**fixed, "evaluate": {"every": 3, "metrics": ["recall@5"]}, **more})
@@ -78,7 +87,8 @@ def assert_alike(slow, fast, *, apart=1e-5):
 
 @settings(max_examples=12, deadline=None)
 @given(
-    sizes=SIZES, way=WAYS, changed=st.booleans(), upload=st.sampled_from(["changes", "gradients"]),
+    sizes=SIZES, way=WAYS, changed=st.sampled_from([None, Thinned, ThinnedForEach]),
+    upload=st.sampled_from(["changes", "gradients"]),
     merge=st.sampled_from(["mean", "sum", "touched-mean"]), interactions=st.integers(40, 240),
 )  # fmt: skip
 def test_a_written_out_gradient_of_sequences_trains_like_one_client_at_a_time(
@@ -91,7 +101,7 @@ def test_a_written_out_gradient_of_sequences_trains_like_one_client_at_a_time(
     """
     if upload == "gradients":
         way, merge = {**way, "local_epochs": 1}, "sum"
-    with known_as(RECOMMENDERS, Thinned) as thinned:
+    with known_as(RECOMMENDERS, changed or Thinned) as thinned:
         told = {
             "model": {**GRU, **sizes}, "training": {**ONE_STEP, "learning_rate": 0.05, "eps": 1e-3, **way},
             "rounds": 3, "merge": merge, "recommender": {"name": thinned} if changed else None,
@@ -103,8 +113,13 @@ def test_a_written_out_gradient_of_sequences_trains_like_one_client_at_a_time(
     assert_alike(*runs, apart=1e-4 if merge == "sum" else 1e-5)
 
 
-def test_it_trains_as_stacks_of_tensors_do():
-    runs = [carried_out(world(executor={"name": name})) for name in ("batched", "fused")]
+@pytest.mark.parametrize(
+    "recommender", [None, {"name": "fed-softmax", "local_items": 10, "local_negatives": 3}]
+)
+def test_it_trains_as_stacks_of_tensors_do(recommender):
+    runs = [
+        carried_out(world(executor={"name": name}, recommender=recommender)) for name in ("batched", "fused")
+    ]
 
     assert [run.executor.name for run in runs] == ["batched", "fused"]
     assert_alike(*runs)

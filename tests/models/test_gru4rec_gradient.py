@@ -43,11 +43,12 @@ def expected(core, items, previous, wanted, others, keep, hidden, in_batch):
     kept = torch.from_numpy(keep.astype(np.float64))
     inputs = [rows[at] * one if at >= 0 else None for at, one in zip(previous.tolist(), kept, strict=True)]
     states = steps(inputs, weights) @ weights[4].T + weights[5]
-    at_all = {item for item in [*others.tolist(), *(wanted.tolist() if in_batch else [])] if item >= 0}
+    each = others if others.ndim == 2 else np.tile(others, (len(wanted), 1))
     lost = []
-    for state, item in zip(states, wanted.tolist(), strict=True):
+    for state, item, own in zip(states, wanted.tolist(), each.tolist(), strict=True):
         if item >= 0:
-            logits = rows[[item, *sorted(at_all - {item})]] @ state
+            there = {other for other in [*own, *(wanted.tolist() if in_batch else [])] if other >= 0}
+            logits = rows[[item, *sorted(there - {item})]] @ state
             lost.append(torch.logsumexp(logits, 0) - logits[0])
     torch.stack(lost).mean().backward()
     slopes = [torch.zeros_like(weight) if weight.grad is None else weight.grad for weight in weights]
@@ -58,7 +59,8 @@ def found(core, items, previous, wanted, others, keep, hidden, in_batch):
     """Return the slopes of the kernel, into arrays that held something else."""
     made = gradient(hidden, in_batch=in_batch)
     slopes, item_slopes = np.full_like(core, np.nan), np.full_like(items, np.nan)
-    made.fill(core, items, slopes, item_slopes, previous, wanted, others, keep, made.shape)
+    told_from = others if others.ndim == 2 else others[None]
+    made.fill(core, items, slopes, item_slopes, previous, wanted, told_from, keep, made.shape)
     return slopes, item_slopes
 
 
@@ -89,6 +91,19 @@ def assert_close(ours, theirs):
 )
 def test_slopes_are_those_of_torch(seed, length, n_others, size, in_batch):
     told = (*sequence(seed, length, n_others, size), in_batch)
+    assert_close(found(*told), expected(*told))
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    st.integers(0, 2**16), st.integers(2, 40), st.integers(0, 12), st.sampled_from([*SIZES]), st.booleans()
+)
+def test_slopes_of_places_with_negatives_of_their_own_are_those_of_torch(
+    seed, length, n_others, size, in_batch
+):
+    core, items, previous, wanted, _, *more = sequence(seed, length, n_others, size)
+    others = rows_of(np.random.default_rng(seed), length * n_others, len(items)).reshape(length, n_others)
+    told = (core, items, previous, wanted, others, *more, in_batch)
     assert_close(found(*told), expected(*told))
 
 

@@ -25,7 +25,7 @@ GRU = MODELS["gru4rec"](MODELS["gru4rec"].Options(dim=DIM, hidden=5, loss="sampl
 BERT = MODELS["bert4rec"](MODELS["bert4rec"].Options(dim=DIM, inner=6, layers=1, loss="sampled"))
 TOWERS = MODELS["two-tower"](MODELS["two-tower"].Options(dim=DIM, loss="sampled", init_std=0.5))
 LAYOUT = GRU.layout(N_ITEMS)
-FEW = {"local_items": 12, "local_negatives": 5, "semi_hard": 8}
+FEW = {"local_items": 12, "local_negatives": 5, "semi_hard": 8, "local_drawn": "update"}
 CENTROIDS = np.float32([[1, 0, 0, 0], [-1, 0, 0, 0], [0, 1, 0, 0]])
 
 
@@ -178,6 +178,43 @@ def test_local_negatives_are_drawn_among_the_client_s_local_items():
     drawn = [negatives(fedcl(), one, seed)[0] for seed in range(300)]
     assert all(len(set(row)) == 5 for row in drawn)
     assert {item for row in drawn for item in row} == set(kept)
+
+
+def test_each_positive_has_local_negatives_of_its_own():
+    """Ten for each positive, in the paper; a place without a positive has none, and semi-hard ones are shared."""
+    one, drawn = told_by([0.1, 0.9, 0, 0]), {**DRAWN, "items": DRAWN["items"].copy()}
+    drawn["items"][0, :6] = [2, 7, 40, 2, 7, 40]
+    kept = local_items(5, 3, one.positives, n_items=N_ITEMS, number=12).tolist()
+    seen = set()
+    for seed in range(60):
+        found = fedcl(local_drawn="positive").changed_samples(drawn, one, np.random.default_rng(seed))
+        (negatives,) = found["negatives"]
+        assert (negatives.shape, negatives.dtype) == ((32, 13), np.int32)
+        local, semi_hard = negatives[:6, :5], negatives[:6, 5:]
+        assert all(len(set(row)) == 5 for row in local.tolist())
+        assert set(local.ravel().tolist()) <= set(kept)
+        assert len({tuple(sorted(row)) for row in local.tolist()}) > 1
+        assert (semi_hard == semi_hard[0]).all()
+        assert set(semi_hard[0].tolist()) - {-1} <= set(best(CENTROIDS[2]))
+        assert (negatives[6:] == -1).all()
+        seen |= set(local.ravel().tolist())
+    assert seen == set(kept)
+
+
+def test_a_positive_is_told_from_its_own_negatives_alone():
+    """Eq. 1 by hand: at each place the softmax of the positive among its own candidates, each once."""
+    draw = np.random.default_rng(2)
+    p = {name: torch.from_numpy(draw.normal(size=shape)) for name, shape in TOWERS.layout(9).tables.items()}
+    batch = {
+        "items": torch.tensor([[4, -1, 6]]), "user": torch.tensor([0]), "weights": torch.ones(1),
+        "negatives": torch.tensor([[[1, 2, 2, -1], [-1, -1, -1, -1], [3, 6, 8, 1]]]),
+    }  # fmt: skip
+    scores = (p["items"] @ p["users"][0]).numpy()
+    wanted = [
+        np.log(np.exp(scores[[own, *others]]).sum()) - scores[own]
+        for own, others in ((4, [1, 2]), (6, [3, 8, 1]))
+    ]
+    assert fedcl(TOWERS).loss(p, batch, {}).item() == pytest.approx(np.mean(wanted))
 
 
 def test_semi_hard_negatives_are_of_the_best_of_the_nearest_centroid():

@@ -73,10 +73,14 @@ class SequenceBatches(WrittenOut):
             for name in ("previous", "items", "negatives")
         )
         found = self._room(2 * wanted.sizes[1:] + others.sizes[1:])
+        rows = [
+            part.shape[1] if part.ndim == 3 else 1 for part in (columns["negatives"] for columns in drawn)
+        ]
         nodes = np.array([lesson.node for lesson in lessons], np.int64)
         sequences = Sequences(
-            wanted.offsets[1:], previous.values, wanted.values, others.offsets[1:], others.values, keep
-        )
+            wanted.offsets[1:], previous.values, wanted.values, others.offsets[1:], others.values,
+            np.array(rows, np.int64), keep,
+        )  # fmt: skip
 
         def train(part: int) -> None:
             self._train_clients(

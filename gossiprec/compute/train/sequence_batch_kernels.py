@@ -36,6 +36,8 @@ class Sequences(NamedTuple):
         Where what each client's places are told from begins.
     others : ndarray of int32, shape (other_offsets[-1],)
         -1: none.
+    other_rows : ndarray of int64, shape (n_clients,)
+        Into how many equal rows these are divided: one for all of a client's places, or one for each.
     keep : ndarray of float32, shape (offsets[-1] * passes, item_width) or (0, ...)
         What the model has drawn for each place, client after client, pass after pass.
     """
@@ -45,6 +47,7 @@ class Sequences(NamedTuple):
     wanted: Any
     other_offsets: Any
     others: Any
+    other_rows: Any
     keep: Any
 
 
@@ -87,6 +90,8 @@ def _train_clients(
         previous, wanted = sequences.previous[some].copy(), sequences.wanted[some].copy()
         others = sequences.others[sequences.other_offsets[c] : sequences.other_offsets[c + 1]].copy()
         n = _number(previous, wanted, others, number, touched)
+        rows = sequences.other_rows[c]
+        told_from = others.reshape((rows, len(others) // rows))
         results.n_touched[c] = n
         if not once:
             begin(cores, tiles, width * n, own, first, second, shared, node)
@@ -98,7 +103,7 @@ def _train_clients(
         for step in range(passes if len(wanted) else 0):
             drawn = passes * some.start + step * len(wanted)
             keep = sequences.keep[drawn : drawn + len(wanted)]
-            fill(core, items, cores[SLOPES], item_slopes, previous, wanted, others, keep, shape)
+            fill(core, items, cores[SLOPES], item_slopes, previous, wanted, told_from, keep, shape)
             if once:
                 step_once(shared, results.weights[c], cores, tiles, width * n, rates)
             else:

@@ -81,7 +81,8 @@ class SequenceGradient:
         - items, item_slopes: float32, shape (n_items, item_width), C-contiguous: those that are touched, each once.
         - previous, wanted: int32, shape (length,): the rows of the item before each place, and of that which came
           there; -1: none, nothing to go on by, or nothing to be learnt.
-        - others: int32, shape (n_others,): the rows of what all places are to be told from; -1: none.
+        - others: int32, shape (1, n_others): the rows of what all places are to be told from; or (length, n_others):
+          what each place is to be told from; -1: none.
         - keep: float32, shape (length, item_width): what the item before each place is multiplied by; or (0, ...).
           What the model draws for a step (:meth:`SequenceModel.draws`).
     read : kernel

@@ -31,9 +31,10 @@ def pull_scores(scores, n_items, wanted, others, in_batch, n_learnt, end):
     wanted, others, in_batch
         Of :attr:`gossiprec.models.base.analytic.SequenceGradient.fill`.
     """
-    counted = np.zeros(n_items, np.float32)
-    for other in others:
-        if other >= 0:
+    counted, added = np.zeros(n_items, np.float32), np.empty(others.shape[1], np.int32)
+    apart = len(others) > 1
+    for other in others[0]:
+        if other >= 0 and not apart:
             counted[other] = float32(1.0)
     for item in wanted[: end if in_batch else 0]:
         if item >= 0:
@@ -44,10 +45,27 @@ def pull_scores(scores, n_items, wanted, others, in_batch, n_learnt, end):
         if item < 0:
             row[:] = float32(0.0)
             continue
+        n_added = 0
+        if apart:
+            n_added = _count(others[place], counted, added)
         before, counted[item] = counted[item], float32(1.0)
         _pull(row, counted, share)
         row[item] -= share
         counted[item] = before
+        for k in range(n_added):
+            counted[added[k]] = float32(0.0)
+
+
+@inline
+def _count(others, counted, added):
+    """Let items count that do not yet; set `added` to them and return how many they are."""
+    n_added = 0
+    for other in others:
+        if other >= 0 and counted[other] == float32(0.0):
+            counted[other] = float32(1.0)
+            added[n_added] = other
+            n_added += 1
+    return n_added
 
 
 @inline

@@ -103,18 +103,26 @@ class SequenceModel(Model):
         else:
             own = (states * p["items"][wanted.clamp(min=0)]).sum(-1)
             others = self._candidates(batch)
-            logits = states @ p["items"][others.clamp(min=0)].transpose(-1, -2)
+            rows = p["items"][others.clamp(min=0)]
+            apart = others.ndim == 3  # each place has candidates of its own
+            logits = (rows @ states[..., None])[..., 0] if apart else states @ rows.transpose(-1, -2)
             logits = torch.where(_counts(others, wanted), logits, -torch.inf)
             total = torch.logsumexp(torch.cat([own[..., None], logits], dim=-1), dim=-1)
         return ((total - own) * weights).sum() / weights.sum().clamp(min=1.0)
 
     def _candidates(self, batch: Mapping[str, Tensor]) -> Tensor:
-        """Return what the positives of each list are told from, shape (n, n_candidates); -1: nothing."""
+        """Return the items that the positives of each list are told from; -1: nothing.
+
+        Their shape is (n, n_candidates), or (n, length, n_candidates) if each place has negatives of its own.
+        """
         import torch
 
+        negatives, items = batch["negatives"], batch["items"]
         if not self.options.in_batch:
-            return batch["negatives"]
-        return torch.cat([batch["negatives"], batch["items"]], dim=1)
+            return negatives
+        if negatives.ndim == 3:
+            items = items[:, None].expand(-1, items.shape[1], -1)
+        return torch.cat([negatives, items], dim=-1)
 
     def packed(self, samples: Columns) -> Columns:
         """Return a batch that is in no stack without the padding that all its lists have.
@@ -125,6 +133,8 @@ class SequenceModel(Model):
         used = np.any([(part >= 0).any(0) for part in lists.values()], axis=0)
         width = 1 + int(np.max(np.flatnonzero(used), initial=0))
         cut = {name: part[:, :width] for name, part in lists.items()}
+        if "negatives" in samples and samples["negatives"].ndim == 3:
+            cut["negatives"] = samples["negatives"][:, :width]
         return {**samples, **cut, "places": np.flatnonzero(cut["items"] >= 0)}
 
     def draws(self, samples: Columns, draw: np.random.Generator) -> Columns:
@@ -134,8 +144,11 @@ class SequenceModel(Model):
 
 def _counts(others: Tensor, wanted: Tensor) -> Tensor:
     """Return which candidates count where, (n, length, n_candidates): none is the positive, none comes twice."""
-    again = (others[:, :, None] == others[:, None, :]).tril(-1).any(-1)
-    return ((others >= 0) & ~again)[:, None, :] & (others[:, None, :] != wanted[:, :, None])
+    again = (others[..., :, None] == others[..., None, :]).tril(-1).any(-1)
+    counts = (others >= 0) & ~again
+    if others.ndim == 2:
+        others, counts = others[:, None, :], counts[:, None, :]
+    return counts & (others != wanted[:, :, None])
 
 
 def dropped(shape: tuple[int, ...], rate: float, draw: np.random.Generator) -> Columns:
