@@ -104,16 +104,16 @@ def _foresee(scenario: Scenario, path: Path, *, as_json: bool, quiet: bool) -> N
     """Print what a run would be; refuse one that does not fit, after what has been found out about it."""
     from gossiprec.cli import results
     from gossiprec.emulation import foresee
-    from gossiprec.machine import available_bytes
+    from gossiprec.emulation.assembly.memory import available_for
 
     with progress_display(quiet=quiet) as progress:
-        outlook = foresee(scenario, progress)
+        outlook = foresee(scenario, progress, kept_kernels=True)
     facts: dict[str, Any] = {
         **outlook.sizes,
         "counts": outlook.sure,
         "data": "read" if outlook.drawn else "estimated",
         "memory_mib": {part: size / results.MIB for part, size in outlook.needed.items()},
-        "available_mib": available_bytes() / results.MIB,
+        "available_mib": available_for(outlook.needed) / results.MIB,
         "seconds": outlook.duration and vars(outlook.duration),
         "fraction_met": outlook.fraction_met,
         "fraction_heard": outlook.fraction_heard,

@@ -35,6 +35,17 @@ def check_modules(scenario: Scenario) -> None:
     ResourceError
         If a module cannot be imported.
     """
+    for module, thing in modules_of(scenario).items():
+        try:
+            importlib.import_module(module)
+        except ImportError as error:
+            raise ResourceError(
+                f"{thing} needs the module {module}, which cannot be imported ({error}); install it, or leave this out"
+            ) from error
+
+
+def modules_of(scenario: Scenario) -> dict[str, str]:
+    """Return the names of the modules that the things of a scenario import late, each with the thing that needs it."""
     needed = {
         module: f"the {registry.kind} {name}"
         for registry, name in _named(scenario)
@@ -45,13 +56,7 @@ def check_modules(scenario: Scenario) -> None:
         needed |= dict.fromkeys(asked, f"the recommender {scenario.recommender.name}")
     if scenario.plots:
         needed["matplotlib.figure"] = "plots: true"
-    for module, thing in needed.items():
-        try:
-            importlib.import_module(module)
-        except ImportError as error:
-            raise ResourceError(
-                f"{thing} needs the module {module}, which cannot be imported ({error}); install it, or leave this out"
-            ) from error
+    return needed
 
 
 def _named(scenario: Scenario) -> Iterator[tuple[Registry[Any], str]]:

@@ -7,6 +7,7 @@ import pytest
 
 from gossiprec.compute.executors import EXECUTORS
 from gossiprec.emulation import foresee, prepare, resume, simulate
+from gossiprec.emulation.assembly.libraries import PARTS
 from gossiprec.numerics import jit, kept
 from gossiprec.scenario import load_scenario
 from tests.emulation.ended_early import Patient, often, outcome
@@ -90,6 +91,18 @@ def test_to_foresee_a_run_nothing_is_compiled(monkeypatch):
 
     monkeypatch.setattr(EXECUTORS["fused"], "warm_up", warm_up)
     scenario = load_scenario(tiny(executor={"name": "fused"}))
-    assert foresee(scenario).needed == foresee(load_scenario(tiny())).needed
+    found, of_reference = (foresee(each).needed for each in (scenario, load_scenario(tiny())))
+    assert {part: found[part] for part in found.keys() - PARTS} == {
+        part: of_reference[part] for part in of_reference.keys() - PARTS
+    }
     with pytest.raises(AssertionError, match="compiled"):
         prepare(scenario)
+
+
+def test_a_dry_run_names_the_executor_that_a_short_run_takes(compiled):
+    scenario = load_scenario(tiny(**AUTO))
+    short, told = (foresee(scenario, kept_kernels=kept) for kept in (False, True))
+
+    assert (short.sizes["executor"], told.sizes["executor"]) == ("reference", "fused")
+    assert told.needed.keys() - short.needed.keys() == {"kernels"}
+    assert "torch" not in told.needed

@@ -7,9 +7,11 @@ import re
 import numpy as np
 import pytest
 
-from gossiprec.emulation import prepare
+from gossiprec.emulation import foresee, prepare
+from gossiprec.emulation.assembly.libraries import KERNELS, OF_A_MODULE, PYTHON, TORCH, WORKING
 from gossiprec.emulation.assembly.memory import (
     MIB,
+    available_for,
     check_events_fit,
     check_fits,
     peak_rss_mib,
@@ -113,3 +115,67 @@ def test_a_run_too_large_for_any_machine_is_refused_before_memory_is_taken():
     scenario = tiny(dataset={**data, "split": {"name": "published"}}, model={"name": "gmf", "dim": 1024})
     with pytest.raises(ResourceError, match=r"parameters 390,6\d\d MiB.*moments 781,\d+ MiB.*lower"):
         prepare(load_scenario(scenario))
+
+
+LIBRARIES = {
+    "compiled": ({"executor": {"name": "fused"}}, {"kernels": KERNELS}),
+    "reference": ({}, {"torch": TORCH["reference"] + WORKING["reference"]}),
+    "stacked": ({"executor": {"name": "batched"}}, {"torch": TORCH["batched"] + WORKING["batched"]}),
+    "with plots": (
+        {"executor": {"name": "fused"}, "plots": True},
+        {"kernels": KERNELS, "matplotlib": OF_A_MODULE["matplotlib"]},
+    ),
+    "poisoners": (
+        {"executor": {"name": "fused"}, "attackers": [{"name": "a-ra", "number": 3, "targets": [1]}], "observers": []},
+        {"kernels": KERNELS, "torch": TORCH["reference"]},
+    ),
+    "central": (
+        {"executor": {"name": "auto"}, "protocol": {"name": "central", "epochs": 2}, "observers": []},
+        {"torch": TORCH["central"] + WORKING["central"]},
+    ),
+    "clients without models": (
+        {
+            "executor": {"name": "auto"},
+            "protocol": {"name": "fedavg", "rounds": 40, "client_model": "none"},
+            "training": {"batch_size": "full"},
+        },
+        {"torch": TORCH["clients"]},
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("sections", "libraries"), LIBRARIES.values(), ids=LIBRARIES)
+def test_the_interpreter_and_the_libraries_of_a_run_are_in_its_estimate(sections, libraries):
+    scenario = load_scenario(tiny(**sections))
+    needed = foresee(scenario).needed
+    of_process = {"python": PYTHON, **libraries}
+
+    assert needed["data while loading"] == 160 * prepare(scenario).split.n_interactions
+    assert {part: needed.get(part, 0) / MIB for part in ("python", "kernels", "torch", *OF_A_MODULE)} == {
+        part: of_process.get(part, 0) for part in ("python", "kernels", "torch", *OF_A_MODULE)
+    }
+
+
+def test_a_run_whose_libraries_alone_do_not_fit_is_refused(monkeypatch):
+    memory = importlib.import_module("gossiprec.emulation.assembly.memory")
+    monkeypatch.setattr(memory, "available_bytes", lambda: 100 * MIB)
+    monkeypatch.setattr(memory, "resident_bytes", lambda: 50 * MIB)
+    scenario = load_scenario(tiny())
+
+    with pytest.raises(
+        ResourceError, match=r"needs 338 MiB \(python 131 MiB, torch 207 MiB.*but 150 MiB are"
+    ):
+        foresee(scenario).check_fits()
+    with pytest.raises(ResourceError, match="python 131 MiB, torch 207 MiB"):
+        prepare(scenario)
+
+
+def test_what_this_process_has_of_the_libraries_is_not_asked_for_twice(monkeypatch):
+    memory = importlib.import_module("gossiprec.emulation.assembly.memory")
+    monkeypatch.setattr(memory, "available_bytes", lambda: 100 * MIB)
+    monkeypatch.setattr(memory, "resident_bytes", lambda: 400 * MIB)
+
+    assert available_for({"python": 131 * MIB, "torch": 207 * MIB, "parameters": 50 * MIB}) == 438 * MIB
+    check_fits({"python": 131 * MIB, "torch": 207 * MIB, "parameters": 50 * MIB})
+    with pytest.raises(ResourceError, match="but 438 MiB are available"):
+        check_fits({"python": 131 * MIB, "torch": 207 * MIB, "parameters": 101 * MIB})

@@ -5,10 +5,10 @@ from __future__ import annotations
 import resource
 import sys
 
+from gossiprec.emulation.assembly.libraries import MIB, PARTS
 from gossiprec.errors import ResourceError
-from gossiprec.machine import available_bytes
+from gossiprec.machine import available_bytes, resident_bytes
 
-MIB = 2**20
 OF_A_WAKE, OF_A_MESSAGE = 40, 60
 """Bytes of the events known ahead, with what the log, the planner and observers look up by message."""
 
@@ -27,7 +27,7 @@ def check_fits(needed: dict[str, int]) -> None:
     ResourceError
         Naming the parts, what there is, and what to lower.
     """
-    total, available = sum(needed.values()), available_bytes()
+    total, available = sum(needed.values()), available_for(needed)
     if total > available:
         parts = ", ".join(f"{name} {size / MIB:,.0f} MiB" for name, size in needed.items())
         raise ResourceError(
@@ -35,6 +35,18 @@ def check_fits(needed: dict[str, int]) -> None:
             "lower dataset.limit_users or dataset.users, model.dim, protocol.wakes or protocol.rounds, the number of "
             "observers or their momenta, or observers.reference_items, or set executor.storage to float16"
         )
+
+
+def available_for(needed: dict[str, int]) -> int:
+    """Return the bytes that a run can have: the free ones, and what this process has of Python and libraries.
+
+    Parameters
+    ----------
+    needed : dict of str to int
+        Bytes by part. What the process has counts as far as these parts name it.
+    """
+    of_process = sum(size for part, size in needed.items() if part in PARTS)
+    return available_bytes() + min(resident_bytes(), of_process)
 
 
 def events_bytes(n_wakes: int, n_messages: int) -> int:

@@ -10,6 +10,9 @@ from gossiprec.aggregators import Aggregator
 from gossiprec.arrays import I64
 from gossiprec.compute.executors.small_models import AT_ONCE
 from gossiprec.compute.train.local_update import TrainingSettings
+from gossiprec.data.outline import BYTES_TO_DRAW
+from gossiprec.emulation.assembly.data import are_read
+from gossiprec.emulation.assembly.libraries import LOADING, libraries_bytes
 from gossiprec.emulation.assembly.memory import events_bytes
 from gossiprec.emulation.assembly.participants import Cast
 from gossiprec.models import Layout
@@ -100,6 +103,24 @@ class Needs:
 def together(rule: Aggregator) -> bool:
     """Return whether an aggregator lays waiting updates side by side."""
     return rule.of_changes and rule.withstands
+
+
+def process_bytes(extent: Extent, executor: str) -> dict[str, int]:
+    """Return the bytes that a process takes for any run of a kind, by part: libraries, and what loading data leaves.
+
+    What is free again once the data are loaded stays with the process.
+
+    Parameters
+    ----------
+    extent : Extent
+    executor : str
+        Name of the executor that trains.
+    """
+    scenario = extent.scenario
+    libraries = libraries_bytes(
+        scenario, executor, of_clients=extent.protocol.sends_updates, reads_files=are_read(scenario)
+    )
+    return {**libraries, LOADING: BYTES_TO_DRAW * extent.n_interactions}
 
 
 def needs_of(extent: Extent) -> Needs:

@@ -15,15 +15,21 @@ from typing import Any
 from gossiprec.attacks import ATTACKS
 from gossiprec.attacks.base import Prospect
 from gossiprec.data.outline import Outline
-from gossiprec.emulation.assembly.choosing import choose_client_executors, choose_executor, thread_count
+from gossiprec.emulation.assembly.choosing import (
+    FEW_EPOCHS,
+    choose_client_executors,
+    choose_executor,
+    thread_count,
+)
 from gossiprec.emulation.assembly.data import outline_data, sample_data
 from gossiprec.emulation.assembly.memory import check_fits
-from gossiprec.emulation.assembly.needs import Extent, needs_of
+from gossiprec.emulation.assembly.needs import Extent, needs_of, process_bytes
 from gossiprec.emulation.assembly.participants import note_large_deltas
 from gossiprec.emulation.assembly.reckoning import Counts, Sure, World, reckoned
 from gossiprec.emulation.run.progress import Progress, Silent, Stopwatch
 from gossiprec.emulation.run.rates import Duration, duration, kind_of, work_of
 from gossiprec.emulation.shards.connecting import require_ray
+from gossiprec.errors import ResourceError
 from gossiprec.models import Role
 from gossiprec.protocols import Protocol
 from gossiprec.scenario import Scenario
@@ -87,6 +93,7 @@ def foresee(
     *,
     outline: Callable[[Scenario], Outline] = outline_data,
     played: bool = True,
+    kept_kernels: bool = False,
 ) -> Outlook:
     """Return what a run of a scenario would be, in seconds whatever its size; data from files are read first.
 
@@ -99,6 +106,8 @@ def foresee(
         Gives what is known of the data.
     played : bool
         Whether events of small worlds are played, so that counts are exact.
+    kept_kernels : bool
+        As of :func:`~gossiprec.emulation.assembly.prepare.prepare`: a small world is then set up to find out.
 
     Raises
     ------
@@ -116,6 +125,8 @@ def foresee(
     if data.split.understood:
         say.phase(f"read {data.split.understood}")
     note_large_deltas(scenario, data.split, say)
+    if kept_kernels and played and data.whole:
+        scenario = _with_executor(scenario, data, say)
     return _foreseen(scenario, data, say, played=played)
 
 
@@ -139,7 +150,7 @@ def _foreseen(scenario: Scenario, data: Outline, say: Progress, *, played: bool)
     if played and data.whole and few:
         world = _played(scenario, data, say)
     extent, counts, protocol = world.extent, world.counts, world.extent.protocol
-    trains = _executor_of(scenario, world)
+    trains = executor_of(scenario, world)
     threads = thread_count(scenario) if trains == "fused" else 1
     compiled = world.model.kernels() if trains == "fused" else None
     prospect = Prospect(
@@ -158,7 +169,7 @@ def _foreseen(scenario: Scenario, data: Outline, say: Progress, *, played: bool)
         sizes={**sizes_of(scenario, data, protocol, counts), "executor": trains, "threads": threads},
         sure=counts.sure,
         drawn=data.whole,
-        needed=needs_of(extent).bytes | {"observers": round(observers)},
+        needed=process_bytes(extent, trains) | needs_of(extent).bytes | {"observers": round(observers)},
         bytes_to_draw=data.bytes_to_draw,
         fraction_met=protocol.predicted_fraction_met(protocol.wakes),
         fraction_heard=protocol.predicted_fraction_heard(protocol.wakes),
@@ -186,8 +197,8 @@ def sizes_of(scenario: Scenario, data: Outline, protocol: Protocol, counts: Coun
     }
 
 
-def _executor_of(scenario: Scenario, world: World) -> str:
-    """Return the name of what trains."""
+def executor_of(scenario: Scenario, world: World) -> str:
+    """Return the name of the executor that trains."""
     protocol, training, epochs = world.extent.protocol, world.extent.training, world.counts.epochs
     if protocol.holds_all_data:
         return "central"
@@ -218,6 +229,26 @@ def _played(scenario: Scenario, data: Outline, say: Progress) -> World:
     extent = Extent.of(cast, n_wakes=counts.n_wakes, n_messages=counts.n_messages)
     hides = bool(cast.outgoing.hides(Role.USER).any())
     return World(extent, counts, cast.model, cast.recommender, settings, hides)
+
+
+def _with_executor(scenario: Scenario, data: Outline, say: Progress) -> Scenario:
+    """Return the scenario that names compiled kernels if ``executor: auto`` takes them because earlier runs left them.
+
+    Nothing is compiled. A world that is too large to be played has too many local epochs for this choice.
+    """
+    world = reckoned(scenario, data)
+    nodes_train = not world.extent.protocol.sends_updates and not world.extent.protocol.holds_all_data
+    if scenario.executor.computes != "auto" or not nodes_train or world.counts.epochs >= FEW_EPOCHS:
+        return scenario
+    from gossiprec.emulation.assembly.prepare import with_kept_kernels  # imports this module
+    from gossiprec.emulation.assembly.rehearsal import rehearse
+
+    watch = Stopwatch()
+    try:
+        prepared = with_kept_kernels(*rehearse(scenario, data.split, say, watch), watch)
+    except ResourceError:
+        return scenario
+    return scenario if prepared is None else prepared.scenario
 
 
 def _kept_at_a_time(protocol: Protocol, heard: float) -> float:

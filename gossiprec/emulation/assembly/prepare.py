@@ -34,8 +34,8 @@ from gossiprec.emulation.assembly.client_messages import refused
 from gossiprec.emulation.assembly.compiling import Part, compile_all, warm_up
 from gossiprec.emulation.assembly.data import load_data
 from gossiprec.emulation.assembly.memory import check_fits
-from gossiprec.emulation.assembly.needs import Extent, needs_of
-from gossiprec.emulation.assembly.outlook import refuse_early, sizes_of
+from gossiprec.emulation.assembly.needs import Extent, needs_of, process_bytes
+from gossiprec.emulation.assembly.outlook import executor_of, refuse_early, sizes_of
 from gossiprec.emulation.assembly.participants import Cast, make_attacks, note_large_deltas
 from gossiprec.emulation.assembly.partition import (
     partition,
@@ -43,7 +43,7 @@ from gossiprec.emulation.assembly.partition import (
     refuse_undivided,
     talk_as_neighbours,
 )
-from gossiprec.emulation.assembly.reckoning import Counts
+from gossiprec.emulation.assembly.reckoning import Counts, World
 from gossiprec.emulation.assembly.rehearsal import epochs_of, rehearse, settings_of
 from gossiprec.emulation.run.metering import Metered
 from gossiprec.emulation.run.progress import Progress, Silent, Stopwatch
@@ -214,7 +214,7 @@ def _prepare(
     cast, schedule = rehearse(scenario, split, say, watch)
     say.phase("setting up models")
     with watch("setup"):
-        prepared = _with_kept_kernels(cast, schedule, watch, seat) if kept_kernels else None
+        prepared = with_kept_kernels(cast, schedule, watch, seat) if kept_kernels else None
         prepared = prepared or _assembled(cast, schedule, watch, seat)
     with watch("compile"):
         compile_all(_kernels_of(prepared), say)
@@ -233,8 +233,12 @@ def _assembled(cast: Cast, schedule: Schedule, watch: Stopwatch, seat: Seat | No
         refuse_undivided(cast)
     settings = settings_of(cast, schedule.updates)
     epochs = epochs_of(cast, schedule, settings)
-    needs = needs_of(Extent.of(cast, n_wakes=schedule.n_wakes, n_messages=schedule.n_messages))
-    check_fits(needs.bytes)
+    extent = Extent.of(cast, n_wakes=schedule.n_wakes, n_messages=schedule.n_messages)
+    counts = Counts(schedule.n_wakes, schedule.n_messages, epochs, schedule.virtual_time)
+    world = World(extent, counts, cast.model, cast.recommender, settings, hides_user=False)
+    needs = needs_of(extent)
+    needed = process_bytes(extent, executor_of(cast.scenario, world)) | needs.bytes
+    check_fits(needed)
     executor = machinery.make_executor(cast, settings, epochs, divided=seat is not None)
     store, seed, coordinator = executor.store, cast.scenario.seed, cast.protocol.n_users
     threads = ThreadPool(thread_count(cast.scenario) if executor.parallel else 1)
@@ -271,7 +275,7 @@ def _assembled(cast: Cast, schedule: Schedule, watch: Stopwatch, seat: Seat | No
         encoding = Encoding(cast.outgoing, executor, make_forgeries(cast, executor), round_of)
     return Prepared(
         **vars(cast), executor=executor, threads=threads, planner=planner, meters=meters, schedule=schedule,
-        epochs=epochs, needed=needs.bytes, seconds=watch.seconds, deliveries=deliveries,
+        epochs=epochs, needed=needed, seconds=watch.seconds, deliveries=deliveries,
         reducing=Reducing(receivers, store, seed, deliveries.time), encoding=encoding, push_rounds=push_rounds,
         serving=serving, seat=seat,
     )  # fmt: skip
@@ -285,7 +289,7 @@ def _kernels_of(prepared: Prepared) -> list[Part]:
     return parts + [meter.attack.warm_up for meter in prepared.meters]
 
 
-def _with_kept_kernels(
+def with_kept_kernels(
     cast: Cast, schedule: Schedule, watch: Stopwatch, seat: Seat | None = None
 ) -> Prepared | None:
     """Return a run too short to compile for on compiled kernels; None if one of them would have to be compiled.

@@ -10,6 +10,7 @@ from gossiprec.data.split import Split
 from gossiprec.emulation.assembly.attackers import count_poisoners, with_poisoners
 from gossiprec.emulation.assembly.availability import make_availability
 from gossiprec.emulation.assembly.conditions import make_conditions
+from gossiprec.emulation.assembly.libraries import MIB, PYTHON
 from gossiprec.emulation.assembly.memory import check_events_fit, check_fits
 from gossiprec.emulation.assembly.needs import Extent, needs_of
 from gossiprec.emulation.assembly.participants import Cast, make_cast
@@ -51,7 +52,8 @@ def rehearse(scenario: Scenario, split: Split, say: Progress, watch: Stopwatch) 
         )
     with watch("setup"):
         cast = make_cast(scenario, split, protocol)
-    check_fits(needs_of(Extent.of(cast, n_wakes=n_wakes, n_messages=n_wakes * each)).bytes)
+    least = Extent.of(cast, n_wakes=n_wakes, n_messages=n_wakes * each)
+    check_fits({"python": PYTHON * MIB} | needs_of(least).bytes)
     with watch("compile"):
         conditions = make_conditions(scenario, protocol, cast.load)
     say.phase("running events ahead")

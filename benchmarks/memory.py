@@ -1,0 +1,137 @@
+"""Is the memory that a run is said to need the memory that it takes?
+
+    python benchmarks/memory.py [--only fedncf rand_gossip] [--cold]
+
+Runs each shipped scenario whose data are built in, shortened where that leaves the peak as it is, and three larger
+ones: FedNCF with the numbers of MovieLens-1M, FedCL, and many nodes. Each run is a process of its own, the command line
+that a user types, with the kernels that earlier runs have compiled; with ``--cold`` nothing is compiled yet. One JSON
+line each:
+
+- ``estimate_mib``: the sum of ``memory_mib`` of ``--dry-run``, and ``parts_mib``, its parts;
+- ``told_mib``: the sum of ``needed_mib`` of the run's summary;
+- ``peak_rss_mib``: of the summary, the largest resident size of the process; ``ratio``: that / estimate;
+- ``process_mib``: the largest resident size of the process until it ended, pictures included;
+- ``python_mib``, ``libraries``: what of the peak is there without any run, see
+  :mod:`gossiprec.emulation.assembly.libraries`.
+
+The last line has the smallest and the largest ratio; the status is 1 if one is outside 1 / 1.25 to 1.25.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from common import emit, say
+
+ROOT = Path(__file__).resolve().parents[1]
+WITHIN = 1.25
+
+ML1M = [
+    "dataset.users=6040",
+    "dataset.items=3706",
+    "dataset.interactions=1000209",
+]
+RUNS: dict[str, tuple[str, list[str]]] = {
+    "smoke": ("smoke", []),
+    "small_gossip": ("small_gossip", ["protocol.wakes=60"]),
+    "gossip_gru4rec": ("gossip_gru4rec", ["protocol.wakes=10"]),
+    "phones": ("phones", []),
+    "poisoned_gossip": ("poisoned_gossip", []),
+    "fedavg": ("fedavg", ["protocol.rounds=4"]),
+    "fedavg_buffered": ("fedavg_buffered", ["protocol.rounds=4"]),
+    "fcf": ("fcf", ["protocol.rounds=6"]),
+    "fedmf": ("fedmf", ["protocol.rounds=6"]),
+    "fedncf": ("fedncf", ["protocol.rounds=6"]),
+    "poisoned_fedncf": ("poisoned_fedncf", ["protocol.rounds=6"]),
+    "fedcl": ("fedcl", []),
+    "perfedrec_pp": ("perfedrec_pp", ["protocol.rounds=6"]),
+    "cl4fedrec": ("cl4fedrec", ["protocol.rounds=3"]),
+    "pdc_frs": ("pdc_frs", ["protocol.rounds=3"]),
+    "central_lightgcn": ("central_lightgcn", ["protocol.epochs=4"]),
+    "rand_gossip": ("rand_gossip", ["protocol.wakes=60"]),
+    "fedncf of MovieLens-1M's size": ("fedncf", [*ML1M, "protocol.rounds=2", "protocol.slice=256"]),
+    "fedcl of 4,000 users": (
+        "fedcl",
+        ["dataset.users=4000", "dataset.items=2000", "dataset.interactions=200000", "protocol.rounds=2"],
+    ),
+    "gossip of 5,000 nodes": (
+        "rand_gossip",
+        ["dataset.users=5000", "dataset.items=500", "dataset.interactions=400000", "protocol.wakes=10",
+         "observers=[{name: cda, who: coalition, fraction: 0.01}]"],
+    ),
+}  # fmt: skip
+
+
+def simulate(scenario: str, changes: list[str], *more: str, environment: dict[str, str]) -> tuple[Any, float]:
+    """Return what a command prints, and the largest resident size of its process in MiB.
+
+    Raises
+    ------
+    RuntimeError
+        If the command fails.
+    """
+    sets = [part for change in changes for part in ("--set", change)]
+    command = [
+        sys.executable, "-m", "gossiprec", "simulate", str(ROOT / "scenarios" / f"{scenario}.yaml"),
+        *sets, "--json", "--quiet", *more,
+    ]  # fmt: skip
+    with tempfile.TemporaryFile("w+") as printed:
+        process = subprocess.Popen(command, stdout=printed, env=environment)
+        _, status, usage = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+        if process.returncode:
+            raise RuntimeError(f"{' '.join(command)} failed")
+        printed.seek(0)
+        return json.loads(printed.read().splitlines()[-1]), usage.ru_maxrss / 1024
+
+
+def measure(name: str, *, cold: bool) -> dict[str, Any]:
+    """Return estimate, use and their ratio for one run."""
+    scenario, changes = RUNS[name]
+    with tempfile.TemporaryDirectory() as folder:
+        environment = dict(os.environ, MPLBACKEND="agg")
+        if cold:
+            environment["XDG_CACHE_HOME"] = f"{folder}/cache"
+            environment["NUMBA_CACHE_DIR"] = f"{folder}/cache/kernels"
+        foreseen, _ = simulate(scenario, changes, "--dry-run", environment=environment)
+        run, process = simulate(scenario, changes, "--out", f"{folder}/run", environment=environment)
+    parts = foreseen["memory_mib"]
+    return {
+        "run": name,
+        "executor": run["executor"],
+        "estimate_mib": sum(parts.values()),
+        "told_mib": sum(run["needed_mib"].values()),
+        "peak_rss_mib": run["peak_rss_mib"],
+        "ratio": run["peak_rss_mib"] / sum(parts.values()),
+        "process_mib": process,
+        "parts_mib": {part: round(size, 1) for part, size in parts.items()},
+    }
+
+
+def main() -> int:
+    """Run every scenario in a process of its own."""
+    parser = argparse.ArgumentParser(description="Compare the estimate of a run's memory with its use.")
+    parser.add_argument("--only", nargs="+", choices=list(RUNS), default=list(RUNS), metavar="RUN")
+    parser.add_argument("--cold", action="store_true", help="compile all kernels anew")
+    options = parser.parse_args()
+    ratios = {}
+    for name in options.only:
+        say(name)
+        found = measure(name, cold=options.cold)
+        ratios[name] = found["ratio"]
+        emit(**found)
+    least, most = min(ratios.values()), max(ratios.values())
+    outside = [name for name, ratio in ratios.items() if not 1 / WITHIN <= ratio <= WITHIN]
+    emit(least=least, most=most, outside=outside)
+    return int(bool(outside))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
