@@ -248,7 +248,7 @@ def test_a_run_too_short_for_clusters_says_so(tmp_path):
         ({"recommender": {**FEDCL, "epsilon": 0}}, "recommender: found epsilon 0 with clip 1, .* would be infinite"),
         ({"recommender": {**FEDCL, "epsilon": -2}}, "recommender: found epsilon -2 with clip 1, .* would be infinite"),
         ({"recommender": {**FEDCL, "epsilon": float("inf")}}, "recommender.epsilon: "),
-        ({"recommender": {**FEDCL, "clip": 1e-20, "epsilon": 1e30}}, "found epsilon 1e[+]30 with clip 1e-20, .* would be none"),
+        ({"recommender": {**FEDCL, "clip": 1e-20, "epsilon": 1e30}}, "found epsilon 1e[+]30 with clip 1e-20.*none"),
         ({"recommender": {**FEDCL, "semi_hard_share": 0.05}}, "found 0.05, which leaves 2 of 40 items to draw 4"),
         ({"recommender": {**FEDCL, "local_items": 2}}, "found local_negatives 3, but only 2 local_items"),
         ({"recommender": {**FEDCL, "leaks": 12}}, "recommender.leaks: found 12, but a user has 11 others"),
