@@ -23,6 +23,12 @@ NUMBER = re.compile(r"[+-]?\d{1,400}(?:\.\d*)?")
 ANY_NUMBER = re.compile(r"[+-]?(?:\d{1,400}\.?\d*|\.\d+)(?:[eE][+-]?\d{1,3})?")
 ROUNDED = re.compile(r"\d\.\d+E\+\d+")
 """A long number as spreadsheets write it, without its last digits."""
+INVISIBLE = dict.fromkeys([*range(0x200B, 0x2010), 0x2060, 0xFEFF])
+"""Characters without a shape, as a byte order mark between two files that were joined."""
+BETWEEN = re.compile(r"[\s,;|(){}\[\]'\"]+")
+"""What stands between and around the values of a list."""
+CODE = re.compile(r"[A-Za-z_]{0,5}[+-]?\d+(?:\.\d+)?")
+"""A number, or a short name with one, such as ``N17``."""
 DATE = re.compile(r"\d{4}-\d\d-\d\d(?:[T ].*)?")
 LIKE_TIMES = 1e8
 """Ratings are below, and times in seconds above: this one was in 1973."""
@@ -69,6 +75,7 @@ def doubts(
     for named in both if names else ():
         yield from _missing(named)
         yield from _written_twice(named)
+        yield from _lists(named)
     yield from _numbers(table, ratings)
     if by_place:
         yield from _misplaced(table, both)
@@ -96,15 +103,33 @@ def _written_twice(named: Named) -> Iterator[Doubt]:
     form = ANY_NUMBER if all(map(ANY_NUMBER.fullmatch, names)) else NUMBER
     known: dict[Decimal | str, str] = {}
     for place, name in enumerate(names):
-        key = Decimal(name) if form.fullmatch(name) else name if name.isascii() else normalize("NFC", name)
+        plain = name if name.isascii() else normalize("NFC", name.translate(INVISIBLE))
+        key = Decimal(plain) if form.fullmatch(plain) else plain
         other = known.setdefault(key, name)
         if other != name:
             row = int(np.argmax(codes == place))
             yield (
                 row,
                 f"{name!r} and {other!r} as {kind}s",
-                f"one way to write a {kind}; if they are two, set doubtful_names: keep",
+                f"one way to write the name of a {kind}; if they are two, set doubtful_names: keep",
             )
+
+
+def _lists(named: Named) -> Iterator[Doubt]:
+    """Yield a name that is a list, if most names are."""
+    kind, names, codes = named
+    split = [(place, BETWEEN.split(name)) for place, name in enumerate(names) if BETWEEN.search(name)]
+    if 2 * len(split) <= len(names):
+        return
+    values = [(place, [cell for cell in cells if cell]) for place, cells in split]
+    held = [place for place, cells in values if len(cells) > 1 and all(map(CODE.fullmatch, cells))]
+    if 2 * len(held) > len(names):
+        yield (
+            int(np.argmax(codes == held[0])),
+            f"{names[held[0]]!r} as {kind}, several values in one cell",
+            f"one {kind} per cell; write one user and one item per line, or one user and its items, split by one "
+            f"delimiter, with form: lists{KEEP}",
+        )
 
 
 def _misplaced(table: Table, both: Sequence[Named]) -> Iterator[Doubt]:

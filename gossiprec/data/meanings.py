@@ -57,6 +57,24 @@ def is_label(name: str) -> bool:
     return re.sub(r"[\W_]", "", KIND.sub("", name.strip().lower())) in LABELS
 
 
+FLAGS = [
+    {"0", "1"},
+    {"-1", "1"},
+    {"0.0", "1.0"},
+    {"-1.0", "1.0"},
+    {"true", "false"},
+    {"yes", "no"},
+    {"t", "f"},
+    {"y", "n"},
+]
+"""The two values of a column that may say which lines count, in lower case."""
+
+
+def are_flags(cells: Sequence[str]) -> bool:
+    """Return whether the cells of a column may say which lines count: two values, of which one comes again."""
+    return len(cells) > 2 and {cell.strip().lower() for cell in cells} in FLAGS
+
+
 def meaning_of(name: str) -> str | None:
     """Return which of :data:`MEANINGS` the name of a column says, None if it says none."""
     word = re.sub(r"[\W_]", "", KIND.sub("", name.strip().lower()))

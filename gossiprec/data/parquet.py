@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,7 @@ from pyarrow import compute as pc
 
 from gossiprec.data.cells import Cells, Convert
 from gossiprec.data.columns import TIME, Table, require_memory, table_of, table_readers
-from gossiprec.data.meanings import MEANINGS, is_label, meaning_of, meanings_of
+from gossiprec.data.meanings import MEANINGS, are_flags, is_label, meaning_of, meanings_of
 from gossiprec.errors import DataError, suggestion
 from gossiprec.inputs import note_input
 
@@ -90,7 +90,7 @@ def read_parquet(
         ) from error
     try:
         with parquet.ParquetFile(path) as file:
-            names = _names(path, file.schema_arrow.names, columns)
+            names = _names(path, file.schema_arrow.names, columns, () if columns else _flags(file))
             skipped = tuple(name for name in file.schema_arrow.names if name not in names.values())
             _require_memory(path, file)
             return _read(path, file, names, time), names, skipped
@@ -139,15 +139,33 @@ def _texts(column: pa.Array, name: str, rows: Batch) -> Cells:
     return Cells(pc.cast(column, pa.string()), rows)
 
 
+def _flags(file: Any) -> tuple[str, ...]:
+    """Return the columns without a meaning that may say which rows count, by their first cells."""
+    kinds = (pa.types.is_boolean, pa.types.is_integer)
+    names = [
+        field.name
+        for field in file.schema_arrow
+        if meaning_of(field.name) is None and any(one(field.type) for one in kinds)
+    ]
+    batch = next(file.iter_batches(1000, columns=names), None) if names else None
+    if batch is None:
+        return ()
+    return tuple(
+        name
+        for name, column in zip(batch.schema.names, batch.columns, strict=True)
+        if are_flags([str(cell) for cell in column.to_pylist() if cell is not None])
+    )
+
+
 def _names(
-    path: Path, held: list[str], columns: tuple[str, ...] | Mapping[str, str] | None
+    path: Path, held: list[str], columns: tuple[str, ...] | Mapping[str, str] | None, flags: Sequence[str]
 ) -> dict[str, str]:
-    """Return what the columns that mean something are called."""
+    """Return the columns that mean something, by their meaning. `flags` may say which rows count."""
     if isinstance(columns, Mapping):
         names = dict(columns)
     else:
         places = columns or meanings_of(held)
-        labels = [name for name in held if is_label(name)] if columns is None else []
+        labels = [name for name in held if is_label(name) or name in flags] if columns is None else []
         if labels:
             raise DataError(
                 f"{path}: found the column {labels[0]!r}, which may say which rows count; expected columns by name; "

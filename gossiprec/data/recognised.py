@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from gossiprec.data.blocks import Layout
-from gossiprec.data.meanings import MEANINGS, is_label, meaning_of, meanings_of
+from gossiprec.data.meanings import MEANINGS, are_flags, is_label, meaning_of, meanings_of
 from gossiprec.data.samples import CALLED, DELIMITERS, Rows, Sample, sample_of
 from gossiprec.data.sources import Source
 from gossiprec.errors import suggestion
@@ -176,15 +176,21 @@ def _columns(
     places = asked.columns or by_words or BY_PLACE.get(len(first), MEANINGS)
     header = _has_header(source, line, rows, places) if asked.header is None else asked.header
     if header and asked.columns is None:
-        _refuse_special(source, line, first)
+        _refuse_special(source, line, rows)
     if rows[1:] or not header:
         _require_agreement(source, line, first, places, header=header, stated=asked)
     return (first if header else ()), places
 
 
-def _refuse_special(source: Source, line: int, header: tuple[str, ...]) -> None:
-    """Refuse a header with a column that cannot be left out without a word."""
-    labels = [name for name in header if is_label(name)]
+def _refuse_special(source: Source, line: int, rows: Rows) -> None:
+    """Refuse a table with a column that cannot be left out without a word, by its name or its first cells."""
+    header = rows[0] if rows else ()
+    labels = [
+        name
+        for place, name in enumerate(header)
+        if is_label(name)
+        or (meaning_of(name) is None and are_flags([row[place] for row in rows[1:] if place < len(row)]))
+    ]
     if labels:
         raise source.error(
             line,

@@ -199,13 +199,26 @@ def test_texts_of_items_have_a_header_of_their_own(tmp_path):
         (
             "user,item\n1,5\n01,6\n",
             {},
-            "line 3: found '01' and '1' as users; allowed: one way to write a user",
+            "line 3: found '01' and '1' as users; allowed: one way to write the name of a user",
         ),
         ("user,item\n1,5\n1.0,6\n", {}, "found '1.0' and '1' as users"),
+        ("user,item\n1,5\n2,5\n\ufeff1,6\n", {}, "as users; allowed: one way to write the name"),
+        ("user,item\nann,5\nann\u200b,6\n", {}, "as users; allowed: one way to write the name of a user"),
+        ("1\t5,7,9\n2\t8,3\n", {}, "line 1: found '5,7,9' as item, several values in one cell"),
+        ("1;5 7 9\n2;8 3\n3;4\n", {}, "line 1: found '5 7 9' as item, several values in one cell"),
+        ('user,item\nann,"[5, 7]"\nbob,"[8]"\ncem,"[8, 3]"\n', {}, "found '[5, 7]' as item, several values"),
+        ("user,item\nann,N5 N7\nbob,N8 N3\n", {}, "found 'N5 N7' as item, several values in one cell"),
+        ("(1,5)\t7\t9\n(2,8)\t3\t4\n", {}, "as item, several values in one cell"),
+        ("user,item,is_read\n1,5,0\n1,6,1\n2,5,1\n", {}, "found the column 'is_read', which may say"),
+        ("user,item,watched\n1,5,no\n1,6,yes\n2,5,no\n", {}, "found the column 'watched', which may say"),
         ("user,item\nann,5\n\u200b,6\n", {}, "line 3: found '\\u200b' as user"),
         ("user,item\nann,5\nbob,--\n", {}, "line 3: found '--' as item"),
         ("user,item\n1.43E+09,5\n2,6\n", {}, "a number without its last digits"),
-        ("user,item\nJose\u0301,5\nJos\u00e9,6\n", {}, "as users; allowed: one way to write a user"),
+        (
+            "user,item\nJose\u0301,5\nJos\u00e9,6\n",
+            {},
+            "as users; allowed: one way to write the name of a user",
+        ),
         ("user,item,date\n1,5,20150602\n1,6,20150603\n", {}, "which are dates without hyphens"),
         (
             "user,item,rating\n1,5,0\n1,6,1\n",
@@ -244,3 +257,16 @@ def test_a_hint_names_no_option_that_the_data_set_lacks(tmp_path):
         dataset("movielens-1m", path=path).load(1)
     assert "found 'note'" in str(caught.value)
     assert "set " not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'user,item\nann,Toy Story\nbob,Rocky 2\ncem,"Crouching Tiger, Hidden Dragon"\n',
+        "user,item\nann,Ocean's 11\nbob,Area 51\n",
+        ",user,item\n0,1,5\n1,2,6\n",
+        "user,item,price\n1,5,1\n2,5,3\n1,6,1\n",
+    ],
+)
+def test_titles_are_no_lists_and_indices_and_prices_are_no_labels(tmp_path, text):
+    assert len(load(pack(tmp_path / "a.csv", text)).users) == text.count("\n") - 1
