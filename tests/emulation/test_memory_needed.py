@@ -4,11 +4,21 @@ import importlib
 import os
 import re
 
+import numba
 import numpy as np
 import pytest
 
 from gossiprec.emulation import foresee, prepare
-from gossiprec.emulation.assembly.libraries import KERNELS, OF_A_MODULE, PYTHON, TORCH, WORKING
+from gossiprec.emulation.assembly.libraries import (
+    COMPILING,
+    KERNELS,
+    OF_A_MODULE,
+    PICTURES,
+    PYTHON,
+    TORCH,
+    WORKING,
+    pictures_bytes,
+)
 from gossiprec.emulation.assembly.memory import (
     MIB,
     available_for,
@@ -179,3 +189,27 @@ def test_what_this_process_has_of_the_libraries_is_not_asked_for_twice(monkeypat
     check_fits({"python": 131 * MIB, "torch": 207 * MIB, "parameters": 50 * MIB})
     with pytest.raises(ResourceError, match="but 438 MiB are available"):
         check_fits({"python": 131 * MIB, "torch": 207 * MIB, "parameters": 101 * MIB})
+
+
+def test_compiling_counts_where_no_kernels_are_kept(monkeypatch, tmp_path):
+    monkeypatch.setattr(numba.config, "CACHE_DIR", str(tmp_path / "kernels"))
+    scenario = load_scenario(tiny(executor={"name": "fused"}))
+    before = foresee(scenario).needed
+    (tmp_path / "kernels" / "gossiprec.some.module").mkdir(parents=True)
+    after = foresee(scenario).needed
+
+    assert before["compiling"] == COMPILING * MIB
+    assert "compiling" not in after
+    assert "compiling" not in foresee(load_scenario(tiny())).needed
+
+
+def test_pictures_count_as_far_as_the_run_gives_back_less():
+    with_plots, without = (load_scenario(tiny(plots=plots)) for plots in (True, False))
+    small = foresee(with_plots).needed
+    small_run = prepare(with_plots).needed
+
+    assert 80 * MIB < small["pictures"] < PICTURES * MIB
+    assert small_run["pictures"] == pytest.approx(small["pictures"], rel=0.01)
+    assert "pictures" not in foresee(without).needed
+    assert pictures_bytes(with_plots, {"python": PYTHON * MIB, "parameters": PICTURES * MIB}) == {}
+    assert pictures_bytes(with_plots, {"sklearn": 138 * MIB}) == {}

@@ -1,11 +1,16 @@
 """The memory that Python and the libraries of a run take before the run has any data.
 
-The sizes are resident sizes, measured on Linux (x86-64, Python 3.11, numba 0.6x, torch 2.x for the CPU) with
-``python benchmarks/memory.py --libraries``: a process of its own imports one library after the other. They say nothing
-of what a library has already loaded in this process, so the same scenario has the same estimate everywhere.
+The sizes are resident sizes, measured on Linux (x86-64, Python 3.11, numba 0.68, torch 2.13 for the CPU, scikit-learn
+1.9, matplotlib 3.11, pyarrow 26) with ``python benchmarks/memory.py --phases``, which prints the size of the process at
+each phase of small runs. They do not depend on what this process has loaded, so a scenario has the same estimate in
+every process.
 """
 
 from __future__ import annotations
+
+from pathlib import Path
+
+import numba
 
 from gossiprec.attacks import ATTACKS
 from gossiprec.scenario import Scenario
@@ -25,11 +30,15 @@ OF_A_MODULE = {
 """MiB of the libraries that some runs import; scikit-learn with pandas, pyarrow and its parts of SciPy."""
 KERNELS = 63
 """MiB of the compiler's library and of a run's compiled kernels, once they are in memory."""
+COMPILING = 125
+"""MiB that compiling the kernels of nodes adds where no kernels are kept; those of clients add little."""
 TORCH = {"reference": 187, "batched": 241, "central": 246, "clients": 247}
 """MiB of torch and of the modules of it that an executor takes; compiled clients' executor imports ``batched``."""
 WORKING = {"reference": 20, "batched": 84, "central": 12}
 """MiB that torch's first training takes: modules that it imports late, and memory pools."""
-PARTS = frozenset(["python", *OF_A_MODULE, "kernels", "torch", LOADING])
+PICTURES = 88
+"""MiB that drawing the pictures at the end takes beside ``matplotlib``: more of it, pandas and pyarrow."""
+PARTS = frozenset(["python", *OF_A_MODULE, "kernels", "compiling", "torch", LOADING])
 """Parts of an estimate that belong to the process, and not to what a run keeps."""
 
 
@@ -56,6 +65,8 @@ def libraries_bytes(
         sizes["torch"] = TORCH["clients"]  # kernels are loaded beside it; clients' are small
     elif executor == "fused":
         sizes["kernels"] = KERNELS
+        if not _are_kernels_kept():
+            sizes["compiling"] = COMPILING
         if scenario.attackers or any(
             getattr(ATTACKS[each.name], "by_torch", False) for each in scenario.observers
         ):
@@ -63,3 +74,26 @@ def libraries_bytes(
     else:
         sizes["torch"] = TORCH[executor] + WORKING[executor]
     return {part: size * MIB for part, size in sizes.items()}
+
+
+def pictures_bytes(scenario: Scenario, needed: dict[str, int]) -> dict[str, int]:
+    """Return the bytes that pictures take beyond what the run has given back before they are drawn, if any.
+
+    Parameters
+    ----------
+    scenario : Scenario
+    needed : dict of str to int
+        Bytes of all other parts.
+    """
+    given_back = sum(size for part, size in needed.items() if part == LOADING or part not in PARTS)
+    more = PICTURES * MIB - given_back
+    return {"pictures": more} if scenario.plots and "sklearn" not in needed and more > 0 else {}
+
+
+def _are_kernels_kept() -> bool:
+    """Return whether earlier runs have left compiled kernels; whether all that a run needs is not looked up."""
+    folder = Path(numba.config.CACHE_DIR)  # type: ignore[attr-defined]
+    try:
+        return any(entry.is_dir() for entry in folder.iterdir())
+    except OSError:
+        return False

@@ -22,6 +22,7 @@ from gossiprec.emulation.assembly.choosing import (
     thread_count,
 )
 from gossiprec.emulation.assembly.data import outline_data, sample_data
+from gossiprec.emulation.assembly.libraries import pictures_bytes
 from gossiprec.emulation.assembly.memory import check_fits
 from gossiprec.emulation.assembly.needs import Extent, needs_of, process_bytes
 from gossiprec.emulation.assembly.participants import note_large_deltas
@@ -163,13 +164,14 @@ def _foreseen(scenario: Scenario, data: Outline, say: Progress, *, played: bool)
     )
     observers = sum(ATTACKS[each.name].expected_bytes(each.options, prospect) for each in scenario.observers)
     samples = float(extent.samples.mean()) * (protocol.n_users if protocol.holds_all_data else 1)
+    needed = process_bytes(extent, trains) | needs_of(extent).bytes | {"observers": round(observers)}
     kind = kind_of(scenario, trains)
     work = work_of(world.model, extent.layout, epochs=counts.epochs, samples=samples)
     return Outlook(
         sizes={**sizes_of(scenario, data, protocol, counts), "executor": trains, "threads": threads},
         sure=counts.sure,
         drawn=data.whole,
-        needed=process_bytes(extent, trains) | needs_of(extent).bytes | {"observers": round(observers)},
+        needed=needed | pictures_bytes(scenario, needed),
         bytes_to_draw=data.bytes_to_draw,
         fraction_met=protocol.predicted_fraction_met(protocol.wakes),
         fraction_heard=protocol.predicted_fraction_heard(protocol.wakes),

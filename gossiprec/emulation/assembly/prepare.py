@@ -33,6 +33,7 @@ from gossiprec.emulation.assembly.choosing import FEW_EPOCHS, thread_count
 from gossiprec.emulation.assembly.client_messages import refused
 from gossiprec.emulation.assembly.compiling import Part, compile_all, warm_up
 from gossiprec.emulation.assembly.data import load_data
+from gossiprec.emulation.assembly.libraries import pictures_bytes
 from gossiprec.emulation.assembly.memory import check_fits
 from gossiprec.emulation.assembly.needs import Extent, needs_of, process_bytes
 from gossiprec.emulation.assembly.outlook import executor_of, refuse_early, sizes_of
@@ -224,7 +225,8 @@ def _prepare(
             meter.call(meter.attack.foresee, meter.known(schedule.meetings))
     observers = {"observers": sum(attack.state_bytes for attack in prepared.attacks)}
     check_fits(observers)
-    return replace(prepared, needed=prepared.needed | observers)
+    needed = prepared.needed | observers
+    return replace(prepared, needed=needed | pictures_bytes(scenario, needed))
 
 
 def _assembled(cast: Cast, schedule: Schedule, watch: Stopwatch, seat: Seat | None = None) -> Prepared:
