@@ -26,6 +26,7 @@ from gossiprec.eventlog.manifest import computed_by, new_manifest, utc_now
 from gossiprec.eventlog.manifest_file import FILES, digests_of, read_manifest, write_json, write_manifest
 from gossiprec.eventlog.own_files import check_own_files, leftovers, read_regular, temporary_name
 from gossiprec.eventlog.reader import read_log
+from gossiprec.eventlog.run import Run
 from gossiprec.eventlog.tables import (
     ATTACKS,
     FINDINGS,
@@ -61,6 +62,8 @@ class RunDirectory:
         What went wrong without ending the run, for the manifest.
     lock : RunLock
         Says that the run is alive.
+    ended : Run or None
+        The run as :meth:`finish` left it, with its summary.
     """
 
     path: Path
@@ -70,6 +73,7 @@ class RunDirectory:
     _manifest: dict[str, Any]
     _code: str
     notes: list[str] = field(default_factory=list)
+    ended: Run | None = field(default=None, init=False)
 
     def __post_init__(self) -> None:
         self.metrics, self.attacks, self.findings = self.tables
@@ -244,6 +248,8 @@ class RunDirectory:
         write_manifest(self.path, self._manifest)
         if status == "complete":
             self.checkpoints.clear()
+        self.ended = Run(self.path)
+        _ = self.ended.summary  # read now: without the lock, another run may begin here
         self.lock.close()
 
 

@@ -46,6 +46,14 @@ def test_a_complete_run_says_so_and_verifies(whole):
     assert heard[-1].updates == heard[-1].total_updates == run.summary["node_updates"] == 12 * 6
 
 
+def test_a_run_keeps_its_results_when_another_begins_in_its_folder(tmp_path):
+    first = simulate(tiny(), out=tmp_path / "run")
+    (
+        first.path / "summary.json"
+    ).unlink()  # as the other run does, perhaps before the first one has said anything
+    assert first.summary["status"] == "complete"
+
+
 def test_progress_rises_to_the_end(whole):
     run, heard = whole
     ticks = [(status.time, status.round, status.updates) for status in heard]

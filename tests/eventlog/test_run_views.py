@@ -138,7 +138,7 @@ def test_a_run_of_other_data_is_not_reused(tmp_path):
     def write(*, swapped):
         rows = [(user, (3 * user + k) % 9) for user in range(8) for k in range(5)]
         rows[0] = (0, 8) if swapped else rows[0]
-        file.write_text("".join(f"{u},{i},1,{t}\n" for t, (u, i) in enumerate(rows)))
+        file.write_text("".join(f"{u},{i},1,{10**9 + t}\n" for t, (u, i) in enumerate(rows)))
 
     write(swapped=False)
     began = stamp(gossiprec.simulate(scenario, out=out))

@@ -59,4 +59,4 @@ def carried_out(
     except BaseException:
         directory.finish("failed")
         raise
-    return open_run(directory.path)
+    return directory.ended or open_run(directory.path)
