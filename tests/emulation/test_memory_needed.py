@@ -8,6 +8,7 @@ import numba
 import numpy as np
 import pytest
 
+from gossiprec.compute.executors.base import STACK_BYTES
 from gossiprec.emulation import foresee, prepare
 from gossiprec.emulation.assembly.libraries import (
     COMPILING,
@@ -213,3 +214,16 @@ def test_pictures_count_as_far_as_the_run_gives_back_less():
     assert "pictures" not in foresee(without).needed
     assert pictures_bytes(with_plots, {"python": PYTHON * MIB, "parameters": PICTURES * MIB}) == {}
     assert pictures_bytes(with_plots, {"sklearn": 138 * MIB}) == {}
+
+
+def test_models_that_are_trained_stacked_count():
+    needed = {
+        (name, dim): foresee(
+            load_scenario(tiny(executor={"name": name}, model={"name": "gmf", "dim": dim}))
+        ).needed
+        for name, dim in (("batched", 8), ("batched", 1024), ("fused", 8))
+    }
+
+    assert needed["batched", 8]["training"] == 8 * 12 * 4 * 352  # all 12 nodes
+    assert 15 * MIB < needed["batched", 1024]["training"] <= 8 * STACK_BYTES["cpu"]
+    assert "training" not in needed["fused", 8]

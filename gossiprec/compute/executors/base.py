@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 
 MOST_STEPS = 2**24
 """Optimizer steps of one local update, at most."""
+STACK_BYTES = {"cpu": 4 << 20, "cuda": 256 << 20}
+"""Parameters that torch trains stacked at once: on a CPU, with gradients and moments, about what its caches hold."""
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,7 @@ from torch.optim.adam import adam
 
 from gossiprec.arrays import F32, I32, I64
 from gossiprec.compute.executors import EXECUTORS
-from gossiprec.compute.executors.base import Executor, Workload
+from gossiprec.compute.executors.base import STACK_BYTES, Executor, Workload
 from gossiprec.compute.executors.stacks import Stack, width_of
 from gossiprec.compute.executors.tensors import (
     HostRows,
@@ -49,9 +49,6 @@ from gossiprec.errors import ResourceError
 from gossiprec.models.base.blocks import Layout
 from gossiprec.models.base.kernels import Query
 from gossiprec.numerics.one_thread import one_torch_thread
-
-_STACK_BYTES = {"cpu": 4 << 20, "cuda": 256 << 20}
-"""Parameters stacked at once: on a CPU, with gradients and moments, about what its caches hold."""
 
 
 @EXECUTORS.register("batched")
@@ -90,7 +87,7 @@ class BatchedExecutor(Executor):
         self._gradient = vmap(grad(self._loss))
         self._clipped = vmap(self._clipped_sum)
         self._kinds = work.node_settings.kinds
-        self._stack_rows = max(1, _STACK_BYTES[self._device.type] // (4 * work.layout.row_size))
+        self._stack_rows = max(1, STACK_BYTES[self._device.type] // (4 * work.layout.row_size))
 
     @classmethod
     def make_arena(
@@ -122,7 +119,7 @@ class BatchedExecutor(Executor):
         each = {name for name, values in own.items() if values.ndim > of_run[name].ndim}
         shared = self._constants if own is of_run else self._known(own)
         size = layout.item_width * int(lengths.max(initial=1)) if query.together else layout.row_size
-        rows_at_once = max(1, _STACK_BYTES[self._device.type] // (4 * size))
+        rows_at_once = max(1, STACK_BYTES[self._device.type] // (4 * size))
 
         def predict(tables: Tensors, wanted: Tensors, known: Tensors) -> Tensor:
             return self.work.model.score(layout.named(tables) | shared | known, wanted)

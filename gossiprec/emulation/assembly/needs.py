@@ -8,6 +8,7 @@ import numpy as np
 
 from gossiprec.aggregators import Aggregator
 from gossiprec.arrays import I64
+from gossiprec.compute.executors.base import STACK_BYTES
 from gossiprec.compute.executors.small_models import AT_ONCE
 from gossiprec.compute.train.local_update import TrainingSettings
 from gossiprec.data.outline import BYTES_TO_DRAW
@@ -26,7 +27,7 @@ VERSIONS = 4
 SIDE_BY_SIDE = 2
 """Copies of waiting updates that a robust rule makes to look at them together."""
 OF_A_STEP = 8
-"""Copies of a coordinator's model that a step of training holds at a time: gradients, layers and views."""
+"""Copies of a model that a step of torch's training holds at a time: gradients, layers and views."""
 
 
 @dataclass(frozen=True)
@@ -106,7 +107,7 @@ def together(rule: Aggregator) -> bool:
 
 
 def process_bytes(extent: Extent, executor: str) -> dict[str, int]:
-    """Return the bytes that a process takes for any run of a kind, by part: libraries, and what loading data leaves.
+    """Return the bytes that a process takes for any run of a kind, by part: libraries, loading, stacks.
 
     What is free again once the data are loaded stays with the process.
 
@@ -120,7 +121,12 @@ def process_bytes(extent: Extent, executor: str) -> dict[str, int]:
     libraries = libraries_bytes(
         scenario, executor, of_clients=extent.protocol.sends_updates, reads_files=are_read(scenario)
     )
-    return {**libraries, LOADING: BYTES_TO_DRAW * extent.n_interactions}
+    stacked = 0
+    if executor == "batched" and not extent.protocol.sends_updates:
+        most = STACK_BYTES["cpu"] // (4 * extent.layout.row_size)
+        stacked = OF_A_STEP * 4 * extent.layout.row_size * max(1, min(most, extent.protocol.n_nodes))
+    more = {"training": stacked} if stacked else {}
+    return {**libraries, LOADING: BYTES_TO_DRAW * extent.n_interactions, **more}
 
 
 def needs_of(extent: Extent) -> Needs:
