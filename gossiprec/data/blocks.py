@@ -216,8 +216,10 @@ def blocks_of(source: Source, layout: Layout) -> Iterator[Block]:
     for line, text in _pieces(source, layout):
         for bad, called in FORBIDDEN.items():
             if bad in text:
+                asks = bad == "\0" and "encoding" in layout.keys
+                wish = "; if it is UTF-16, set encoding: utf-16-le or utf-16-be" if asks else ""
                 raise source.error(
-                    line + line_ends(text[: text.index(bad)]), called, "text without control codes"
+                    line + line_ends(text[: text.index(bad)]), called, f"text without control codes{wish}"
                 )
         if header_due and not text.isspace():
             header_due = False
@@ -266,6 +268,9 @@ def _decoded(source: Source, layout: Layout, stream: BinaryIO) -> Iterator[tuple
         except UnicodeDecodeError as error:
             line += line_ends(error.object[: error.start].decode(encoding, "replace"))
             raise _no_text(source, line, encoding, layout.keys) from error
+        except UnicodeError as error:  # UTF-16 or UTF-32 without a mark
+            wish = f"its byte order mark; without one, set encoding: {encoding}-le or {encoding}-be"
+            raise source.error(line, f"no byte order mark of {encoding}", wish) from error
         if is_first:
             text, is_first = text.removeprefix("\ufeff"), not text
         yield raw, text

@@ -231,7 +231,12 @@ def test_texts_of_items_have_a_header_of_their_own(tmp_path):
             "found '4,5'; allowed: a finite number as rating; write decimal points",
         ),
         ("3 5 7 8\n2 5 9\n", {"form": "lists"}, "a line that begins with the number of its items"),
-        ("user,item\n1,5\n".encode("utf-16-le"), {}, "a zero byte, as texts in UTF-16 have"),
+        ("user,item\n1,5\n".encode("utf-16-le"), {}, "if it is UTF-16, set encoding: utf-16-le or utf-16-be"),
+        (
+            "user,item\n1,5\n".encode("utf-16-le"),
+            {"encoding": "utf-16"},
+            "set encoding: utf-16-le or utf-16-be",
+        ),
     ],
 )
 def test_what_nobody_can_mean_is_refused(tmp_path, text, options, words):
