@@ -227,3 +227,22 @@ def test_models_that_are_trained_stacked_count():
     assert needed["batched", 8]["training"] == 8 * 12 * 4 * 352  # all 12 nodes
     assert 15 * MIB < needed["batched", 1024]["training"] <= 8 * STACK_BYTES["cpu"]
     assert "training" not in needed["fused", 8]
+
+
+def test_negatives_of_sequences_that_are_trained_stacked_count():
+    model = {"name": "gru4rec", "dim": 8, "hidden": 8, "loss": "sampled"}
+    few, many = (
+        foresee(
+            load_scenario(
+                tiny(
+                    executor={"name": "batched"},
+                    model=model,
+                    training={"batch_size": "full", "negatives": negatives},
+                )
+            )
+        ).needed["training"]
+        for negatives in (5, 25)
+    )
+    length = -(-150 // 12)
+
+    assert many - few == pytest.approx(8 * 4 * 12 * length * (25 - 5) * 8, rel=0.1)

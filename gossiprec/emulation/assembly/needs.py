@@ -121,11 +121,8 @@ def process_bytes(extent: Extent, executor: str) -> dict[str, int]:
     libraries = libraries_bytes(
         scenario, executor, of_clients=extent.protocol.sends_updates, reads_files=are_read(scenario)
     )
-    stacked = 0
-    if executor == "batched" and not extent.protocol.sends_updates:
-        most = STACK_BYTES["cpu"] // (4 * extent.layout.row_size)
-        stacked = OF_A_STEP * 4 * extent.layout.row_size * max(1, min(most, extent.protocol.n_nodes))
-    more = {"training": stacked} if stacked else {}
+    stacked = executor == "batched" and not extent.protocol.sends_updates
+    more = {"training": _of_stack(extent)} if stacked else {}
     return {**libraries, LOADING: BYTES_TO_DRAW * extent.n_interactions, **more}
 
 
@@ -149,6 +146,16 @@ def needs_of(extent: Extent) -> Needs:
     shards = extent.scenario.executor.shards
     share = {part: size // shards for part, size in needed.items()}
     return Needs(common | share, spare + waiting + rewritten)
+
+
+def _of_stack(extent: Extent) -> int:
+    """Return the bytes of the models that are trained together, and of the items that their sequences draw."""
+    layout, scenario, n_nodes = extent.layout, extent.scenario, extent.protocol.n_nodes
+    at_once = max(1, min(STACK_BYTES["cpu"] // (4 * layout.row_size), n_nodes))
+    longest = getattr(scenario.model.options, "max_length", 0)  # of sequence models
+    length = min(longest, -(-extent.n_interactions // n_nodes))
+    drawn = length * scenario.training.negatives * layout.item_width
+    return OF_A_STEP * 4 * at_once * (layout.row_size + drawn)
 
 
 def _of_data(extent: Extent) -> int:
