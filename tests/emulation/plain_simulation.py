@@ -12,6 +12,7 @@ import torch
 
 from gossiprec.compute.train.local_update import draw_order
 from gossiprec.feeds import PointwiseFeed
+from tests.chances import chances, expected_accuracy
 
 
 class Recommender(torch.nn.Module):
@@ -153,8 +154,7 @@ class PlainSimulation:
                     scores[known] = self.nodes[victim].scores(momentum) if momentum else None
                 if scores[known] is not None and victim != adversary:
                     relevance[victim] = scores[known][self.nodes[adversary].positives].mean()
-            found = sorted(relevance, key=lambda victim: (-relevance[victim], victim))[:k]
-            shares.append(len(set(found) & set(self.community(adversary, k))) / k)
+            shares.append(expected_accuracy(chances(relevance, k), self.community(adversary, k), k))
         return np.mean(shares)
 
     def momentum(self, victim, receivers, beta):
@@ -166,9 +166,10 @@ class PlainSimulation:
         return kept
 
     def community(self, user, k):
+        """Return the probability of each other user to be among the `k` nearest."""
         sets = [set(node.positives.tolist()) for node in self.nodes]
         others = [v for v in range(len(sets)) if v != user]
-        return sorted(others, key=lambda v: (-len(sets[user] & sets[v]) / len(sets[user] | sets[v]), v))[:k]
+        return chances({v: len(sets[user] & sets[v]) / len(sets[user] | sets[v]) for v in others}, k)
 
 
 class PlainFederation(PlainSimulation):
