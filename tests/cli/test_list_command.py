@@ -55,7 +55,8 @@ def test_the_options_of_one_are_told_with_types_defaults_and_descriptions(capsys
     assert "  dim                  whole number >= 1, <= 1024  [8]\n" in page
     assert GMFOptions.model_fields["dim"].description in page
     assert (told["kind"], told["origin"], told["problem"]) == ("models", "gossiprec", "")
-    assert told["options"][1] == {
+    (init_std,) = (option for option in told["options"] if option["key"] == "init_std")
+    assert init_std == {
         "key": "init_std", "type": "number > 0", "required": False, "default": 0.01,
         "description": GMFOptions.model_fields["init_std"].description,
     }  # fmt: skip
