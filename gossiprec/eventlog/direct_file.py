@@ -30,7 +30,7 @@ class DirectFile(FileIO):
     """
 
     def __init__(self, path: Path) -> None:
-        super().__init__(open_regular(path, NEW), "w")
+        super().__init__(path, "w", opener=lambda *_: open_regular(path, NEW))  # keeps the name
         self._gathered, self._size = mmap.mmap(-1, ROOM), 0
         self._set_direct(wanted=True)
 
