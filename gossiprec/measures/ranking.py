@@ -49,18 +49,20 @@ def user_means(values: F64, offsets: npt.NDArray[np.integer]) -> F64:
     Parameters
     ----------
     values : ndarray of float64, shape (n_test,)
-        One value for each test item, users in order.
+        One value for each test item, users in order; NaN: of nothing, left out.
     offsets : ndarray of int, shape (n_users + 1,)
         User ``u`` owns ``values[offsets[u]:offsets[u + 1]]``.
 
     Returns
     -------
     ndarray of float64, shape (n_users,)
-        NaN where a user has no test item.
+        NaN where a user has no test item with a value.
     """
-    counts = np.diff(offsets)
-    owners = np.repeat(np.arange(counts.size), counts)
-    sums = np.bincount(owners, weights=values, minlength=counts.size)
+    sizes = np.diff(offsets)
+    known = ~np.isnan(values)
+    owners = np.repeat(np.arange(sizes.size), sizes)[known]
+    counts = np.bincount(owners, minlength=sizes.size)
+    sums = np.bincount(owners, weights=values[known], minlength=sizes.size)
     means: F64 = np.divide(sums, counts, out=np.full(counts.size, np.nan), where=counts > 0)
     return means
 

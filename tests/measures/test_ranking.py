@@ -67,6 +67,11 @@ def test_users_weigh_alike_however_many_test_items_they_have():
     assert mean_of_known(means) == pytest.approx(2 / 3)
 
 
+def test_test_items_without_a_value_are_left_out_of_the_mean_of_their_user():
+    means = user_means(np.array([np.nan, 0.5, 1.0, np.nan, 0.25]), np.array([0, 3, 4, 5]))
+    assert means == pytest.approx([0.75, np.nan, 0.25], nan_ok=True)
+
+
 def test_mean_over_no_users_is_not_a_number():
     assert np.isnan(mean_of_known(user_means(np.array([]), np.array([0, 0]))))
 
