@@ -7,6 +7,7 @@ import json
 import math
 import tempfile
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,9 +19,10 @@ from gossiprec.data.split import Split
 from gossiprec.emulation import simulate
 from gossiprec.emulation.assembly.data import load_data
 from gossiprec.errors import ScenarioError
+from gossiprec.isolation import is_foreign_class
 from gossiprec.scenario import Scenario
 from gossiprec.testing.blinding import Watch, Watched
-from gossiprec.testing.reach import refuse_reach
+from gossiprec.testing.reach import ours, refuse_reach
 from gossiprec.testing.worlds import PROTOCOLS, UPDATES, WITHHELD, scenario
 
 RUNS = {**PROTOCOLS, "updates": UPDATES}
@@ -95,6 +97,9 @@ def check_attack(name: str, options: Mapping[str, Any] | None = None, *, model: 
     else may follow from them. An attack whose nodes do not depend on them is set up with wrong ones; for any other they
     are overwritten as soon as it is set up, so that what it has copied by then escapes the check.
 
+    An attack from outside gossiprec is checked as if it were one of gossiprec's, because copies would hide what it
+    reads; that it finds the same in copies is checked too.
+
     Parameters
     ----------
     name : str
@@ -159,14 +164,26 @@ def _check(run: Mapping[str, Any], *, further: bool) -> _Outcome:
         _check_accomplice(run, seen.meter.rankings)
     if further:
         _check_reports(run, seen)
-        _check_reach(run)
+        _check_copies(run, seen)
+        if seen.meter.own_nodes:  # where none of its nodes observes, it is shown nothing
+            refuse_reach(run, _kind(run), "observe")
     return seen
 
 
-def _check_reach(run: Mapping[str, Any]) -> None:
-    """Raise if data of the run can be reached from what the attack is given: its world, and what it observes."""
-    kind = ATTACKS[run["observers"][0]["name"]]
-    refuse_reach(run, kind, "observe")
+def _kind(run: Mapping[str, Any]) -> type:
+    return ATTACKS[run["observers"][0]["name"]]
+
+
+def _check_copies(run: Mapping[str, Any], seen: _Outcome) -> None:
+    """Raise if an attack from outside gossiprec finds something else in the copies that it is given in a run."""
+    if not is_foreign_class(_kind(run)):
+        return
+    given = _outcome(run, Watch(blind=False), copies=True)
+    differs = "differs where it is given copies, as attacks from outside gossiprec are"
+    for one, other in zip(seen.meter.rankings, given.meter.rankings, strict=True):
+        assert one == other, f"the ranking {one[0]} {differs}"
+    for name in FILES:
+        assert seen.files[name] == given.files[name], f"{name} {differs}"
 
 
 def _check_accomplice(
@@ -194,12 +211,15 @@ def _check_reports(run: Mapping[str, Any], seen: _Outcome) -> None:
         )
 
 
-def _outcome(run: Mapping[str, Any], watch: Watch) -> _Outcome:
+def _outcome(run: Mapping[str, Any], watch: Watch, *, copies: bool = False) -> _Outcome:
+    """Return what a run finds; without `copies` all of it could be read, so that an attack that reads it shows."""
+
     def load(wanted: Scenario) -> Split:
         watch.split = load_data(wanted)
         return watch.split
 
-    with tempfile.TemporaryDirectory() as folder, watch.installed():
+    shared = nullcontext() if copies else ours(_kind(run))
+    with tempfile.TemporaryDirectory() as folder, watch.installed(), shared:
         done = simulate(run, out=Path(folder) / "run", load=load)
         files = {name: (done.path / name).read_bytes() for name in FILES}
         return _Outcome(files, watch.meter, done.summary or {})

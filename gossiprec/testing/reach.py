@@ -165,9 +165,18 @@ def looked_at(kind: type, method: str, watch: Watch) -> Iterator[None]:
 @contextmanager
 def foreign(*kinds: type) -> Iterator[None]:
     """Take some classes for classes from outside gossiprec until the body ends."""
-    ours = isolation._is_ours
+    known = isolation._is_ours
 
-    with patch.object(isolation, "_is_ours", lambda kind: kind not in kinds and ours(kind)):
+    with patch.object(isolation, "_is_ours", lambda kind: kind not in kinds and known(kind)):
+        yield
+
+
+@contextmanager
+def ours(*kinds: type) -> Iterator[None]:
+    """Take some classes for gossiprec's own, which share arrays with the run, until the body ends."""
+    known = isolation._is_ours
+
+    with patch.object(isolation, "_is_ours", lambda kind: kind in kinds or known(kind)):
         yield
 
 
