@@ -6,7 +6,7 @@ A node's bytes must not depend on who trains beside it. Hence
   weight 0, and only batches of equal width are stacked;
 - widths are multiples of 32, so that no sample falls into the tail of a vector loop, where torch's scalar
   ``sigmoid`` differs from its vector ``sigmoid`` in the last bit;
-- there are always two in a stack: matrix products of a stack of one take another kernel;
+- there are always four in a stack: matrix products of fewer take other kernels on some processors;
 - torch uses one thread.
 """
 
@@ -26,6 +26,7 @@ from gossiprec.compute.executors import EXECUTORS
 from gossiprec.compute.executors.base import STACK_BYTES, Executor, Workload
 from gossiprec.compute.executors.stacks import Stack, width_of
 from gossiprec.compute.executors.tensors import (
+    LEAST_STACK,
     HostRows,
     Tensors,
     alike,
@@ -194,7 +195,7 @@ class BatchedExecutor(Executor):
         start = parameters.clone() if stack.kind != Kind.PLAIN else parameters
         for k in range(int(stack.n_steps[0])):
             n = int(np.count_nonzero(stack.n_steps > k))
-            some = slice(max(n, 2))
+            some = slice(max(n, LEAST_STACK))
             batch = {name: part[some, k] for name, part in columns.items()} | {"user": user[some]}
             if stack.kind == Kind.PRIVATE:
                 clip = self._put(self.work.node_settings.clip_norm[stack.node[some]])

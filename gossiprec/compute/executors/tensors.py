@@ -53,6 +53,10 @@ class HostRows:
             stored[owned, :size] = part.cpu().numpy()
 
 
+LEAST_STACK = 4
+"""Nodes in a stack, at the least: fewer take other kernels of matrix products on some processors."""
+
+
 def tables_of(layout: Layout, row: Tensor) -> Tensors:
     """Return the tensors of a row, or of rows stacked in front, as views (see :attr:`Layout.tables`)."""
     shapes = layout.tables
@@ -102,7 +106,7 @@ def alike(widths: I64, stack_rows: int) -> Iterator[tuple[int, I64]]:
     """Yield each width but 0 with the places that have it, a stack at a time, a lone place twice."""
     for width in np.unique(widths[widths > 0]).tolist():
         for places in pieces(np.flatnonzero(widths == width), stack_rows):
-            yield width, places if len(places) > 1 else places.repeat(2)
+            yield width, np.resize(places, max(len(places), LEAST_STACK))
 
 
 def pieces(places: I64, size: int) -> Iterator[I64]:
