@@ -260,7 +260,12 @@ def test_a_dry_run_in_json_foresees_the_run(capsys, tmp_path):
 
 
 def test_a_dry_run_of_a_star_promises_what_the_coordinator_will_hear(capsys):
-    asked = ("protocol.rounds=2", "protocol.participation=0.5", "dataset.limit_users=60", "observers.0.community_size=20")
+    asked = (
+        "protocol.rounds=2",
+        "protocol.participation=0.5",
+        "dataset.limit_users=60",
+        "observers.0.community_size=20",
+    )
     sets = [part for text in asked for part in ("--set", text)]
     arguments = (ROOT / "scenarios" / "fedavg.yaml", "--dry-run", "--executor", "reference", *sets)
     code, out, err = invoke(capsys, "simulate", *arguments)
