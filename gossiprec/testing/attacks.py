@@ -100,6 +100,9 @@ def check_attack(name: str, options: Mapping[str, Any] | None = None, *, model: 
     An attack from outside gossiprec is checked as if it were one of gossiprec's, because copies would hide what it
     reads; that it finds the same in copies is checked too.
 
+    Shares, such as the rates of membership guesses, must lie between 0 and 1. What it reports must be in the summary,
+    and each measure that it announces must be reported in one of the runs.
+
     Parameters
     ----------
     name : str
@@ -108,9 +111,6 @@ def check_attack(name: str, options: Mapping[str, Any] | None = None, *, model: 
         As in a scenario. There are eight users.
     model : str
         The name of the model that is attacked.
-
-    Shares, such as the rates of membership guesses, must lie between 0 and 1. What it reports must be in the summary,
-    and each measure that it announces must be reported in one of the runs.
 
     Raises
     ------

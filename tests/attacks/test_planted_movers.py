@@ -3,7 +3,9 @@
 import numpy as np
 
 from gossiprec.attacks.cda import CDA, CDAOptions
-from gossiprec.measures.attack import accuracy_of_hits, hits_of_scores
+from gossiprec.measures.attack import accuracies as accuracies_of
+from gossiprec.measures.attack import guess
+from gossiprec.measures.communities import Communities
 from gossiprec.ragged import Ragged
 from tests.attacks.glimpses import Receptions, all_forms, show, started, trainer, world_of
 from tests.moves import Moves
@@ -49,14 +51,19 @@ def planted(*, form, hidden):
     return world, Receptions(sender, receiver, trained[sender])
 
 
+def accuracy(ranking):
+    """Return the mean share of the planted communities that adversaries find."""
+    k, near = COMMUNITY.shape[1], np.zeros((len(ranking.adversaries), len(COMMUNITY)))
+    np.put_along_axis(near, COMMUNITY[ranking.adversaries], 1.0, axis=1)
+    found = guess(ranking.scores, k)
+    return accuracies_of(ranking.scores, found, Communities.nearest(near, k)).mean()
+
+
 def accuracies(world, received, **options):
     """Return the mean accuracy by rule."""
     attack = CDA(CDAOptions(community_size=K, relevance=RULES, reference_items=30, **options), world)
     rankings = show(started(attack, world, received), world, received)
-    return {
-        r.relevance: accuracy_of_hits(hits_of_scores(r.scores, COMMUNITY[r.adversaries])).mean()
-        for r in rankings
-    }
+    return {r.relevance: accuracy(r) for r in rankings}
 
 
 WHO = ({"who": "single"}, {"who": "coalition", "fraction": 0.3}, {"who": "coordinator"})

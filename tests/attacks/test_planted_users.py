@@ -3,7 +3,9 @@
 import numpy as np
 
 from gossiprec.attacks.cda import CDA, CDAOptions
-from gossiprec.measures.attack import accuracy_of_hits, hits_of_scores
+from gossiprec.measures.attack import accuracies as accuracies_of
+from gossiprec.measures.attack import guess
+from gossiprec.measures.communities import Communities
 from gossiprec.ragged import Ragged
 from tests.attacks.glimpses import Receptions, all_forms, show, started, trainer, world_of
 
@@ -30,10 +32,18 @@ def planted(*, form):
     return world, Receptions(sender, receiver, trained[sender])
 
 
+def accuracy(ranking):
+    """Return the mean share of the planted communities that adversaries find."""
+    k, near = COMMUNITY.shape[1], np.zeros((len(ranking.adversaries), len(COMMUNITY)))
+    np.put_along_axis(near, COMMUNITY[ranking.adversaries], 1.0, axis=1)
+    found = guess(ranking.scores, k)
+    return accuracies_of(ranking.scores, found, Communities.nearest(near, k)).mean()
+
+
 def accuracies(world, received, **options):
     attack = CDA(CDAOptions(community_size=K, momentum=0.5, reference_items=30, **options), world)
     (ranking,) = show(started(attack, world, received), world, received)
-    return accuracy_of_hits(hits_of_scores(ranking.scores, COMMUNITY[ranking.adversaries])).mean()
+    return accuracy(ranking)
 
 
 @all_forms
