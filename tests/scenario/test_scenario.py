@@ -12,7 +12,7 @@ from gossiprec.errors import ScenarioError
 from gossiprec.scenario import Evaluate, Scenario, load_scenario
 
 positive = st.floats(1e-12, 1e12)
-below_one = st.floats(0, 1, exclude_max=True)
+below_one = st.just(0.0) | st.floats(1e-12, 1, exclude_max=True)
 count = st.integers(1, 10**6)
 
 

@@ -103,10 +103,10 @@ def padded_width(length: npt.ArrayLike) -> I64:
 
 
 def alike(widths: I64, stack_rows: int) -> Iterator[tuple[int, I64]]:
-    """Yield each width but 0 with the places that have it, a stack at a time, a lone place twice."""
+    """Yield each width but 0 with the places that have it in order, a stack at a time; few places are repeated."""
     for width in np.unique(widths[widths > 0]).tolist():
         for places in pieces(np.flatnonzero(widths == width), stack_rows):
-            yield width, np.resize(places, max(len(places), LEAST_STACK))
+            yield width, np.sort(np.resize(places, max(len(places), LEAST_STACK)))
 
 
 def pieces(places: I64, size: int) -> Iterator[I64]:
