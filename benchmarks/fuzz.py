@@ -136,7 +136,8 @@ def examine_study(examiner: Examiner, file: Path, out: Path) -> None:
 
 def corpus_of(root: Path) -> tuple[Corpus, Corpus]:
     """Return what scenarios and what studies are made of."""
-    scenarios, studies = sorted(root.glob("*.yaml")), sorted((root / "studies").glob("*.yaml"))
+    studies = sorted((root / "studies").glob("*.yaml"))
+    scenarios = sorted({*root.rglob("*.yaml")} - {*studies})
     pages, schema = sorted((ROOT / "docs").glob("*.md")), json_schema()
     return Corpus.collect(scenarios, pages, schema), Corpus.collect(studies, pages, schema)
 

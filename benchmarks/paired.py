@@ -96,7 +96,7 @@ def main() -> None:
         trees = {"old": old.resolve(), "new": options.tree.resolve()}
         for job in options.only:
             base, length, full = JOBS[job]
-            scenario = trees["old"] / "scenarios" / f"{base}.yaml"
+            (scenario,) = (trees["old"] / "scenarios").rglob(f"{base}.yaml")
             data, changes = data_of(job, options.data)
             say(f"{job}: compiling")
             for tree in trees.values():

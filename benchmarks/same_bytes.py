@@ -49,7 +49,9 @@ the accuracies of single nodes, may differ from runs before that, whose summarie
 def scenario_text(commit: str, name: str) -> str:
     """Return a scenario of the old commit, changed."""
     base, changes = WORLDS[name]
-    plain = yaml.safe_load(git("show", f"{commit}:scenarios/{base}.yaml"))
+    files = git("ls-tree", "-r", "--name-only", "--full-tree", commit, "scenarios/").splitlines()
+    (file,) = (file for file in files if Path(file).stem == base)
+    plain = yaml.safe_load(git("show", f"{commit}:{file}"))
     for path, value in changes.items():
         *way, last = path.split(".")
         holder = plain

@@ -24,7 +24,7 @@ from gossiprec.cli.main import exit_code
 from gossiprec.rng import generator
 
 LISTED, SCORED = 50, 100
-SCENARIOS = Path(__file__).parents[2] / "scenarios"
+SCENARIOS = Path(__file__).parents[2] / "scenarios" / "papers" / "cda"
 FILES = {"full": "cda_table4_ml100k_fedavg.yaml", "share-less": "cda_table9_ml100k_fedavg_share_less.yaml"}
 
 

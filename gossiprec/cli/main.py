@@ -6,13 +6,16 @@ import importlib
 import os
 import sys
 import traceback
-from collections.abc import Sequence
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
 
 import click
 
 from gossiprec.cli import INTERRUPTED
 from gossiprec.entry import is_unread, run, silence
-from gossiprec.errors import GossipRecError, describe_os_error, suggestion
+from gossiprec.errors import GossipRecError, MovedWarning, describe_os_error, suggestion
 from gossiprec.portable import NotPortableError, environment
 from gossiprec.version import __version__
 
@@ -124,7 +127,8 @@ def exit_code(
         machine lacks; 130 after Ctrl-C and SIGTERM.
     """
     try:
-        returned = command.main(list(arguments), prog_name=name, standalone_mode=False)
+        with _moves_as_notes():
+            returned = command.main(list(arguments), prog_name=name, standalone_mode=False)
         _flush()
     except click.Abort:  # click's own word for Ctrl-C
         return _failed("interrupted", INTERRUPTED)
@@ -147,6 +151,24 @@ def exit_code(
             raise
         return _failed(_as_error(message), status)
     return returned if isinstance(returned, int) else 0
+
+
+@contextmanager
+def _moves_as_notes() -> Iterator[None]:
+    """Print warnings about moved files as notes, without the line of code that issued them."""
+    show = warnings.showwarning
+
+    def note(message: Warning | str, category: type[Warning], *where: Any) -> None:
+        if issubclass(category, MovedWarning):
+            click.echo(f"note: {message}", err=True)
+        else:
+            show(message, category, *where)
+
+    warnings.showwarning = note
+    try:
+        yield
+    finally:
+        warnings.showwarning = show
 
 
 def _restart() -> None:

@@ -13,11 +13,14 @@ from gossiprec.errors import ScenarioError, suggestion
 from gossiprec.eventlog.atomic_write import replace_file, writing
 
 STUDIES = "studies"
-KINDS = ("scenarios", STUDIES)
+PLACES = {"scenarios": ("*.yaml", "papers/*/*.yaml"), STUDIES: (f"{STUDIES}/*.yaml",)}
+KINDS = tuple(PLACES)
 LONG = 100
 """Characters of a sentence that is shortened."""
 BASE = re.compile(r"\.\./(\w+)\.yaml")
 """How a study names the scenario that it varies."""
+FOLDERS = re.compile(r"scenarios/(?:papers/\w+/)?")
+"""The folders of a checkout in the text of a scenario."""
 
 
 @dataclass(frozen=True)
@@ -30,12 +33,15 @@ class Shipped:
         That of its file.
     kind : str
         One of :data:`KINDS`.
+    path : Path
+        The file that comes with gossiprec.
     text : str
         YAML, with comments.
     """
 
     name: str
     kind: str
+    path: Path
     text: str
 
     @property
@@ -53,7 +59,7 @@ class Shipped:
     @property
     def written(self) -> str:
         """The text as it is written: without the folder that it has in a checkout."""
-        return self.text.replace("scenarios/", "")
+        return FOLDERS.sub("", self.text)
 
     @property
     def data(self) -> tuple[str, str] | None:
@@ -75,9 +81,29 @@ def folder() -> Path:
 
 def shipped(kind: str) -> dict[str, Shipped]:
     """Return the scenarios, or the studies, by name in alphabetical order."""
-    where = folder() / STUDIES if kind == STUDIES else folder()
-    files = sorted(where.glob("*.yaml"))
-    return {file.stem: Shipped(file.stem, kind, file.read_text(encoding="utf-8")) for file in files}
+    files = [file for place in PLACES[kind] for file in folder().glob(place)]
+    return {
+        file.stem: Shipped(file.stem, kind, file, file.read_text(encoding="utf-8"))
+        for file in sorted(files, key=lambda file: file.stem)
+    }
+
+
+def new_path(old: Path) -> Path | None:
+    """Return the present path of a shipped scenario that used to be at `old`.
+
+    All scenarios were once in one folder. Today some are in folders below it: the present path is that of the file of
+    the same name that comes with gossiprec, below the folder of `old`.
+
+    Returns
+    -------
+    Path or None
+        None if no such file is there.
+    """
+    one = shipped("scenarios").get(old.stem)
+    if one is None or old.suffix != ".yaml":
+        return None
+    new = old.parent / one.path.relative_to(folder())
+    return new if new.is_file() else None
 
 
 def found(kind: str | None, name: str) -> Shipped:

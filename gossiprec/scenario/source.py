@@ -6,6 +6,7 @@ lost its lines and repeated keys. Only text, numbers, booleans, null, lists and 
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,10 +14,10 @@ from typing import Any
 
 import yaml
 
-from gossiprec.errors import ScenarioError, suggestion
+from gossiprec.errors import MovedWarning, ScenarioError, suggestion
 from gossiprec.regular_files import read_regular_file
 from gossiprec.scenario.problems import KeyPath, Origin, Problems, SourceMap, shown
-from gossiprec.scenario.shipped import STUDIES, shipped
+from gossiprec.scenario.shipped import STUDIES, new_path, shipped
 
 MAX_BYTES = 512 * 1024
 MAX_VALUES = 100_000
@@ -47,7 +48,7 @@ class Layer:
 
 
 def read_file(path: Path, problems: Problems) -> Layer:
-    """Read a scenario file.
+    """Read a scenario file; a shipped scenario is also found by its old path, with a warning.
 
     Raises
     ------
@@ -57,7 +58,11 @@ def read_file(path: Path, problems: Problems) -> Layer:
     try:
         raw = read_regular_file(path, most_bytes=MAX_BYTES, error=ScenarioError)
     except FileNotFoundError:
-        raise ScenarioError(f"{path}: no such file{_near(path)}") from None
+        moved = new_path(path)
+        if moved is None:
+            raise ScenarioError(f"{path}: no such file{_near(path)}") from None
+        warnings.warn(f"{path} has moved to {moved}; use the new path", MovedWarning, stacklevel=2)
+        return read_file(moved, problems)
     except (OSError, ValueError) as error:
         raise ScenarioError(f"{path}: cannot be read: {getattr(error, 'strerror', None) or error}") from None
     try:

@@ -20,7 +20,7 @@ from gossiprec.errors import DataError, ScenarioError
 from gossiprec.study.load import load_study
 from gossiprec.study.plan import make_plan
 
-SCENARIOS = Path(__file__).resolve().parents[2] / "scenarios"
+SCENARIOS = Path(__file__).resolve().parents[2] / "scenarios" / "papers" / "cda"
 FILES = {name: Path(sets["base"]).name for name, sets in experiments().items()}
 
 

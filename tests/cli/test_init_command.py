@@ -28,7 +28,8 @@ def test_what_is_written_says_the_same_and_can_be_loaded_where_it_lies(kind, nam
     code, out, err = invoke(capsys, "init", name)
     assert (code, err) == (0, "")
     file = out.splitlines()[0].removesuffix(": written")
-    where = ROOT / "scenarios" / ("studies" if kind == "studies" else "") / f"{name}.yaml"
+    where = shipped(kind)[name].path
+    assert where.is_relative_to(ROOT / "scenarios")
     if kind == "studies":
         assert load_study(file).told() == load_study(where).told()
     else:
@@ -39,7 +40,7 @@ def test_what_is_written_says_the_same_and_can_be_loaded_where_it_lies(kind, nam
 def test_without_a_name_the_main_scenario_is_written_with_its_comments(capsys, tmp_path):
     assert invoke(capsys, "init")[0] == 0
     text = (tmp_path / "rand_gossip.yaml").read_text()
-    assert "# Rand-Gossip at the size of MovieLens-100k" in text
+    assert text.startswith("# Who could learn whose tastes in Rand-Gossip")
     assert "gossiprec simulate rand_gossip.yaml" in text
 
 

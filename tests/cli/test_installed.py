@@ -86,10 +86,11 @@ def test_an_installed_package_finds_its_frozen_graphs_and_runs(installed, tmp_pa
 
 def test_scenarios_and_studies_are_installed_as_they_are_in_the_checkout(installed):
     shipped = installed / "gossiprec" / "scenario" / "shipped"
-    for folder in ("", "studies"):
-        here, there = (sorted((place / folder).glob("*.yaml")) for place in (ROOT / "scenarios", shipped))
-        assert [path.name for path in there] == [path.name for path in here]
-        assert [path.read_bytes() for path in there] == [path.read_bytes() for path in here]
+    here, there = (
+        {path.relative_to(place): path.read_bytes() for path in place.rglob("*.yaml")}
+        for place in (ROOT / "scenarios", shipped)
+    )
+    assert there == here
 
 
 def test_an_installed_package_lists_its_graphs_writes_a_scenario_and_runs_it(installed, tmp_path):
@@ -115,5 +116,5 @@ def test_a_source_distribution_holds_the_scenarios(tmp_path):
     (packed,) = tmp_path.glob("*.tar.gz")
     with tarfile.open(packed) as archive:
         names = {name.partition("/")[2] for name in archive.getnames()}
-    assert {f"scenarios/{path.name}" for path in (ROOT / "scenarios").glob("*.yaml")} <= names
+    assert {str(path.relative_to(ROOT)) for path in (ROOT / "scenarios").rglob("*.yaml")} <= names
     assert "setup.py" in names

@@ -10,13 +10,14 @@ from calls import QUICK, ROOT, SMOKE, invoke
 import gossiprec.figures.curves
 from gossiprec import open_run
 from gossiprec.scenario import load_scenario
+from gossiprec.scenario.shipped import shipped as all_shipped
 
 DATA = ROOT.parent / "shared" / "data"
 REAL = {"movielens-100k": DATA / "ml-100k", "movielens-1m": DATA / "ml-1m"}
 """Where the data sets lie that a shipped scenario only names."""
 MADE_UP_CITY = "{name: synthetic-checkins, users: 20, items: 400, checkins: 900, split: {name: published}}"
 """In place of check-ins: their readers have tests of their own, and 38,333 places are no matter of a second."""
-SHIPPED = sorted((ROOT / "scenarios").glob("*.yaml"))
+SHIPPED = sorted(one.path for one in all_shipped("scenarios").values())
 
 
 def shipped(path):

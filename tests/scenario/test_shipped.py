@@ -16,9 +16,11 @@ from gossiprec.cli.scenario import scenario as command
 from gossiprec.named import options_class
 from gossiprec.scenario import Registries, json_schema, load_scenario
 from gossiprec.scenario.model import AttackerChoice, Choice, DatasetChoice, PolicyChoice
+from gossiprec.scenario.shipped import found
+from gossiprec.scenario.shipped import shipped as all_shipped
 
 ROOT = Path(__file__).resolve().parents[2]
-SHIPPED = sorted((ROOT / "scenarios").glob("*.yaml"))
+SHIPPED = sorted(one.path for one in all_shipped("scenarios").values())
 SMOKE = str(ROOT / "scenarios" / "smoke.yaml")
 
 
@@ -35,7 +37,7 @@ def test_a_shipped_scenario_is_named_as_its_file(path):
 
 def test_fedmf_is_fcf_under_its_own_name():
     """Its page says that encryption changes no number: nothing else may differ."""
-    fcf, fedmf = (load_scenario(ROOT / "scenarios" / f"{name}.yaml") for name in ("fcf", "fedmf"))
+    fcf, fedmf = (load_scenario(found("scenarios", name).path) for name in ("fcf", "fedmf"))
     assert fedmf == fcf.with_(name="fedmf")
 
 
