@@ -41,8 +41,9 @@ def standardized(targets: F32, references: F32) -> F32:
     a long-trained model crowd at 0 and 1. A model that gives all references the same score is worth 0.
     """
     wide = references.astype(np.float64)
-    gap = targets.mean(axis=1, dtype=np.float64) - wide.mean(axis=1)
-    deviation = wide.std(axis=1)
+    with np.errstate(invalid="ignore"):  # of infinite scores
+        gap = targets.mean(axis=1, dtype=np.float64) - wide.mean(axis=1)
+        deviation = wide.std(axis=1)
     return _last_if_nan(np.divide(gap, deviation, out=np.zeros_like(gap), where=deviation != 0))
 
 
@@ -79,7 +80,8 @@ def mean_closeness(targets: F32, references: F32) -> F32:
 
     PRME-G's score is ``-D``; a sigmoid of it would say nothing more and be 0 for all that is far away.
     """
-    return _last_if_nan(targets.mean(axis=1, dtype=np.float64))
+    with np.errstate(invalid="ignore"):  # of infinite scores
+        return _last_if_nan(targets.mean(axis=1, dtype=np.float64))
 
 
 RELEVANCE: dict[str, Callable[[F32, F32], F32]] = {

@@ -9,7 +9,15 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from gossiprec.attacks.cda import CDA, CDAOptions
-from gossiprec.numerics.relevance import CUTOFF, RELEVANCE, mean_score, ndcg, standardized
+from gossiprec.numerics.relevance import (
+    CUTOFF,
+    RELEVANCE,
+    mean_closeness,
+    mean_score,
+    members,
+    ndcg,
+    standardized,
+)
 from gossiprec.ragged import Ragged
 from tests.attacks.glimpses import FORMS, Receptions, show, started, world_of
 
@@ -122,6 +130,17 @@ def test_a_model_that_diverged_is_met_but_comes_last(rule):
     worst = RELEVANCE[rule](row(-9.0, -9.0), row(*np.linspace(0.1, 1.0, 30)))[0]
     assert not np.isnan(broken)
     assert broken <= worst
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize(
+    "rule", [*RELEVANCE.values(), mean_closeness, functools.partial(members, threshold=0.4)]
+)
+def test_scores_that_are_not_finite_give_no_warning_and_no_nan(rule):
+    wild = np.array(
+        [[np.inf, -np.inf], [np.inf, 1], [-np.inf, -np.inf], [np.nan, 2], [3e38, 3e38]], np.float32
+    )
+    assert not np.isnan(rule(wild, wild[::-1])).any()
 
 
 def test_a_target_that_is_not_a_number_loses_and_a_reference_that_is_not_wins():

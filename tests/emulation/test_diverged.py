@@ -17,7 +17,7 @@ from gossiprec.numerics.finite import finite_rows
 from gossiprec.scenario import load_scenario
 from tests.compute.worlds import ON_DEVICE, World, make_executor
 from tests.emulation.sharded import Threads, divided
-from tests.emulation.tiny_runs import carried_out, tiny
+from tests.emulation.tiny_runs import COORDINATOR, SINGLE, carried_out, tiny
 
 DIVERGES = {"training": {"optimizer": "sgd", "learning_rate": 1e30}, "observers": []}
 GOSSIP = {"name": "rand-gossip", "fanout": 2, "view": {"size": 3}, "wakes": 4}
@@ -65,12 +65,30 @@ def refusal(scenario, **how):
     return int(found[1]), int(found[2]), float(found[3]), int(found[4])
 
 
+@pytest.mark.filterwarnings("error::RuntimeWarning")
 @pytest.mark.parametrize("mode", MODES)
 def test_a_run_that_diverges_ends_and_names_node_update_and_time(mode):
     node, update, time, epoch = refusal(tiny(**{**DIVERGES, **MODES[mode]}))
     assert 0 <= node <= 12
     assert epoch == update + 1
     assert time > 0
+
+
+RULES = {"relevance": ["standardized", "ndcg", "mean_score"], "momentum": [0, 0.9]}
+MIA = {"name": "entropy-mia", "who": "single", "community_size": 3}
+AIA = {"name": "aia", "community_size": 3, "adversaries": 2, "models": 4, "epochs": 2}
+OBSERVED = {
+    "gossip": [{**SINGLE, **RULES}, MIA, {**SINGLE, **RULES, "who": "coalition", "fraction": 0.25}],
+    "star": [{**COORDINATOR, **RULES}, AIA],
+}
+
+
+@pytest.mark.filterwarnings("error::RuntimeWarning")
+@pytest.mark.parametrize("learning_rate", [1e12, 1e19, 1e30])
+@pytest.mark.parametrize("mode", OBSERVED)
+def test_attacks_on_models_that_diverge_add_no_warning(mode, learning_rate):
+    training = {"optimizer": "sgd", "learning_rate": learning_rate}
+    refusal(tiny(**MODES[mode], training=training, observers=OBSERVED[mode]))
 
 
 HOW = [(name, storage) for name in EXECUTORS for storage in ("float32", "float16")]
