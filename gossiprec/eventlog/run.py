@@ -195,7 +195,7 @@ def open_run(path: str | os.PathLike[str]) -> Run:
     Raises
     ------
     LogError
-        If the folder is not a run directory: the message names the file it lacks.
+        If the folder is not a run directory, or a run has only just begun there: the message names the file it lacks.
     """
     path = Path(path)
     check_own_files(path)
@@ -203,6 +203,11 @@ def open_run(path: str | os.PathLike[str]) -> Run:
         raise LogError(f"{path} is not a folder; give the directory of a run, such as runs/rand-gossip-s1")
     for name in (layout.MANIFEST, layout.SCENARIO, layout.EVENTS):
         if not (path / name).is_file():
+            if is_written_now(path / layout.EVENTS):
+                raise LogError(
+                    f"{path} is being written by a process that is alive and has no {name} yet; wait for its end, or "
+                    "stop it first"
+                )
             raise LogError(f"{path} is not a run directory: it has no {name}")
     return Run(path)
 

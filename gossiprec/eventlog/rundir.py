@@ -276,11 +276,19 @@ def check_free(path: Path, *, overwrite: bool) -> None:
         If it is a file, or holds something that is no run, or a run that may not be replaced. A run that failed before
         its first report may be.
     """
+    _refuse_written(path)
+    try:
+        _check_content(path, overwrite=overwrite)
+    except (LogError, OSError):  # perhaps because another writer has begun, or has come and gone, meanwhile
+        _refuse_written(path)
+        _check_content(path, overwrite=overwrite)
+
+
+def _refuse_written(path: Path) -> None:
     if path.is_dir() and is_written_now(path / layout.EVENTS):
         raise LogError(
             f"{path} is being written by a process that is alive; choose another folder with --out, or stop it first"
         )
-    _check_content(path, overwrite=overwrite)
 
 
 def _check_content(path: Path, *, overwrite: bool) -> None:

@@ -41,6 +41,36 @@ def test_a_writer_that_comes_between_look_and_lock_loses_nothing(tmp_path, monke
     assert verify(tmp_path / "r").complete
 
 
+def test_a_writer_that_looks_while_another_empties_the_folder_is_told_of_it(tmp_path, monkeypatch):
+    """The first look finds no writer; by the second the other has begun and deleted the files of an earlier run."""
+    first = create(tmp_path / "r")
+    (tmp_path / "r" / "manifest.json").unlink()
+    looks = iter([False])
+    monkeypatch.setattr(rundir, "is_written_now", lambda log: next(looks, None) or lock.is_written_now(log))
+    with pytest.raises(LogError, match="is being written by a process that is alive"):
+        check_free(tmp_path / "r", overwrite=True)
+    first.finish("failed")
+
+
+def test_a_manifest_deleted_between_two_looks_at_it_is_no_traceback(tmp_path, monkeypatch):
+    first = create(tmp_path / "r")
+    looks = iter([False])
+    monkeypatch.setattr(rundir, "is_written_now", lambda log: next(looks, None) or lock.is_written_now(log))
+    monkeypatch.setattr(rundir, "_holds_a_run", lambda path: (path / "manifest.json").unlink() or True)
+    with pytest.raises(LogError, match="is being written by a process that is alive"):
+        check_free(tmp_path / "r", overwrite=False)
+    first.finish("failed")
+
+
+@pytest.mark.parametrize("name", ["manifest.json", "scenario.yaml"])
+def test_a_run_that_has_only_just_begun_is_not_called_something_else(tmp_path, name):
+    first = create(tmp_path / "r")
+    (tmp_path / "r" / name).unlink()
+    with pytest.raises(LogError, match=f"is being written by a process that is alive and has no {name} yet"):
+        open_run(tmp_path / "r")
+    first.finish("failed") if name == "manifest.json" else first.lock.close()
+
+
 def test_a_run_that_came_and_went_between_look_and_lock_is_not_replaced_unasked(tmp_path, monkeypatch):
     real = rundir.RunLock
 
@@ -101,8 +131,11 @@ def compete(folder, barrier, results, *, overwrite):
         barrier.wait()
         try:
             run = create(path, overwrite=overwrite)
-        except LogError:
-            results.put((number, False))
+        except LogError as error:
+            fair = "is being written by a process that is alive" in str(error) or "already holds" in str(
+                error
+            )
+            results.put((number, False if fair else str(error)))
             continue
         run.metrics.append([ROW])
         run.log.append("wake", WAKES)
@@ -129,6 +162,7 @@ def test_of_two_processes_in_one_folder_the_winner_keeps_all_rows(tmp_path, over
         rival.join()
 
     assert [rival.exitcode for rival in rivals] == [0, 0]
+    assert [message for _, message in found if isinstance(message, str)] == []
     assert {number for number, won in found if won} == set(range(ROUNDS))
     for number in range(ROUNDS):
         run = open_run(tmp_path / str(number))
