@@ -17,6 +17,8 @@ from gossiprec.arrays import F64, I64
 
 CUTOFF = 20
 """Rank at which attacks and merges by performance cut NDCG, as in the published code of the CDA paper."""
+PADDING = -1
+"""In place of an item, behind the sampled candidates of a user who leaves fewer than others."""
 
 
 def ranks_against(positive: npt.NDArray[np.floating], negatives: npt.NDArray[np.floating]) -> I64:

@@ -13,13 +13,11 @@ import numpy as np
 from gossiprec.arrays import F32, I32
 from gossiprec.data.split import Split, name_of
 from gossiprec.errors import DataError
-from gossiprec.measures.ranking import CUTOFF, gains, ranks_against
+from gossiprec.measures.ranking import CUTOFF, PADDING, gains, ranks_against
 from gossiprec.ragged import Ragged
 from gossiprec.rng import generator
 
 N_NEGATIVES = 99
-PADDING = -1
-"""In place of an item, behind the candidates of a node that leaves fewer than others."""
 FEWEST = 2
 """Validation items below which a node does not judge, and merges equally."""
 

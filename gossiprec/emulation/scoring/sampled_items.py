@@ -8,12 +8,11 @@ from gossiprec.arrays import I32, I64
 from gossiprec.data.split import Split, name_of
 from gossiprec.errors import DataError
 from gossiprec.measures.metric import SAMPLED
+from gossiprec.measures.ranking import PADDING
 from gossiprec.rng import generator
 
 MANY = 10_000
 """Items above which candidates are drawn one by one: with 38,333, a test item takes 9 us instead of 1.8 ms."""
-PADDING = -1
-"""In place of an item, behind the candidates of a user who leaves fewer than others."""
 
 
 def drawn_candidates(split: Split, users: I64, seed: int) -> I32:
