@@ -42,11 +42,11 @@ class World:
         Deliveries as far as they are known before the run, to anybody: colluders may be placed by them. Nothing else
         may follow from them; what its own nodes receive an attack is told by :meth:`Attack.foresee`.
     data_of : callable
-        Node ids -> the feed with the data of these nodes alone. An attack asks for its own nodes; for the coordinator's
-        accomplices, each of whom uses its own.
+        Node ids -> the feed with the data of these nodes only. They must be the attack's own nodes, or users if the
+        coordinator observes: its accomplices, each of which uses its own data. The run refuses all others.
     own_models : callable
-        Node ids -> present models of these nodes, shape (n, row_size): copies. An attack asks for its own nodes, or for
-        the coordinator's accomplices, each of whom uses its own; in :meth:`Attack.rankings` alone.
+        Node ids -> present models of these nodes, shape (n, row_size): copies. The same nodes are refused as by
+        `data_of`. For :meth:`Attack.rankings` only.
     has_inbox : ndarray of bool, shape (n_nodes,), or None
         Nodes that look at deliveries when they next wake, not as they arrive; None: nobody.
     """

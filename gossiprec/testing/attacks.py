@@ -18,7 +18,7 @@ from gossiprec.compute.executors import EXECUTORS
 from gossiprec.data.split import Split
 from gossiprec.emulation import simulate
 from gossiprec.emulation.assembly.data import load_data
-from gossiprec.errors import ScenarioError
+from gossiprec.errors import PluginError, ScenarioError
 from gossiprec.isolation import is_foreign_class
 from gossiprec.scenario import Scenario
 from gossiprec.testing.blinding import Watch, Watched
@@ -137,6 +137,8 @@ def check_attack(name: str, options: Mapping[str, Any] | None = None, *, model: 
                 announced |= {*seen.meter.attack.measures}
                 reported |= seen.check_measures()
                 n_played += 1
+            except PluginError as error:
+                raise AssertionError(f"the attack {about}: {error}") from error
             except ScenarioError as error:
                 refused.append(f"{about}: {error}")
             except AssertionError as error:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from typing import Any, TypeVar
 from unittest.mock import patch
@@ -21,6 +21,7 @@ from gossiprec.data.split import CheckIns, Split, Transitions
 from gossiprec.emulation.assembly import participants
 from gossiprec.emulation.assembly import prepare as preparing
 from gossiprec.emulation.run.metering import Metered
+from gossiprec.errors import PluginError
 from gossiprec.feeds import Feed
 from gossiprec.models import Layout
 from gossiprec.ragged import Ragged
@@ -135,7 +136,7 @@ class Blinded(Watched):
 
 
 class Watch:
-    """What an attack asks of its world, and whether it may.
+    """The answers that an attack gets from its world, and what it is shown.
 
     Parameters
     ----------
@@ -158,8 +159,7 @@ class Watch:
     def __init__(self, *, blind: bool, accomplice: int | None = None) -> None:
         self._blind = blind
         self._accomplice = accomplice
-        self._own: set[int] | None = None
-        self._asked: set[int] = set()
+        self._own: list[int] = []
 
     @contextmanager
     def installed(self) -> Iterator[None]:
@@ -186,10 +186,7 @@ class Watch:
 
     def _metered(self, attack: Attack, *about: Any) -> Watched:
         attack = self._unaware(attack) if self._blind else attack
-        own, world = _own_nodes(attack), attack.world
-        self._own = set(own)
-        self._whose = self._own | set(range(world.n_users) if world.coordinator in self._own else ())
-        self._check_asked()
+        self._own = _own_nodes(attack)
         self.meter = (Blinded if self._blind else Watched)(attack, *about)
         return self.meter
 
@@ -199,40 +196,24 @@ class Watch:
         One whose nodes are chosen by who meets whom would be made of others then. It stays as it is, and what was
         foretold is overwritten.
         """
-        world, asked = attack.world, self._asked
+        world = attack.world
         foretold, wrong = world.meetings, _mistaken(world.meetings, world.n_users)
-        self._asked = set()
-        other = type(attack)(attack.options, replace(world, meetings=wrong))
-        if _own_nodes(other) == _own_nodes(attack):
-            self._asked |= asked
-            return other
-        self._asked = asked
+        with suppress(PluginError):  # other nodes' data are refused
+            other = type(attack)(attack.options, replace(world, meetings=wrong))
+            if _own_nodes(other) == _own_nodes(attack):
+                return other
         foretold.sender[:], foretold.receiver[:], foretold.time[:] = wrong.sender, wrong.receiver, wrong.time
         return attack
 
-    def _check_asked(self) -> None:
-        foreign = sorted(self._asked - self._whose)
-        assert not foreign, (
-            f"it asked for the data of nodes {foreign}, which are not its own; world.data_of is for the nodes that "
-            "observe, and for those with whom a coordinator conspires"
-        )
-
     def _own_models(self, nodes: I64, own_models: Callable[[I64], F32]) -> F32:
-        assert self._own is not None, "it asked for models before the run began; ask in rankings() alone"
-        asked = np.asarray(nodes)
-        foreign = sorted(set(asked.tolist()) - self._whose)
-        assert not foreign, f"it asked for the models of nodes {foreign}, which are not its own"
         models = own_models(nodes)
         if self._accomplice is not None:
-            models[~np.isin(asked, [*self._own, self._accomplice])] = np.nan
+            models[~np.isin(nodes, [*self._own, self._accomplice])] = np.nan
         return models
 
     def _data_of(self, nodes: I64, feed: Feed, world: World) -> Feed:
         """Return true data of the nodes asked for, and data of the wrong users for all others."""
         asked = set(np.asarray(nodes).tolist())
-        self._asked |= asked
-        if self._own is not None:
-            self._check_asked()
         true = asked if self._accomplice is None else asked & {self._accomplice}
         return world.scorer.model.feed_of(_shuffled(self.split, true).training_data())
 

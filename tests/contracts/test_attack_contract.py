@@ -8,12 +8,15 @@ import pytest
 from gossiprec.attacks import ATTACKS
 from gossiprec.attacks.base import Attack, Ranking
 from gossiprec.attacks.findings import Finding
+from gossiprec.emulation import simulate
 from gossiprec.emulation.scoring import accuracy
+from gossiprec.errors import PluginError
 from gossiprec.measures.attack import accuracies, guess
 from gossiprec.measures.communities import Communities
 from gossiprec.options import Options
 from gossiprec.testing import check_attack, check_ties, registered
 from tests.emulation.guessing_attack import Guessing
+from tests.emulation.tiny_runs import tiny
 
 RULES = ["standardized", "ndcg", "mean_score"]
 CDA = {"community_size": 3, "momentum": [0, 0.9], "relevance": RULES, "reference_items": 8}
@@ -315,3 +318,30 @@ def test_an_attack_that_reads_more_is_caught(spy):
     message = f"the attack spy.*{SPIES[spy]}"
     with registered(ATTACKS, {"spy": spy}), pytest.raises(AssertionError, match=message):
         check_attack("spy")
+
+
+class AsksForModelsEarly(Onlooker):
+    def __init__(self, options, world):
+        super().__init__(options, world)
+        world.own_models(self.nodes)
+
+
+@pytest.mark.parametrize(
+    ("spy", "message"),
+    [
+        (AsksForOtherData, r"asked for the data of nodes \[5\], which are not its own; expected nodes that"),
+        (AsksForOtherDataLater, r"asked for the data of nodes \[.*\], which are not its own"),
+        (AsksForOtherModels, r"asked for the models of nodes \[5\], which are not its own"),
+        (AsksForModelsEarly, r"asked for models before the run began"),
+    ],
+    ids=told,
+)
+def test_a_run_refuses_an_attack_that_asks_for_nodes_other_than_its_own(spy, message, tmp_path):
+    with registered(ATTACKS, {"spy": spy}), pytest.raises(PluginError, match=f"observers: spy {message}"):
+        simulate(tiny(observers=[{"name": "spy"}]), out=tmp_path / "run")
+
+
+def test_a_coordinator_that_observes_may_ask_for_all_users(tmp_path):
+    with registered(ATTACKS, {"honest": Conspires}):
+        run = tiny(observers=[{"name": "honest"}], protocol={"name": "fedavg", "rounds": 2})
+        assert simulate(run, out=tmp_path / "run").manifest["status"] == "complete"

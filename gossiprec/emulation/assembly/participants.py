@@ -28,6 +28,7 @@ from gossiprec.emulation.assembly.attackers import (
 )
 from gossiprec.emulation.assembly.client_messages import keep_own_parts
 from gossiprec.emulation.assembly.conditions import Load
+from gossiprec.emulation.assembly.own_nodes import OwnNodes
 from gossiprec.emulation.run.progress import Progress
 from gossiprec.errors import DataError, ScenarioError
 from gossiprec.feeds import Feed
@@ -39,6 +40,7 @@ from gossiprec.recommenders import RECOMMENDERS, Between, Known, Recommender
 from gossiprec.recommenders.coordinator_side import Coordinator
 from gossiprec.rng import generator
 from gossiprec.scenario import Scenario
+from gossiprec.scenario.model import Choice
 from gossiprec.scenario.sections import NodeFraction, Nodes
 from gossiprec.servers import Server
 
@@ -342,8 +344,15 @@ def make_attacks(
         own_models=own_models,
         has_inbox=np.isin(np.arange(protocol.n_nodes), list(cast.receivers)),
     )
-    kinds = [(ATTACKS[choice.name], choice.options) for choice in cast.scenario.observers]
-    return [kind(options, isolated(world) if is_foreign_class(kind) else world) for kind, options in kinds]
+    return [_make_attack(choice, world) for choice in cast.scenario.observers]
+
+
+def _make_attack(choice: Choice, world: World) -> Attack:
+    kind, own = ATTACKS[choice.name], OwnNodes(choice.name, world)
+    limited = own.limited()
+    attack = kind(choice.options, isolated(limited) if is_foreign_class(kind) else limited)
+    own.limit_to(attack)
+    return attack
 
 
 def isolated(world: World) -> World:
