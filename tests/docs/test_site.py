@@ -29,6 +29,7 @@ OUTSIDE = {
     Path("changelog.html"): ROOT / "CHANGELOG.md",
     Path("topologies/karate-club.html"): ROOT / "topologies" / "karate-club.md",
 }
+NAV = (ROOT / "mkdocs.yml").read_text().partition("\nnav:\n")[2]
 REFERENCE = sorted((ROOT / "docs" / "reference").glob("*.md"))
 COUNTED = ("h1", "h2", "h3", "h4", "li", "table", "tr", "td", "th", "pre", "img", "strong")
 FETCHED = {"script": "src", "img": "src", "link": "href", "iframe": "src", "source": "src"}
@@ -91,6 +92,12 @@ def test_nothing_is_fetched_from_elsewhere(site):
         assert not elsewhere, page
     for sheet in site.rglob("*.css"):
         assert not re.search(r"(@import|url\()\s*['\"]?(https?:)?//", sheet.read_text()), sheet
+
+
+def test_the_navigation_shows_every_title_that_it_is_given(site):
+    titles = re.findall(r"^ +- ([^:\n]+):", NAV, re.MULTILINE)
+    shown = re.findall(r'<span class="md-ellipsis">\s*([^<]*?)\s*<', (site / "architecture.html").read_text())
+    assert {*titles} <= {*shown}
 
 
 def test_links_out_of_the_folder_lead_to_what_the_site_has(site):
