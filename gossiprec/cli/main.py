@@ -9,7 +9,7 @@ import traceback
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import TextIO
 
 import click
 
@@ -158,11 +158,18 @@ def _moves_as_notes() -> Iterator[None]:
     """Print warnings about moved files as notes, without the line of code that issued them."""
     show = warnings.showwarning
 
-    def note(message: Warning | str, category: type[Warning], *where: Any) -> None:
+    def note(
+        message: Warning | str,
+        category: type[Warning],
+        filename: str,
+        lineno: int,
+        file: TextIO | None = None,
+        line: str | None = None,
+    ) -> None:
         if issubclass(category, MovedWarning):
             click.echo(f"note: {message}", err=True)
         else:
-            show(message, category, *where)
+            show(message, category, filename, lineno, file, line)
 
     warnings.showwarning = note
     try:
