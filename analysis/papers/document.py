@@ -11,7 +11,13 @@ from dataclasses import dataclass, field
 from functools import cache
 from html import escape
 
-from markdown_it import MarkdownIt
+try:
+    from markdown_it import MarkdownIt
+except ModuleNotFoundError:
+    raise SystemExit(
+        "error: analysis: found no package markdown-it-py, expected it for the pages of results; install it with: "
+        "pip install -e '.[analysis]'"
+    ) from None
 
 
 class Block(ABC):

@@ -7,7 +7,6 @@ import shutil
 import subprocess
 import sys
 import tarfile
-import zipfile
 from pathlib import Path
 
 import pytest
@@ -57,24 +56,42 @@ def test_a_script_beside_folders_of_its_own_called_topologies_and_analysis_runs(
     assert done.stdout.startswith("complete ")
 
 
-@pytest.fixture(scope="module")
-def installed(tmp_path_factory):
-    """Return a folder that holds what the wheel installs."""
-    folder = tmp_path_factory.mktemp("wheel")
+def build(kind, folder):
+    """Build a wheel or an sdist from a copy of the checkout, without network; return the file."""
     source = folder / "source"  # building leaves folders behind
     skipped = shutil.ignore_patterns(".git", "__pycache__", "*.egg-info", "build", "tests", "runs", ".venv")
     shutil.copytree(ROOT, source, ignore=skipped, symlinks=True)
-    built = call("-m", "build", "--wheel", "--no-isolation", "--outdir", folder, cwd=source, path="")
+    built = call("-m", "build", f"--{kind}", "--no-isolation", "--outdir", folder, cwd=source, path="")
     assert built.returncode == 0, built.stdout + built.stderr
-    (wheel,) = folder.glob("*.whl")
-    zipfile.ZipFile(wheel).extractall(folder / "site")
-    return folder / "site"
+    (file,) = folder.glob("gossiprec-*")
+    return file
+
+
+def install(file):
+    """Install a wheel or an sdist beside itself, without its dependencies and without network; return the folder."""
+    site = file.parent / "site"
+    options = ("--no-deps", "--no-index", "--no-build-isolation", "--no-compile", "--target", site)
+    done = call("-m", "pip", "install", "--quiet", *options, file, cwd=file.parent, path="")
+    assert done.returncode == 0, done.stderr
+    return site
+
+
+@pytest.fixture(scope="module")
+def installed(tmp_path_factory):
+    """Return a folder that holds what the wheel installs."""
+    return install(build("wheel", tmp_path_factory.mktemp("wheel")))
+
+
+@pytest.fixture(scope="module")
+def packed(tmp_path_factory):
+    """Return a source distribution."""
+    return build("sdist", tmp_path_factory.mktemp("sdist"))
 
 
 def test_one_import_name_is_installed(installed):
-    assert sorted(path.name for path in installed.iterdir() if not path.name.endswith(".dist-info")) == [
-        "gossiprec"
-    ]
+    names = {path.name for path in installed.iterdir() if not path.name.endswith(".dist-info")}
+    assert names == {"bin", "gossiprec"}
+    assert [path.name for path in (installed / "bin").iterdir()] == ["gossiprec"]
 
 
 def test_an_installed_package_finds_its_frozen_graphs_and_runs(installed, tmp_path):
@@ -107,14 +124,20 @@ def test_an_installed_package_lists_its_graphs_writes_a_scenario_and_runs_it(ins
     assert (tmp_path / "runs" / "smoke-s1" / "summary.json").is_file()
 
 
-def test_a_source_distribution_holds_the_scenarios(tmp_path):
-    source = tmp_path / "source"
-    skipped = shutil.ignore_patterns(".git", "__pycache__", "*.egg-info", "build", "tests", "runs", ".venv")
-    shutil.copytree(ROOT, source, ignore=skipped, symlinks=True)
-    built = call("-m", "build", "--sdist", "--no-isolation", "--outdir", tmp_path, cwd=source, path="")
-    assert built.returncode == 0, built.stdout + built.stderr
-    (packed,) = tmp_path.glob("*.tar.gz")
+def test_a_source_distribution_holds_the_scenarios_and_the_policies(packed):
     with tarfile.open(packed) as archive:
         names = {name.partition("/")[2] for name in archive.getnames()}
     assert {str(path.relative_to(ROOT)) for path in (ROOT / "scenarios").rglob("*.yaml")} <= names
-    assert "setup.py" in names
+    assert {"setup.py", "README.md", "LICENSE", "CHANGELOG.md", "SECURITY.md", "constraints.txt"} <= names
+
+
+@pytest.mark.slow
+def test_a_source_distribution_installs_what_the_wheel_installs(packed, installed):
+    def files(site):
+        return {
+            path.relative_to(site): path.read_bytes()
+            for path in (site / "gossiprec").rglob("*")
+            if path.is_file() and "__pycache__" not in path.parts
+        }
+
+    assert files(install(packed)) == files(installed)
