@@ -9,12 +9,12 @@ import pytest
 
 from gossiprec.compute.executors import EXECUTORS
 from gossiprec.compute.executors.base import Executor
-from gossiprec.compute.train.performance_merge import PADDING, draw_candidates, performance, weight_kept
+from gossiprec.compute.train.performance_merge import draw_candidates, performance, weight_kept
 from gossiprec.data.split import Split
 from gossiprec.errors import DataError
 from gossiprec.measures import MEASURES
 from gossiprec.measures.base import RelevantRanks
-from gossiprec.measures.ranking import CUTOFF, ranks_against
+from gossiprec.measures.ranking import CUTOFF, PADDING, ranks_against
 from gossiprec.models.prme_g.performance import total_of
 from gossiprec.ragged import Ragged
 from tests.compute.worlds import ON_DEVICE, World, make_executor, run_waves, up_to_date

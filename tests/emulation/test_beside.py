@@ -5,6 +5,7 @@ import pytest
 
 from gossiprec.data import load_split
 from gossiprec.emulation import resume, simulate
+from gossiprec.emulation.scoring import orders
 from gossiprec.emulation.scoring.orders import ORDERS
 from gossiprec.emulation.scoring.utility import Utility
 from gossiprec.emulation.scoring.whole_lists import WholeLists
@@ -79,6 +80,27 @@ def test_a_random_order_is_each_users_own_and_follows_from_the_seed():
     # 20 test items of 5 users, each among the first 40 of 138 with this probability: 200 draws of their mean
     share, n = 40 / (N_ITEMS - 12), 200 * 20
     assert abs(np.mean(recalls) - share) < 4 * np.sqrt(share * (1 - share) / n)
+
+
+@pytest.mark.parametrize("shares", [False, True])
+def test_in_large_data_too_each_random_order_has_every_item_once(shares, monkeypatch):
+    split = drawn_split()
+    monkeypatch.setattr(orders, "PAIRS", 0 if shares else 2**26)
+    monkeypatch.setattr(orders, "SHARED_BY", 3)
+    found = ORDERS["random"](split, 3).of_all(np.arange(N_USERS))
+    assert (np.sort(found, axis=1) == np.arange(N_ITEMS)).all()
+    assert len(np.unique(found, axis=0)) == N_USERS
+    assert len(np.unique(ORDERS["random"](split, 4).of_all(np.arange(N_USERS)), axis=0)) == N_USERS
+
+
+def test_orders_that_share_permutations_find_what_chance_finds(monkeypatch):
+    """A test item is among the first 5 of N at random: 3,000 draws give 5 / N within 5 standard errors."""
+    monkeypatch.setattr(orders, "PAIRS", 0)
+    split = drawn_split()
+    first = [ORDERS["random"](split, seed).of_all(np.arange(N_USERS)) >= N_ITEMS - 5 for seed in range(60)]
+    share, n = np.mean(first, axis=(0, 1)), 60 * N_USERS
+    chance = 5 / N_ITEMS
+    assert np.abs(share - chance).max() < 5 * np.sqrt(chance / n)
 
 
 def test_candidates_are_scored_as_in_whole_lists():

@@ -16,8 +16,9 @@ from gossiprec.compute.store.base import Readable, Store
 from gossiprec.compute.thread_pool import ThreadPool
 from gossiprec.compute.train.local_update import TrainingSettings, local_batches
 from gossiprec.compute.train.node_settings import NodeSettings
-from gossiprec.compute.train.performance_merge import PADDING, performance, weight_kept
+from gossiprec.compute.train.performance_merge import performance, weight_kept
 from gossiprec.feeds.base import Columns, Feed
+from gossiprec.measures.ranking import PADDING
 from gossiprec.models.base import Model
 from gossiprec.models.base.blocks import Layout
 from gossiprec.models.base.graph_model import GraphModel

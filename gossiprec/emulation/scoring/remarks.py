@@ -7,8 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gossiprec.compute.train.performance_merge import PADDING
-from gossiprec.measures.ranking import CUTOFF
+from gossiprec.measures.ranking import CUTOFF, PADDING
 from gossiprec.ragged import Ragged
 
 

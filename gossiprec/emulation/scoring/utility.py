@@ -20,12 +20,12 @@ from gossiprec.compute.thread_pool import ThreadPool
 from gossiprec.data.split import Split
 from gossiprec.emulation.scoring.looks import Lists, Look, joined_lists, lists_of
 from gossiprec.emulation.scoring.orders import ORDERS
-from gossiprec.emulation.scoring.sampled_items import PADDING, drawn_candidates, sampled_negatives
+from gossiprec.emulation.scoring.sampled_items import drawn_candidates, sampled_negatives
 from gossiprec.emulation.scoring.whole_lists import WholeLists
 from gossiprec.measures.base import RelevantRanks, TargetRanks, ValidationRanks
 from gossiprec.measures.metric import Metric, read_metric
 from gossiprec.measures.names import beside_name
-from gossiprec.measures.ranking import mean_of_known, ranks_against, user_means
+from gossiprec.measures.ranking import PADDING, mean_of_known, ranks_against, user_means
 from gossiprec.models.base.kernels import Query
 from gossiprec.ragged import Ragged, entries_of
 from gossiprec.scenario.sections import LeastPopular, Targets
