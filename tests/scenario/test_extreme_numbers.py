@@ -1,14 +1,20 @@
-"""Every numeric key of the scenario schema, with extreme values: a dry run ends in an estimate or in one message."""
+"""Every numeric key of the scenario schema, with extreme values: a dry run ends in an estimate or in one message.
+
+A few of those that are accepted are run: they end as complete, or in one message.
+"""
 
 from __future__ import annotations
 
 import itertools
 import math
+import random
 import signal
 import traceback
 
 import pytest
+import yaml
 
+from gossiprec.cli.main import exit_code
 from gossiprec.emulation import foresee
 from gossiprec.errors import GossipRecError
 from gossiprec.scenario import load_scenario
@@ -153,6 +159,23 @@ def fault(data, *, estimated):
     return None
 
 
+def accepted(number):
+    """Yield scenarios that accept a number, in a seeded order: the key, and the scenario."""
+    found = [
+        (".".join(map(str, path)), scenario(base, section, put(number)))
+        for section in SECTIONS
+        for path, put in leaves(SCHEMA["properties"][section], (section,))
+        for base in BASES.get(section, (GOSSIP,))
+    ]
+    random.Random(33).shuffle(found)
+    for name, data in found:
+        try:
+            foresee(load_scenario(data)).check_fits()
+        except GossipRecError:
+            continue
+        yield name, data
+
+
 SECTIONS = [key for key in SCHEMA["properties"] if key not in LEFT_OUT]
 
 
@@ -177,3 +200,21 @@ def test_no_number_ends_in_a_traceback(section):
         if (found := fault(data, estimated=number in ALLOWED))
     ]
     assert not faults, "\n".join(faults)
+
+
+@pytest.mark.parametrize("number", ALLOWED)
+def test_what_is_accepted_runs_to_its_end_or_to_one_message(number, tmp_path, capfd):
+    ends, faults = [], []
+    for name, data in itertools.islice(accepted(number), 3):
+        file, out = tmp_path / f"{name}.yaml", tmp_path / name
+        file.write_text(yaml.safe_dump({**data, "plots": False}))
+        capfd.readouterr()
+        signal.alarm(LONGEST_S)  # kills the tests: it has no handler
+        ends.append(exit_code(["simulate", str(file), "--out", str(out), "--quiet"]))
+        signal.alarm(0)
+        said = capfd.readouterr().err
+        messages = sum(line.startswith("error: ") for line in said.splitlines())
+        if (ends[-1], messages) not in ((0, 0), (2, 1)) or "Traceback" in said or "Warning" in said:
+            faults.append(f"{name} = {number!r}: status {ends[-1]}: {said}")
+    assert not faults, "\n".join(faults)
+    assert 0 in ends
