@@ -10,35 +10,92 @@ import zlib
 import numpy as np
 import pytest
 
+from gossiprec.arrays import MOST_COUNT
+from gossiprec.attacks import ATTACKS, Attack
+from gossiprec.attacks.base import Ranking
 from gossiprec.emulation import resume, simulate
 from gossiprec.errors import GossipRecError
 from gossiprec.eventlog import open_run
 from gossiprec.eventlog.checkpoints import read_checkpoint, write_checkpoint
+from gossiprec.options import Options
+from gossiprec.testing import registered
 from tests.emulation.ended_early import checkpoints, ended_early, often, outcome
-from tests.emulation.tiny_runs import SINGLE
+from tests.emulation.tiny_runs import SINGLE, tiny
 
 COALITION = {**SINGLE, "who": "coalition", "fraction": 0.25, "momentum": [0.0, 0.9]}
 FEDAVG = {"name": "fedavg", "rounds": 6}
 LATE = {"latency": {"law": "exponential", "mean": 0.3}, "loss": 0.1}
 AWAY = {"sessions": {"online": 3.0, "offline": 1.0}}
+MIA = {"name": "entropy-mia", "community_size": 3, "momentum": [0.0, 0.9]}
+AIA = {"name": "aia", "community_size": 3, "adversaries": 2, "models": 4, "epochs": 2}
+VALIDATION = {**tiny()["dataset"], "split": {"name": "leave_last_k", "test": 2, "validation": 2}}
+PERS = {"name": "pers-gossip", "view": {"size": 3}, "wakes": 8}
+
+
+class Remembering(Attack):
+    """A plug-in with integers in its state, which are indices: whom each node heard last, and how often it heard."""
+
+    Options = Options
+
+    def __init__(self, options, world):
+        super().__init__(options, world)
+        self.last, self.count = np.zeros((2, world.n_users), np.int64)
+
+    @property
+    def nodes(self):
+        return np.arange(self.world.n_users)
+
+    def observe(self, seen):
+        for receiver, sender in zip(seen.receivers.tolist(), seen.senders.tolist(), strict=True):
+            self.last[receiver] = sender
+            self.count[receiver] += 1
+
+    def rankings(self):
+        n = self.world.n_users
+        scores = np.zeros((n, n), np.float32)
+        scores[np.arange(n), self.last] = self.count
+        return [Ranking("all", "last", 0.0, (3,), self.nodes, scores)]
+
+    def state(self, now):
+        return {"last": self.last, "count": self.count, "n": int(self.count.sum())}
+
+    def restore(self, state):
+        if not (state["last"] >= 0).all() or not (state["last"] < self.world.n_users).all():
+            raise ValueError("last: found a node that does not exist")
+        self.last, self.count = state["last"].copy(), state["count"].copy()
+
+
 KINDS = {
     "gossip": {"observers": [SINGLE, COALITION]},
     "late": {"network": LATE},
     "updates": {"protocol": {**FEDAVG, "client_model": "none"}, "training": {"batch_size": "full"}},
     "fedavg": {"protocol": FEDAVG},
+    "pers-gossip": {"protocol": PERS, "dataset": VALIDATION, "observers": [SINGLE, {**MIA, "who": "single"}]},
+    "attacks": {"protocol": FEDAVG, "observers": [AIA, {**MIA, "who": "coordinator"}]},
+    "plug-in": {"observers": [{"name": "remembering"}]},
 }
 SECONDS = 120
 
 
+FUZZED = {
+    "pers-gossip": ("planner", "carrier", "attacks"),
+    "attacks": ("attacks",),
+    "plug-in": ("attacks",),
+}
+"""The parts of a state that are forged, if not all: the other parts are as in other kinds of runs."""
+
+PLAUSIBLE = {**FUZZED, "updates": ("arena",)}
+
+
 def integers(value, place=()):
-    """Yield the place of every array of integers in a state."""
+    """Yield the place of every integer and of every array of integers in a state."""
     if isinstance(value, dict):
         for key, each in value.items():
             yield from integers(each, (*place, key))
     elif isinstance(value, list | tuple):
         for key, each in enumerate(value):
             yield from integers(each, (*place, key))
-    elif isinstance(value, np.ndarray) and value.dtype.kind in "iub" and value.size:
+    elif type(value) is int or (isinstance(value, np.ndarray) and value.dtype.kind in "iub" and value.size):
         yield place
 
 
@@ -50,7 +107,9 @@ def at(state, place):
 
 def extremes(values):
     """Yield what a forger might write: the largest number of the type everywhere, the smallest at one place."""
-    if values.dtype != np.bool_:
+    if type(values) is int:
+        yield from (2**63 - 1, -(2**63))
+    elif values.dtype != np.bool_:
         info = np.iinfo(values.dtype)
         yield np.full_like(values, info.max)
         one = values.copy()
@@ -58,20 +117,35 @@ def extremes(values):
         yield one
 
 
+def plausible(values):
+    """Yield what a forger might write that can count something: the largest count everywhere, -1 at one place."""
+    if type(values) is int:
+        yield from (MOST_COUNT, -1)
+    elif values.dtype != np.bool_:
+        yield np.full_like(values, min(np.iinfo(values.dtype).max, MOST_COUNT))
+        one = values.copy()
+        one.flat[-1] = 0 if values.dtype.kind == "u" else -1
+        yield one
+    else:
+        yield ~values
+
+
 @pytest.fixture(scope="module", params=KINDS)
 def early(request, tmp_path_factory):
-    """Return a run that ended early, and what it would have come to."""
+    """Return a run that ended early, what it would have come to, and its kind."""
     folder = tmp_path_factory.mktemp(request.param)
     scenario = often(executor={"name": "fused"}, **KINDS[request.param])
-    run = ended_early(folder / "early", scenario)
-    return run.path, outcome(simulate(scenario, out=folder / "whole").path)
+    with registered(ATTACKS, {"remembering": Remembering}):
+        run = ended_early(folder / "early", scenario)
+        whole = outcome(simulate(scenario, out=folder / "whole").path)
+        yield run.path, whole, request.param
 
 
 def forge(run, place, values):
     """Keep one checkpoint of a run, with other values at a place."""
     newest, *older = checkpoints(open_run(run))
     stamp, state = read_checkpoint(newest, limit_bytes=2**30)
-    at(state, place)[...] = values
+    at(state, place[:-1])[place[-1]] = values
     for path in older:
         path.unlink()
     newest.unlink()
@@ -99,18 +173,29 @@ def ending(run, whole):
     return {0: "same", 2: "refused", 3: "other bytes"}.get(os.WEXITSTATUS(status), "traceback")
 
 
-def test_no_forged_integer_ends_in_a_signal_or_in_other_bytes(early, tmp_path):
-    run, whole = early
+def endings(early, tmp_path, forgeries, parts_of):
+    """Yield how a run ends after each forgery of each integer and each array of integers."""
+    run, whole, kind = early
+    parts = parts_of.get(kind)
     _, state = read_checkpoint(checkpoints(open_run(run))[0], limit_bytes=2**30)
-    wrong, found = [], set()
-    for place in integers(state):
-        for number, values in enumerate(extremes(at(state, place))):
+    for place in integers({part: state[part] for part in parts or state}):
+        if type(at(state, place)) is int and kind in ("late", "updates", "fedavg"):
+            continue  # the same as in gossip
+        for number, values in enumerate(forgeries(at(state, place))):
             copy = shutil.copytree(run, tmp_path / f"{zlib.crc32(str(place).encode())}-{number}")
             forge(copy, place, values)
-            end = ending(copy, whole)
-            found.add(end)
-            if end not in ("same", "refused"):
-                wrong.append((place, number, end))
+            yield place, number, ending(copy, whole)
             shutil.rmtree(copy)
-    assert wrong == []
-    assert "refused" in found
+
+
+def test_no_forged_integer_ends_in_a_signal_or_in_other_bytes(early, tmp_path):
+    found = [*endings(early, tmp_path, extremes, FUZZED)]
+    assert [each for each in found if each[2] not in ("same", "refused")] == []
+    assert "refused" in {end for *_, end in found}
+
+
+@pytest.mark.parametrize("early", PLAUSIBLE, indirect=True)
+def test_no_plausible_integer_ends_in_a_signal_or_a_traceback(early, tmp_path):
+    """What could be true is not always noticed, and then gives other results."""
+    found = [*endings(early, tmp_path, plausible, PLAUSIBLE)]
+    assert [each for each in found if each[2] not in ("same", "refused", "other bytes")] == []

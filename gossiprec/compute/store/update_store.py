@@ -353,6 +353,7 @@ class UpdateStore(Store):
         check_array("arena.is_update", is_update, np.zeros(len(needed), np.bool_))
         if int(is_update.sum()) != len(state["touched"]):
             raise ValueError("arena.touched: found another number of updates than of handles that hold one")
+        check_array("arena.told", state["told"], np.zeros((0, self.told_width), np.float32), grows=True)
         _check_packed(state, self.layout)
         for name in ("own", "first", "second", "steps"):
             check_array(f"arena.{name}", state[name], getattr(self, name))
@@ -387,6 +388,10 @@ def _check_packed(state: Mapping[str, Any], layout: Layout) -> None:
     touched, items = state["touched"], state["items"]
     if not touched.sum() == len(items) == len(state["rows"]) or len(state["shared"]) != len(touched):
         raise ValueError("arena: found updates that do not fill the tables of items and rows")
+    tells = state["tells"]
+    check_array("arena.tells", tells, np.zeros(0, np.bool_), grows=True)
+    if len(tells) != len(touched) or np.count_nonzero(tells) != len(state["told"]):
+        raise ValueError("arena.tells: found another number of users than are told of")
     rises = np.diff(items.astype(np.int64)) > 0
     rises[np.cumsum(touched)[:-1][np.cumsum(touched)[:-1] < len(items)] - 1] = True
     if not rises.all():

@@ -17,10 +17,14 @@ from gossiprec.emulation.run.message_sizes import MessageSizes
 from gossiprec.eventlog import EventWriter
 from gossiprec.eventlog.live import Stateful
 from gossiprec.eventlog.schema import DROP_CAUSES, MISS_CAUSES, NO_PEER
+from gossiprec.eventlog.state_checks import check_state
 from gossiprec.sim.availability import Availability
 
 if TYPE_CHECKING:
     from gossiprec.emulation.assembly.prepare import Prepared
+
+MOST_BYTES = 2**62
+"""Bytes of all messages of a run, fewer than: eight-byte integers hold sums of two such numbers."""
 
 
 @dataclass
@@ -64,7 +68,18 @@ class Traffic:
 
     @classmethod
     def restored(cls, state: Mapping[str, Any]) -> Traffic:
-        """Return the counts that :meth:`state` gave."""
+        """Return the counts that :meth:`state` gave.
+
+        Raises
+        ------
+        ValueError
+            If a number cannot be.
+        """
+        sizes = {name: state[name] for name in ("bytes_up", "bytes_down")}
+        check_state("recording.traffic", {**state, **dict.fromkeys(sizes, 0)}, cls().state())
+        for name, size in sizes.items():
+            if type(size) is not int or not 0 <= size < MOST_BYTES:
+                raise ValueError(f"recording.traffic.{name}: found {size}; expected 0 to {MOST_BYTES - 1}")
         return cls(**{**state, "dropped": Counter(state["dropped"]), "missed": Counter(state["missed"])})
 
     def summary(self, online_mean: float) -> dict[str, Any]:
