@@ -104,8 +104,8 @@ def changed_inputs(then: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]
     for old, new in moved:
         del lost[old], came[new]
     changes = [f"{path} has changed" for path in lost if path in came]
-    changes += [f"{path} is not read any more" for path in lost if path not in came]
-    return changes + [f"{path} was not read then" for path in came if path not in lost]
+    changes += [f"{path} is no longer read" for path in lost if path not in came]
+    return changes + [f"{path} was not read before" for path in came if path not in lost]
 
 
 def _pairs(lost: Mapping[str, Any], came: Mapping[str, Any]) -> Iterator[tuple[str, str]]:

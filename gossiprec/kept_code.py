@@ -47,8 +47,8 @@ def usable_folder(wanted: str) -> str:
     if reason is None:
         return folder
     _problems.append(
-        f"compiled kernels are neither read from nor kept in {folder}: {reason}; this process compiles its own; "
-        f"{remedy}, or set XDG_CACHE_HOME or NUMBA_CACHE_DIR to a folder of your own"
+        f"compiled kernels are neither read from nor stored in {folder}: {reason}; this process compiles its "
+        f"own kernels; {remedy}, or set XDG_CACHE_HOME or NUMBA_CACHE_DIR to a folder that you own"
     )
     own = tempfile.mkdtemp(prefix="gossiprec-kernels-")
     atexit.register(_remove, own, os.getpid())
@@ -137,8 +137,8 @@ class _OwnFiles(IndexDataCacheFile):
         if reason is not None:
             folder = os.path.dirname(self._cache_path)
             _problems.append(
-                f"some compiled kernels in {folder} are not read, because other users could have written them; they "
-                "are compiled again"
+                f"some compiled kernels in {folder} are compiled again instead of read, because other users "
+                "could have written them"
             )
         return reason is not None
 

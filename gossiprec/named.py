@@ -28,7 +28,7 @@ def options_class(registry: Registry[Any], name: str) -> type[Options]:
     found = getattr(registry[name], "Options", NoOptions)
     if not (isinstance(found, type) and issubclass(found, Options)):
         raise PluginError(
-            f"the {registry.kind} {name!r} has Options that are {found!r}; must be a class derived from "
+            f"the {registry.kind} {name!r} has Options {found!r}; expected a class derived from "
             "gossiprec.options.Options"
         )
     return found
@@ -174,7 +174,7 @@ def _said(name: str, made: Any, entry: Any) -> str:
         return f"{name}: {entry['msg'].removeprefix('Value error, ')}"
     key, known = ".".join(map(str, entry["loc"][:1])), sorted(made.Options.model_fields)
     if entry["type"] == "extra_forbidden":
-        return f"{name} has no option {key!r}{suggestion(key, known)} (allowed: {', '.join(known) or 'none'})"
+        return f"{name} has no option {key!r}{suggestion(key, known)} (known: {', '.join(known) or 'none'})"
     return f"{name}: {key}: found {entry['input']!r}, {entry['msg'][:1].lower()}{entry['msg'][1:]}"
 
 

@@ -30,7 +30,7 @@ class Options(BaseModel):
         """Refuse numbers that arithmetic would turn into infinity or into 0."""
         for number in value if isinstance(value, tuple | list) else (value,):
             if isinstance(number, float) and number and not LEAST <= abs(number) <= MOST:
-                raise ValueError(f"found {number:g}, must be 0 or of a size from {LEAST:g} to {MOST:g}")
+                raise ValueError(f"found {number:g}; expected 0, or a magnitude from {LEAST:g} to {MOST:g}")
         return value
 
 

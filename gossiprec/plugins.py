@@ -59,8 +59,8 @@ def import_plugin(point: EntryPoint, what: str) -> None:
     except (Exception, SystemExit) as error:
         reason = " ".join(f"{type(error).__name__}: {error}".split())
         raise PluginError(
-            f"{what} is of the plug-in {origin_of(point)}, which cannot be imported ({reason}); `python -c 'import "
-            f"{point.module}'` shows where; repair, update or uninstall {_name(point)}"
+            f"{what} belongs to the plug-in {origin_of(point)}, which cannot be imported ({reason}); `python "
+            f"-c 'import {point.module}'` shows where; fix, update or uninstall {_name(point)}"
         ) from error
 
 
@@ -95,7 +95,7 @@ def check_installed(plugins: Plugins, whose: str, error: type[GossipRecError]) -
     absent = [name for name in plugins if not any(importlib.metadata.distributions(name=name))]
     if absent:
         wanted = " ".join(f"{name}=={plugins[name]['version']}" for name in absent)
-        raise error(f"{whose} plug-ins that are not installed here; install them: pip install {wanted}")
+        raise error(f"{whose} plug-ins that are not installed; install them with: pip install {wanted}")
 
 
 def code_with(plugins: Plugins, code: str | None = None) -> str:

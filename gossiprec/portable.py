@@ -63,8 +63,8 @@ def enter() -> None:
     loaded = [name for name in _READ_BY if name in sys.modules]
     if loaded:
         raise NotPortableError(
-            f"gossiprec.portable.enter() comes too late: already loaded, with code for this processor: "
-            f"{', '.join(loaded)}; call it before anything that imports numpy"
+            f"gossiprec.portable.enter() was called too late: {', '.join(loaded)} are already loaded with "
+            "code specific to this processor; call it before importing numpy or anything that imports it"
         )
     for name in _IN_THE_WAY:
         os.environ.pop(name, None)
@@ -85,9 +85,10 @@ def require() -> None:
     if not is_set():
         needed = " ".join(f"{name}='{value}'" for name, value in ENVIRONMENT.items())
         raise NotPortableError(
-            "executor.portable: found true, but this process computes for its own processor, as libraries choose when "
-            "they are loaded; begin the script with `import gossiprec.portable; gossiprec.portable.enter()`, before "
-            f"any other import, or start it with {needed} and without {_IN_THE_WAY[0]}"
+            "executor.portable: found true, but the libraries of this process were loaded with code "
+            "specific to this processor; begin the script with `import gossiprec.portable; "
+            f"gossiprec.portable.enter()`, before any other import, or start it with {needed} and without "
+            f"{_IN_THE_WAY[0]}"
         )
 
 
@@ -108,16 +109,18 @@ def check_processor(features: Collection[str] | None = None, machine: str | None
     machine = platform.machine() if machine is None else machine
     if machine.lower() not in ("x86_64", "amd64"):
         raise ResourceError(
-            f"executor.portable: found a processor of architecture {machine}, and x86_64 alone has a portable target; "
-            "run it there, or leave portable out: bytes then are those of this kind of processor"
+            f"executor.portable: found a processor of architecture {machine}, but only x86_64 has a portable "
+            "target; run on x86_64, or remove executor.portable (the bytes then depend on the kind of "
+            "processor)"
         )
     have = host_features() if features is None else features
     lacking = [name for name in NEEDS if name not in have]
     if lacking:
         raise ResourceError(
-            f"executor.portable: this processor lacks {', '.join(lacking)}, which the portable target {TARGET} has "
-            "(Intel since 2013, AMD since 2015, virtual machines that do not hide it); run it on another, or leave "
-            "portable out: bytes then are those of this kind of processor"
+            f"executor.portable: this processor lacks {', '.join(lacking)}, which the portable target "
+            f"{TARGET} requires (Intel since 2013, AMD since 2015, virtual machines that do not hide it); "
+            "run on another machine, or remove executor.portable (the bytes then depend on the kind of "
+            "processor)"
         )
 
 

@@ -83,7 +83,7 @@ class Ragged:
         """
         sizes = np.bincount(rows, minlength=n_rows)
         if len(sizes) > n_rows:
-            raise ValueError(f"found row {len(sizes) - 1}; allowed: 0 to {n_rows - 1}")
+            raise ValueError(f"found row {len(sizes) - 1}; expected 0 to {n_rows - 1}")
         return cls.from_sizes(sizes, values[np.argsort(rows, kind="stable")])
 
     @classmethod

@@ -102,8 +102,8 @@ class Registry(Generic[T]):
         origins = [origin_of(None)] * self._is_ours(name) + sorted(map(origin_of, points))
         if len(origins) > 1:
             raise PluginError(
-                f"the {self.kind} {name!r} is claimed by {' and '.join(origins)}; uninstall the plug-in that you do "
-                "not need, or have it choose another name"
+                f"the {self.kind} {name!r} is registered by {' and '.join(origins)}; uninstall the plug-in "
+                "that you do not need, or register it under another name"
             )
         return points[0]
 
@@ -111,8 +111,9 @@ class Registry(Generic[T]):
         import_plugin(point, f"{self.kind} {name!r}")
         if name not in self._members:
             raise PluginError(
-                f"the plug-in {origin_of(point)} promises the {self.kind} {name!r}, but {point.value} registers none "
-                "of that name; its entry point and the name in its register decorator must be the same"
+                f"the plug-in {origin_of(point)} declares the {self.kind} {name!r}, but {point.value} does "
+                "not register it; the entry-point name and the name in the register decorator must be the "
+                "same"
             )
         return self._members[name]
 

@@ -80,7 +80,7 @@ def _require_regular(
     if not stat.S_ISREG(status.st_mode):
         kind = next((name for is_kind, name in KINDS if is_kind(status.st_mode)), "no file")
         raise error(
-            f"{path}: found {kind}; expected a regular file; name one, or write the contents to a file first"
+            f"{path}: found {kind}; expected a regular file; pass one, or write the contents to a file first"
         )
     if most_bytes is not None and status.st_size > most_bytes:
         raise _too_large(path, status.st_size, most_bytes, error)
@@ -88,6 +88,6 @@ def _require_regular(
 
 def _too_large(path: str | Path, size: int, most_bytes: int, error: type[GossipRecError]) -> GossipRecError:
     return error(
-        f"{path}: found {format_bytes(size)} or more; expected at most {format_bytes(most_bytes)}; check that this is "
-        "the file you mean"
+        f"{path}: found {format_bytes(size)} or more; expected at most {format_bytes(most_bytes)}; check "
+        "that it is the right file"
     )

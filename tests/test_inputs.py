@@ -103,8 +103,8 @@ def test_moved_files_are_no_change_and_others_are_named():
     assert changed_inputs({"x": one}, {"y": one}) == []
     assert changed_inputs({"x": one}, {"x": other}) == ["x has changed"]
     assert changed_inputs({"x": one, "y": other}, {"x": other, "y": one}) == []
-    assert changed_inputs({"x": one}, {}) == ["x is not read any more"]
-    assert changed_inputs({}, {"x": one}) == ["x was not read then"]
+    assert changed_inputs({"x": one}, {}) == ["x is no longer read"]
+    assert changed_inputs({}, {"x": one}) == ["x was not read before"]
 
 
 def test_changed_files_are_found_and_missing_ones_contradict_nothing(tmp_path):

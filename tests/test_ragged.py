@@ -68,5 +68,5 @@ def test_rows_hold_values_of_any_shape_and_share_their_offsets():
 
 
 def test_a_row_beyond_the_last_is_refused():
-    with pytest.raises(ValueError, match="found row 3; allowed: 0 to 2"):
+    with pytest.raises(ValueError, match="found row 3; expected 0 to 2"):
         Ragged.from_pairs(np.array([0, 3]), np.array([7, 7]), 3)

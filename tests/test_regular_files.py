@@ -22,7 +22,7 @@ def test_a_file_and_a_link_to_one_are_read(tmp_path):
 
 def test_a_pipe_is_refused_without_a_wait(tmp_path):
     os.mkfifo(tmp_path / "pipe")
-    with pytest.raises(ScenarioError, match="pipe: found a named pipe; expected a regular file; name one"):
+    with pytest.raises(ScenarioError, match="pipe: found a named pipe; expected a regular file; pass one"):
         open_regular_file(tmp_path / "pipe", error=ScenarioError)
 
 

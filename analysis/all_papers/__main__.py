@@ -21,11 +21,11 @@ from gossiprec.study.load import Study
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
 @click.option(
-    "--dataset", type=click.Choice(tuple(DATA)), default="movielens-100k", help="What all rows learn from."
+    "--dataset", type=click.Choice(tuple(DATA)), default="movielens-100k", help="Data set of all rows."
 )
 @asked(
-    data="Holds ml-100k, or ml-1m.",
-    only="Such as plain, watched, attacked, row-fedncf or an experiment; see --list.",
+    data="Folder that contains ml-100k or ml-1m.",
+    only="Run only these, such as plain, watched, attacked, row-fedncf or an experiment; see --list.",
     seeds="Seeds of every experiment.  [default: 1]",
 )
 def main(

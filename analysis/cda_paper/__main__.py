@@ -18,9 +18,9 @@ from gossiprec.cli.main import exit_code
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
 @asked(
-    data="Holds ml-100k, foursquare-nyc, gowalla.",
-    only="Such as table5,fig6 or an experiment; see --list.",
-    seeds="Seeds of experiments that name no number.  [default: 5]",
+    data="Folder that contains ml-100k, foursquare-nyc and gowalla.",
+    only="Run only these, such as table5,fig6 or an experiment; see --list.",
+    seeds="Number of seeds of experiments that do not set it.  [default: 5]",
 )
 def study(
     context: click.Context,

@@ -12,10 +12,11 @@ from gossiprec.cli.main import exit_code
 COMMAND = Command(
     file=STUDY,
     subjects=subjects(),
-    about="Run or resume the experiments of the CL4FedRec paper (arXiv 2403.20107) on MovieLens-1M, and write a report "
-    "beside what the paper prints. The whole takes half a day: choose with --only, --seeds and --epochs.",
+    about="Run or resume the experiments of the CL4FedRec paper (arXiv 2403.20107) on MovieLens-1M, and "
+    "write a report that compares them with the published results. The full study takes half a day; "
+    "select with --only, --seeds and --epochs.",
     data="Holds ml-1m.",
-    only="Such as table2-file-adam5,exposure-a-hum or an experiment; see --list.",
+    only="Run only these, such as table2-file-adam5,exposure-a-hum or an experiment; see --list.",
     place=lambda data, scale: (place_of_data(data, scale), {}),
     study_of=paper_study,
     report="analysis.cl4fedrec.report",

@@ -53,11 +53,12 @@ def place_of_data(data: Path | None, scale: Scale) -> Path | None:
         return None
     if data is None:
         raise DataError(
-            "--data is missing: the folder that holds MovieLens-1M as ml-1m; or try --scale tiny, which needs none"
+            "--data is missing; pass the folder that contains MovieLens-1M as ml-1m, or use --scale "
+            "tiny, which needs no data"
         )
     found = next((data / name for name in DATA if (data / name).exists()), None)
     if found is None:
-        raise DataError(f"--data: found no MovieLens-1M in {data}; it must hold {' or '.join(DATA)}")
+        raise DataError(f"--data: found no MovieLens-1M in {data}; expected {' or '.join(DATA)}")
     return found
 
 

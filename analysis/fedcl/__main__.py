@@ -13,11 +13,11 @@ from gossiprec.cli.main import exit_code
 COMMAND = Command(
     file=STUDY,
     subjects=subjects(),
-    about="Run or resume the experiments of the FedCL paper on Amazon Beauty and MovieLens-1M, and write a report "
-    "beside what the paper prints, with what told vectors give away. The whole takes days: choose with --only, "
-    "--seeds and --epochs.",
-    data="Holds amazon/Beauty.txt.gz, and ml-1m.",
-    only="Such as gru4rec-beauty,epsilon or an experiment; see --list.",
+    about="Run or resume the experiments of the FedCL paper on Amazon Beauty and MovieLens-1M, and write "
+    "a report that compares them with the published results, and states what uploaded vectors "
+    "reveal. The full study takes days; select with --only, --seeds and --epochs.",
+    data="Folder that contains amazon/Beauty.txt.gz and ml-1m.",
+    only="Run only these, such as gru4rec-beauty,epsilon or an experiment; see --list.",
     place=lambda data, scale: (
         data,
         missing_data(experiments(), DATA, data_of, data=data, scale=scale),

@@ -29,10 +29,10 @@ from gossiprec.figures.panels import Axis
 
 WORDS = {
     "clusters": "number of clusters",
-    "share": "R: share of the items that semi-hard negatives are drawn from (%)",
+    "share": "R: fraction of the items from which semi-hard negatives are drawn (%)",
     "semi-hard": "T: semi-hard negatives",
     "local": "K: local negatives",
-    "epsilon": "epsilon of a told vector",
+    "epsilon": "epsilon of an uploaded vector",
     "spread": "weight of what spreads items out",
 }
 LEAKS = {

@@ -34,10 +34,10 @@ def asked(*, data: str, only: str, seeds: str) -> Decorator[Callable[..., Any]]:
             "--scale",
             type=click.Choice(("full", "tiny")),
             default="full",
-            help="tiny: small synthetic data, no number means anything.",
+            help="tiny: small synthetic data; the numbers are meaningless.",
         ),
-        click.option("--report-only", is_flag=True, help="Write the report of the runs that are there."),
-        click.option("--list", "is_list", is_flag=True, help="List what --only can name."),
+        click.option("--report-only", is_flag=True, help="Only write the report of existing runs."),
+        click.option("--list", "is_list", is_flag=True, help="List the values of --only."),
         conducting("1, on all cores"),
         click.pass_context,
     )

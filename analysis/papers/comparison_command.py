@@ -49,12 +49,14 @@ class Command:
     def made(self) -> click.Command:
         """Return it as a command of click."""
         command = click.command(help=self.about, context_settings={"help_option_names": ["-h", "--help"]})
-        options = asked(data=self.data, only=self.only, seeds="Seeds of every experiment.  [default: 3]")
+        options = asked(
+            data=self.data, only=self.only, seeds="Number of seeds of every experiment.  [default: 3]"
+        )
         epochs = click.option(
             "--epochs",
             type=click.IntRange(1),
             metavar="N",
-            help=f"Of every run: fewer for a shorter study.  [default: {self.file.lengths_in_words()}]",
+            help=f"Epochs of every run; fewer make a shorter study.  [default: {self.file.lengths_in_words()}]",
         )
 
         def run(context: click.Context, /, **told: Any) -> None:

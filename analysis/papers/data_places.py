@@ -43,13 +43,12 @@ def missing_data(
         return {}
     if data is None:
         raise DataError(
-            "--data is missing: the folder that holds the data sets; or try --scale tiny, which needs none"
+            "--data is missing; pass the folder that contains the data sets, or use --scale tiny, "
+            "which needs no data"
         )
     if not any(place_of(data, files) for files in places.values()):
         wanted = ", ".join(" or ".join(files) for files in places.values())
-        raise DataError(
-            f"--data: found none of the data sets in {data}; it must hold at least one of {wanted}"
-        )
+        raise DataError(f"--data: found none of the data sets in {data}; expected at least one of {wanted}")
     return {
         name: f"data missing: no {' or '.join(places[data_of(name)])} in {data}"
         for name in names

@@ -99,5 +99,5 @@ def times(
         each, left = sum(own) / len(own), max(due - len(own), 0)
         said = (one, f"{len(own)} of {due}", duration(each), duration(max(own)), duration(left * each))
         rows.append([Entry(text) for text in said])
-    titles = (kind, "finished", "time of a run", "longest", "the rest would take, one at a time")
+    titles = (kind, "finished", "time of a run", "longest", "estimated time of the rest, sequentially")
     yield Grid("Times", [Column(title) for title in titles], rows)

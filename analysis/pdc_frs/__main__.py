@@ -13,10 +13,11 @@ from gossiprec.cli.main import exit_code
 COMMAND = Command(
     file=STUDY,
     subjects=subjects(),
-    about="Run or resume the experiments of the PDC-FRS paper on MovieLens-1M and Amazon Office, and write a report "
-    "beside what the paper prints, with what contributed data leak. Choose with --only, --seeds and --epochs.",
-    data="Holds ml-1m, and amazon/Office_Products.txt.",
-    only="Such as table1-file,epsilon-file or an experiment; see --list.",
+    about="Run or resume the experiments of the PDC-FRS paper on MovieLens-1M and Amazon Office, and "
+    "write a report that compares them with the published results, and states what contributed data "
+    "reveal. Select with --only, --seeds and --epochs.",
+    data="Folder that contains ml-1m and amazon/Office_Products.txt.",
+    only="Run only these, such as table1-file,epsilon-file or an experiment; see --list.",
     place=lambda data, scale: (
         data,
         missing_data(experiments(), DATA, data_of, data=data, scale=scale),

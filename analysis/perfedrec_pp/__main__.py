@@ -13,10 +13,11 @@ from gossiprec.cli.main import exit_code
 COMMAND = Command(
     file=STUDY,
     subjects=subjects(),
-    about="Run or resume the experiments of the PerFedRec++ paper on Yelp, and write a report beside what the paper "
-    "prints, with who gains by personal models. Choose with --only, --seeds and --epochs.",
-    data="Holds yelp: train.txt, valid.txt and test.txt.",
-    only="Such as federated-paper,noise or an experiment; see --list.",
+    about="Run or resume the experiments of the PerFedRec++ paper on Yelp, and write a report that "
+    "compares them with the published results, and states which users benefit from personal models. "
+    "Select with --only, --seeds and --epochs.",
+    data="Folder that contains yelp: train.txt, valid.txt and test.txt.",
+    only="Run only these, such as federated-paper,noise or an experiment; see --list.",
     place=lambda data, scale: (
         data,
         missing_data(experiments(), DATA, data_of, data=data, scale=scale),

@@ -32,15 +32,18 @@ class HiCSOptions(Options):
 
     c1: Bound = Field(
         default="median",
-        description="bound of each row that a client changed; median: half that of the first inbox, then the median "
-        "over inboxes so far (of norms up to 3 medians)",
+        description="largest norm of a changed row of a client; median: half of the median of the first inbox, "
+        "then the median over the inboxes so far (of norms up to 3 medians)",
     )
     c2: Annotated[float, Field(gt=0)] | Literal["mean"] = Field(
-        default="mean", description="bound of what an item has gathered; mean: that of the items updated"
+        default="mean",
+        description="largest norm of the sum gathered by an item; mean: the mean over the updated items",
     )
-    top: float = Field(default=0.1, gt=0, le=1, description="share of all items that are updated, rounded up")
-    shared_bound: Bound = Field(default="median", description="as c1, of a client's shared weights")
-    gather: How = Field(default="touched-mean", description="what is added of the clipped changes")
+    top: float = Field(
+        default=0.1, gt=0, le=1, description="fraction of all items that are updated, rounded up"
+    )
+    shared_bound: Bound = Field(default="median", description="like c1, for the shared weights of a client")
+    gather: How = Field(default="touched-mean", description="reduction of the clipped deltas")
 
 
 @AGGREGATORS.register("hics")

@@ -25,21 +25,23 @@ from gossiprec.options import LARGEST
 class KrumOptions(TouchedOptions):
     """Options of Krum."""
 
-    byzantine: int = Field(default=1, ge=0, le=LARGEST, description="f: models that may be hostile")
+    byzantine: int = Field(
+        default=1, ge=0, le=LARGEST, description="f: number of models that may be malicious"
+    )
     keep: int = Field(
-        default=1, ge=1, le=LARGEST, description="m: models kept, whose mean is taken (multi-Krum)"
+        default=1, ge=1, le=LARGEST, description="m: number of models kept and averaged (multi-Krum)"
     )
     mode: Literal["classical", "nearest-to-mean"] = Field(
         default="classical",
-        description="classical: closest to the others; nearest-to-mean: closest to the mean of all (over: touched; "
-        "byzantine is not used)",
+        description="classical: keep the models closest to the other models; nearest-to-mean: closest to the "
+        "mean of all (requires over: touched; byzantine is not used)",
     )
 
     @model_validator(mode="after")
     def _by_item(self) -> KrumOptions:
         if self.mode == "nearest-to-mean" and self.over == "all":
             raise ValueError(
-                "mode nearest-to-mean goes item by item; set over to touched, or mode to classical"
+                "mode nearest-to-mean works item by item; set over to touched, or mode to classical"
             )
         return self
 

@@ -28,22 +28,23 @@ class NormBoundOptions(OverOptions):
 
     bound: Bound = Field(
         default="median",
-        description="largest Euclidean norm of a model's difference to the own, or of a row's change (over: touched); "
-        "median: that of the inbox",
+        description="largest Euclidean norm of the difference between a model and the node's own, or of the "
+        "delta of a row (over: touched); median: the median norm of the inbox",
     )
     shared_bound: Bound | None = Field(
-        default=None, description="of the change of a client's shared weights (over: touched); null: as bound"
+        default=None,
+        description="largest norm of the delta of a client's shared weights (over: touched); null: same as bound",
     )
     then: How | None = Field(
         default=None,
-        description="what is added of the scaled changes (over: touched); null: touched-mean",
+        description="reduction of the scaled deltas (over: touched); null: touched-mean",
     )
 
     @model_validator(mode="after")
     def _of_changes(self) -> NormBoundOptions:
         if self.over == "all" and (self.shared_bound is not None or self.then is not None):
             found = "then" if self.shared_bound is None else "shared_bound"
-            raise ValueError(f"{found} is about changes; set over to touched, or leave it out")
+            raise ValueError(f"{found} requires deltas; set over to touched, or remove it")
         return self
 
 

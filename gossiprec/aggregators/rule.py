@@ -41,8 +41,8 @@ def refuse_changes(told: Any, key: str, senders: str, remedy: str = "") -> None:
     if not make_rule(told).of_changes:
         return
     over = isinstance(told, dict) and "over" in told
-    which, other = (" with over: touched", "set over to all") if over else ("", "take another rule")
+    which, other = (" with over: touched", "set over to all") if over else ("", "choose another rule")
     raise ValueError(
-        f"found {key} {name_of(told)!r}{which}, which is made of updates, but {senders} send whole models; "
+        f"found {key} {name_of(told)!r}{which}, which reduces updates, but {senders} send whole models; "
         f"{remedy}{other}"
     )

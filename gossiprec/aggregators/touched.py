@@ -22,8 +22,9 @@ class OverOptions(Options):
 
     over: Literal["all", "touched"] = Field(
         default="all",
-        description="all: whole models; touched: the changes of each item, over the clients that touched it, and of "
-        "the shared weights, over all (clients that answer with updates)",
+        description="all: reduce whole models; touched: reduce the deltas of each item over the clients that "
+        "touched it, and of the shared weights over all clients (requires clients that answer with "
+        "updates)",
     )
 
 
@@ -32,14 +33,14 @@ class TouchedOptions(OverOptions):
 
     rescale: Literal["none", "n"] = Field(
         default="none",
-        description="n: the change found is multiplied by the number of clients it was found among, to stand for their "
-        "sum (over: touched)",
+        description="n: multiply the reduced delta by the number of clients that contributed to it, so that it "
+        "stands for their sum (over: touched)",
     )
 
     @model_validator(mode="after")
     def _of_changes(self) -> TouchedOptions:
         if self.rescale == "n" and self.over == "all":
-            raise ValueError("rescale n multiplies changes; set over to touched, or leave rescale out")
+            raise ValueError("rescale n multiplies deltas; set over to touched, or remove rescale")
         return self
 
 

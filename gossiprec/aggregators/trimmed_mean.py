@@ -29,14 +29,18 @@ class TrimmedMeanOptions(TouchedOptions):
         default=0.1,
         ge=0,
         lt=0.5,
-        description="of the models, rounded up: so many values are dropped at each end",
+        description="fraction of the models, rounded up, whose values are dropped at each end",
     )
     drop: int | None = Field(
-        default=None, ge=0, le=LARGEST, description="values dropped at each end; null: by share"
+        default=None,
+        ge=0,
+        le=LARGEST,
+        description="number of values dropped at each end; null: given by share",
     )
     trim: Literal["ends", "farthest"] = Field(
         default="ends",
-        description="ends: at each end; farthest: from the median, drop in all, or share rounded down",
+        description="ends: drop values at each end; farthest: drop the values farthest from the median, `drop` "
+        "in total, or `share` rounded down",
     )
 
 

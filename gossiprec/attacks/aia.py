@@ -51,14 +51,15 @@ class AIAOptions(Options):
     """Options of the attack."""
 
     adversaries: Annotated[int, Field(ge=1, le=LARGEST)] | Ids = Field(
-        default=1, description="how many users' communities are looked for, drawn at random; or their ids"
+        default=1, description="number of users to attack, drawn at random; or a list of their ids"
     )
     community_size: Size | Sizes = Field(default=50, description="K")
     models: Annotated[int, Field(ge=2, le=LARGEST)] = Field(
-        default=100, description="models trained on samples of the target items, and as many on other items"
+        default=100,
+        description="number of models trained on samples of the target items, and of models trained on other items",
     )
     epochs: Annotated[int, Field(ge=1, le=LARGEST)] = Field(
-        default=50, description="passes of the classifier over the models"
+        default=50, description="epochs of the classifier"
     )
 
 
@@ -87,7 +88,7 @@ class AIA(Attack):
         super().__init__(options, world)
         world.need_items_alone("aia")
         if world.coordinator is None:
-            raise ScenarioError("observers: aia needs a protocol with a coordinator, such as fedavg")
+            raise ScenarioError("observers: aia requires a protocol with a coordinator, such as fedavg")
         self._adversaries = self._chosen()
         self._feed = world.data_of(self._adversaries)
         self._check_targets()
@@ -127,8 +128,8 @@ class AIA(Attack):
             n = len(self._feed.positives[user])
             if not 1 < n < n_items - 1:
                 raise ScenarioError(
-                    f"observers: aia: user {user} has {n} of {n_items} items; models need at least two items of its "
-                    "own and two others to be trained on; choose other adversaries"
+                    f"observers: aia: user {user} has {n} of {n_items} items; training needs at least two "
+                    "items of the user and two others; choose other adversaries"
                 )
 
     @property

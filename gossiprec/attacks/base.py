@@ -91,8 +91,8 @@ class World:
         """
         if not self.scorer.model.predicts_probabilities:
             raise ScenarioError(
-                f"observers: {name} asks how likely a model finds an item, but {type(self.scorer.model).__name__} "
-                "predicts no probabilities; use name: cda, or a model that does, such as gmf"
+                f"observers: {name} requires predicted probabilities, but {type(self.scorer.model).__name__} "
+                "predicts none; use name: cda, or a model that predicts them, such as gmf"
             )
 
     def need_items_alone(self, name: str) -> None:

@@ -37,10 +37,11 @@ Rules = Annotated[tuple[Rule, ...], Field(min_length=1)]
 class CDAOptions(ObserverOptions):
     """Options of the attack. A list stands for one observer per combination; all are served by one run."""
 
-    relevance: Rule | Rules = Field(default="standardized", description="how a model is scored")
+    relevance: Rule | Rules = Field(default="standardized", description="rule for scoring a received model")
     reference_items: Annotated[int, Field(ge=2, le=LARGEST)] | Literal["all"] = Field(
         default=99,
-        description="items outside the target set to compare with; all: every other item (pools hold them anyway)",
+        description="items outside the target set to compare with; all: every other item (coalitions and the "
+        "coordinator store them anyway)",
     )
 
 

@@ -54,13 +54,14 @@ class _Chooser:
     def __init__(self, world: World, until: float | None) -> None:
         if world.coordinator is not None:
             raise ScenarioError(
-                "observers: placement chooses by who meets whom, but with a coordinator nodes meet nobody else; "
-                "use placement: random, or name the colluders with members"
+                "observers: placement uses contacts between nodes, but with a coordinator nodes receive "
+                "models only from it; use placement: random, or list the colluders under members"
             )
         if not world.meetings.complete:
             raise ScenarioError(
-                "observers: placement must know beforehand who will meet whom, but with this protocol that depends on "
-                "how well models do; use placement: random, name the colluders with members, or take rand-gossip"
+                "observers: placement requires contacts that are known in advance, but with this protocol "
+                "they depend on model performance; use placement: random, list the colluders under members, "
+                "or use protocol rand-gossip"
             )
         self._world = world
         self._contacts = world.contacts(math.inf if until is None else until)
@@ -69,7 +70,8 @@ class _Chooser:
             if until is not None:
                 found, remedy = f"by placement_until: {until:g}", "raise it"
             raise ScenarioError(
-                f"observers: no message arrives {found}, so there is nothing to place colluders by; {remedy}"
+                f"observers: no message arrives {found}, so there are no contacts to place colluders "
+                f"by; {remedy}"
             )
 
     def __call__(self, fraction: float, how: str, victim: int | None) -> I64:

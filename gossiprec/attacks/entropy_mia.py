@@ -39,7 +39,8 @@ class EntropyMIAOptions(ObserverOptions):
     """Options of the attack. A list stands for one observer per combination; all are served by one run."""
 
     threshold: Threshold | Thresholds = Field(
-        default=(0.2, 0.4, 0.6, 0.8, 1.0), description="rho: below this entropy an item is taken for a member"
+        default=(0.2, 0.4, 0.6, 0.8, 1.0),
+        description="rho: an item with an entropy below this is classified as a member",
     )
 
 

@@ -53,7 +53,7 @@ class Finding:
 
     def __post_init__(self) -> None:
         if not _MEASURE.fullmatch(self.measure):
-            raise ValueError(f"a finding is called {self.measure!r}; use letters, digits, '_' and '.'")
+            raise ValueError(f"a finding is named {self.measure!r}; use letters, digits, '_' and '.'")
         plain = {key: v.item() if isinstance(v, np.generic) else v for key, v in self.labels.items()}
         for key, value in plain.items():
             if not key.isidentifier() or not _is_label(value):
@@ -63,7 +63,8 @@ class Finding:
                 )
         if self.per_node is not None and len(self.per_node[0]) != len(self.per_node[1]):
             raise ValueError(
-                f"{self.measure} has {len(self.per_node[1])} values of {len(self.per_node[0])} nodes"
+                f"{self.measure} has {len(self.per_node[1])} values for {len(self.per_node[0])} "
+                "nodes; report one value per node"
             )
         object.__setattr__(self, "labels", plain)
 

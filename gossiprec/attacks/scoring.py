@@ -46,48 +46,55 @@ class ObserverOptions(Options):
     """Who observes, and what every rule needs. A list stands for one observer per combination."""
 
     who: Literal["single", "coalition", "coordinator"] = Field(
-        description="every node alone; nodes that share what they receive; the coordinator of a federated run"
+        description="single: every node on its own; coalition: nodes that share what they receive; coordinator: "
+        "the coordinator of a federated run"
     )
     nodes: Literal["all"] | SomeNodes | Ids = Field(
         default="all",
-        description="single: which nodes observe; coordinator: whose communities it looks for: all, {fraction: f}, ids",
+        description="single: nodes that observe; coordinator: users whose communities it searches for; all, "
+        "{fraction: f} or a list of ids",
     )
     fraction: Fraction | Fractions | None = Field(
-        default=None, description="coalition: share of the nodes that collude"
+        default=None, description="coalition: fraction of the nodes that collude"
     )
     placement: Placement | Placements = Field(
         default="random",
-        description="coalition: which nodes collude: drawn at random, or chosen by who meets whom in the run",
+        description="coalition: how colluders are chosen: at random, or by the contacts of the run",
     )
     victim: Annotated[int, Field(ge=0)] | Ids | None = Field(
-        default=None, description="placement: eclipse: the user whom the colluders surround"
+        default=None, description="placement eclipse: user that the colluders surround"
     )
     placement_until: float | None = Field(
         default=None,
         gt=0,
-        description="placement: only contacts up to this virtual time are known; null: those of the whole run",
+        description="placement: use only contacts up to this virtual time; null uses all contacts of the run",
     )
     members: Ids | None = Field(
         default=None, description="coalition: ids of the colluders, instead of fraction"
     )
     community_size: Size | Sizes = Field(default=50, description="K")
-    momentum: Momentum | Momenta = Field(default=0.99, description="beta; 0: the latest model alone")
+    momentum: Momentum | Momenta = Field(
+        default=0.99,
+        description="momentum beta over the received models of a node; 0 uses only the latest model",
+    )
     fictive_user: Literal["fitted", "own_embedding", "paper"] = Field(
         default="fitted",
-        description="what to look with at victims that keep their user row: a row fitted to the targets, the "
-        "attacker's own row and shared weights, or the row of a model trained once on the targets",
+        description="user row with which to score victims that withhold theirs: a row fitted to the targets, "
+        "the attacker's own row and shared weights, or the row of a model trained once on the "
+        "targets",
     )
     refit_every: float = Field(
         default=10.0,
         gt=0,
-        description="single, fitted: virtual time (rounds) after which the row is fitted anew; pools fit at reports",
+        description="who: single with fitted rows: virtual time (rounds) after which the row is refitted; "
+        "coalitions and the coordinator refit at each report",
     )
 
     @model_validator(mode="after")
     def _fits_together(self) -> ObserverOptions:
         named = (self.fraction is not None) + (self.members is not None)
         if self.who == "coalition" and named != 1:
-            raise ValueError("a coalition needs either fraction or members")
+            raise ValueError("a coalition requires either fraction or members")
         if self.who != "coalition" and named:
             raise ValueError(f"fraction and members belong to who: coalition, found who: {self.who}")
         self._placement_fits()
@@ -100,7 +107,8 @@ class ObserverOptions(Options):
             )
         if self.refit_every != default and self.who != "single":
             raise ValueError(
-                f"refit_every belongs to who: single, found who: {self.who}; pools fit at each report"
+                f"refit_every belongs to who: single, found who: {self.who}; coalitions and the "
+                "coordinator refit at each report"
             )
         return self
 
@@ -109,7 +117,9 @@ class ObserverOptions(Options):
         if chosen and self.fraction is None:
             raise ValueError(f"placement: {chosen[0]} belongs to a coalition with a fraction")
         if ("eclipse" in chosen) != (self.victim is not None):
-            raise ValueError("placement: eclipse needs a victim, and no other placement takes one")
+            raise ValueError(
+                "victim is required with placement: eclipse, and not allowed with other placements"
+            )
         if self.placement_until is not None and not chosen:
             raise ValueError("placement_until belongs to a placement other than random")
 
@@ -143,7 +153,7 @@ class ScoringAttack(Attack):
         rules, n_references = self.rules_of(options), self.references_of(options)
         if options.who == "coordinator" and world.coordinator is None:
             raise ScenarioError(
-                "observers: who: coordinator needs a protocol with a coordinator, such as fedavg"
+                "observers: who: coordinator requires a protocol with a coordinator, such as fedavg"
             )
         self._names, self._groups, adversaries = self._who()
         momenta = np.array(listed(options.momentum), np.float32)

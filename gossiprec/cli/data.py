@@ -15,7 +15,7 @@ from gossiprec.cli.options import JSON
 
 @click.group("data")
 def data() -> None:
-    """Check a file of one's own, list data sets, describe one, or draw a synthetic one to a file."""
+    """Check a data file, list and describe data sets, or generate a synthetic one."""
 
 
 @data.command("list")
@@ -32,18 +32,23 @@ def list_() -> None:
 
 @data.command()
 @click.argument("name")
-@click.option("--path", help="Where the data are: the option path of the data set.")
+@click.option("--path", help="Path of the data (option `path` of the data set).")
 @click.option(
-    "-o", "--option", "options", multiple=True, metavar="KEY=VALUE", help="Any other option of the data set."
+    "-o",
+    "--option",
+    "options",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="Set another option of the data set (repeatable).",
 )
-@click.option("--split", help="Describe this split of the data instead of the whole.")
+@click.option("--split", help="Describe this split instead of the whole data set.")
 @click.option(
     "-s",
     "--split-option",
     "split_options",
     multiple=True,
     metavar="KEY=VALUE",
-    help="An option of the split.",
+    help="Set an option of the split (repeatable).",
 )
 @click.option("--seed", default=1, show_default=True, type=click.IntRange(0, 2**64 - 1))
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
@@ -56,7 +61,7 @@ def stats(
     seed: int,
     as_json: bool,
 ) -> None:
-    """Describe the data set NAME: sizes, inequality, likeness of users, moves between places.
+    """Describe the data set NAME: sizes, popularity skew, user similarity and movement.
 
     \b
     gossiprec data stats movielens-100k --path ml-100k.zip --split published
@@ -71,7 +76,7 @@ def stats(
     told: dict[str, str] = {}
     if split is None:
         if split_options:
-            raise click.UsageError("--split-option belongs to a split; name it with --split")
+            raise click.UsageError("--split-option requires --split")
         interactions, parts = dataset.load(seed), None
     else:
         rule = SPLITS[split]
@@ -92,11 +97,11 @@ def stats(
     "options",
     multiple=True,
     metavar="KEY=VALUE",
-    help="What is not to be recognised: an option of the data set `file`.",
+    help="Set an option of the data set `file` instead of detecting it (repeatable).",
 )
 @JSON
 def check(file: Path, options: tuple[str, ...], as_json: bool) -> None:
-    """Say how FILE is understood, and print the section of a scenario that reads it.
+    """Show how FILE is parsed, and print the scenario section that reads it.
 
     \b
     gossiprec data check views.csv
@@ -118,11 +123,16 @@ def check(file: Path, options: tuple[str, ...], as_json: bool) -> None:
 @click.option("--items", type=int, help="Number of items.  [default: 1682]")
 @click.option("--interactions", type=int, help="Number of (user, item) pairs.  [default: 100000]")
 @click.option(
-    "-o", "--option", "options", multiple=True, metavar="KEY=VALUE", help="Any other option of `synthetic`."
+    "-o",
+    "--option",
+    "options",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="Set another option of `synthetic` (repeatable).",
 )
 @click.option("--seed", default=1, show_default=True, type=click.IntRange(0, 2**64 - 1))
-@click.option("--delimiter", default="\t", help="Between columns.  [default: tab]")
-@click.option("--overwrite", is_flag=True, help="Replace OUT where it exists.")
+@click.option("--delimiter", default="\t", help="Column delimiter.  [default: tab]")
+@click.option("--overwrite", is_flag=True, help="Overwrite OUT if it exists.")
 def make(
     out: Path,
     options: tuple[str, ...],
@@ -131,7 +141,7 @@ def make(
     overwrite: bool,
     **sizes: int | None,
 ) -> None:
-    """Draw a synthetic data set and write user, item, rating, time to OUT (packed if it ends in .gz)."""
+    """Generate a synthetic data set and write its columns to OUT (compressed if OUT ends in .gz)."""
     from gossiprec.data import DATASETS
     from gossiprec.data.writing import write_table
     from gossiprec.scenario.explain import checked
@@ -149,7 +159,7 @@ def _options(path: str | None, pairs: tuple[str, ...]) -> dict[str, Any]:
     for pair in pairs:
         key, equals, value = pair.partition("=")
         if not equals or not key:
-            raise click.UsageError(f"--option {pair!r}: found no KEY=VALUE; write it as columns=[user,item]")
+            raise click.UsageError(f"--option {pair!r}: expected KEY=VALUE, such as columns=[user,item]")
         found[key] = _read(value)
     return found
 
@@ -173,13 +183,13 @@ def _report(found: dict[str, Any]) -> Iterator[str]:
         told = ", ".join(f"{k} = {v}" for k, v in value.items()) if isinstance(value, dict) else value
         yield f"{key.replace('_', ' '):20} {f'{told:,}' if isinstance(told, int) else told}"
     for number, row in enumerate(rows):
-        yield f"{'' if number else 'first rows as read':20} {', '.join(f'{k} {v!r}' for k, v in row.items())}"
+        yield f"{'' if number else 'first rows':20} {', '.join(f'{k} {v!r}' for k, v in row.items())}"
     for note in notes:
         yield f"{'note':20} {note}"
-    yield "\nThe section for a scenario:\n"
+    yield "\nScenario section:\n"
     yield yaml.safe_dump({"dataset": section}, sort_keys=False, allow_unicode=True, default_flow_style=None)
     line = json.dumps(section, ensure_ascii=False)  # JSON is YAML, and has no quotes that a shell takes
-    yield f"or, with any scenario:  --set {shlex.quote(f'dataset={line}')}"
+    yield f"Or pass it to any scenario:  --set {shlex.quote(f'dataset={line}')}"
 
 
 def _print(found: dict[str, Any], as_json: bool) -> None:

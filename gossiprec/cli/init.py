@@ -9,9 +9,9 @@ import click
 
 @click.command()
 @click.argument("name", default="rand_gossip")
-@click.option("--force", is_flag=True, help="Replace files that say something else.")
+@click.option("--force", is_flag=True, help="Overwrite existing files that differ.")
 def init(name: str, force: bool) -> None:
-    """Write the scenario or study NAME that comes with gossiprec into the working folder.
+    """Write the bundled scenario or study NAME to the current directory.
 
     \b
     gossiprec init                     rand_gossip.yaml, the main scenario, every choice explained
@@ -19,15 +19,15 @@ def init(name: str, force: bool) -> None:
     gossiprec init churn               studies/churn.yaml, and small_gossip.yaml, which it varies
     gossiprec list scenarios           what there is; gossiprec list studies
 
-    Files that are there already and say something else are left alone.
+    Existing files that differ are not overwritten.
     """  # noqa: D301
     from gossiprec.scenario.shipped import STUDIES, found, write
 
     one = found(None, name)
     for file, is_new in write(one, Path(), force=force).items():
-        click.echo(f"{file}: {'written' if is_new else 'is there already, the same'}")
+        click.echo(f"{file}: {'written' if is_new else 'already exists, unchanged'}")
     command = "study" if one.kind == STUDIES else "simulate"
     if one.data is not None:
         dataset, path = one.data
-        click.echo(f"it reads {dataset} at {path}; elsewhere: --set dataset.path=PATH")
+        click.echo(f"this scenario reads {dataset} from {path}; to use another path: --set dataset.path=PATH")
     click.echo(f"next: gossiprec {command} {one.file}")

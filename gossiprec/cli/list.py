@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 @click.argument("name", required=False)
 @JSON
 def list(kind: str | None, name: str | None, as_json: bool) -> None:
-    """List the kinds of things that can be named, those of one KIND, or the options of one; and scenarios.
+    """List registered components, one KIND of them, or the options of one; also bundled scenarios and studies.
 
     \b
     gossiprec list
@@ -35,7 +35,7 @@ def list(kind: str | None, name: str | None, as_json: bool) -> None:
     gossiprec list studies
     gossiprec list scenarios smoke     the text of one
 
-    Things come with gossiprec or from plug-ins: any installed package with entry points for them.
+    Components are built in or provided by plug-ins (installed packages with gossiprec entry points).
     """  # noqa: D301
     from gossiprec.scenario import shipped
 

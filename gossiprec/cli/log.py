@@ -23,15 +23,15 @@ _SOURCE = click.argument("source", metavar="RUN|FILE", type=click.Path(path_type
 
 @click.group()
 def log() -> None:
-    """Look into, check and export event logs."""
+    """Inspect, verify and export event logs."""
 
 
 @log.command()
 @_SOURCE
-@click.option("--kind", help="Only this kind of event, such as message.")
-@click.option("--limit", type=click.IntRange(min=0), help="At most this many rows.")
+@click.option("--kind", help="Print only this kind of event, such as message.")
+@click.option("--limit", type=click.IntRange(min=0), help="Maximum number of rows to print.")
 def cat(source: Path, kind: str | None, limit: int | None) -> None:
-    """Print events in the order of virtual time, tab separated; lines with # name the columns."""
+    """Print events in order of virtual time, tab-separated; lines beginning with # are column headers."""
     from gossiprec.eventlog.layout import log_path
     from gossiprec.eventlog.reader import read_log
     from gossiprec.eventlog.text import column_names, rows_by_time
@@ -54,7 +54,7 @@ def cat(source: Path, kind: str | None, limit: int | None) -> None:
 @_SOURCE
 @JSON
 def stats(source: Path, as_json: bool) -> None:
-    """Print rows and virtual time per kind, size, digest, and whether the log is complete; of a run its status."""
+    """Print statistics of a log: rows and time span per event kind, size, digest, completeness and run status."""
     from gossiprec.eventlog.layout import log_path
     from gossiprec.eventlog.reader import read_log
 
@@ -79,7 +79,7 @@ def stats(source: Path, as_json: bool) -> None:
 @JSON
 @click.pass_context
 def verify(context: click.Context, source: Path, as_json: bool) -> None:
-    """Check every byte; exit 2 if the log is damaged or not complete, and print what remains readable.
+    """Verify a log. Exits with 2 if it is damaged or incomplete, and reports what is still readable.
 
     Given a run directory, all files of the run are also compared with the digests in its manifest.
     """
@@ -128,9 +128,9 @@ def _say_beyond(found: Verification) -> None:
 
 @log.command()
 @_SOURCE
-@click.option("--kind", required=True, help="The kind of event, such as message.")
+@click.option("--kind", required=True, help="Kind of event to export, such as message.")
 @click.option(
-    "--out", required=True, type=click.Path(path_type=Path), help="The file to write: .csv or .parquet."
+    "--out", required=True, type=click.Path(path_type=Path), help="File to write (.csv or .parquet)."
 )
 @REPLACE
 @SAFE_CSV
@@ -142,10 +142,11 @@ def export(source: Path, kind: str, out: Path, overwrite: bool) -> None:
 
     if out.suffix not in (".csv", ".parquet"):
         raise LogError(
-            f"{out}: found {f'the suffix {out.suffix}' if out.suffix else 'no suffix'}; write .csv or .parquet"
+            f"{out}: found {f'the suffix {out.suffix}' if out.suffix else 'no suffix'}; expected "
+            ".csv or .parquet"
         )
     if out.exists() and not overwrite:
-        raise LogError(f"{out} exists; choose another name, or give --overwrite")
+        raise LogError(f"{out} exists; choose another name, or pass --overwrite")
     found = read_log(log_path(source))
     (_write_parquet if out.suffix == ".parquet" else _write_csv)(found, kind, out)
     click.echo(f"{out}: {found.rows[kind]} {kind} rows")

@@ -74,30 +74,30 @@ class LazyGroup(click.Group):
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="gossiprec")
 def gossiprec() -> None:
-    """Emulate recommenders that are trained peer to peer, and what their peers learn about them.
+    """Emulate decentralised and federated recommender systems, and privacy attacks on them.
 
     \b
     Start here:
       gossiprec init smoke                                 write smoke.yaml: 24 nodes, seconds
       gossiprec simulate smoke.yaml
-      gossiprec init rand_gossip                           943 nodes, the main job, every choice explained
-      gossiprec data check views.csv                       what is understood of a file of your own
+      gossiprec init rand_gossip                           943 nodes, the main scenario, with comments
+      gossiprec data check views.csv                       check how a data file is read
 
     \b
     Then:
       gossiprec simulate rand_gossip.yaml --set protocol.wakes=50 --seed 2
       gossiprec simulate rand_gossip.yaml --dry-run
-      gossiprec resume runs/rand-gossip-s1                 go on after Ctrl-C, a crash or kill -9
+      gossiprec resume runs/rand-gossip-s1                 resume after Ctrl-C, a crash or kill -9
       gossiprec init churn
-      gossiprec study studies/churn.yaml                   many variants and seeds, one table
-      gossiprec scenario show smoke.yaml                   every key and default
-      gossiprec list attacks                               what there is to name, also from plug-ins
-      gossiprec list scenarios                             what there is to start from
-      gossiprec plot exposure runs/rand-gossip-s1          who has met whom
-      gossiprec report runs/rand-gossip-s1                 all of it on one page, for any browser
-      gossiprec log stats runs/rand-gossip-s1              what was logged
+      gossiprec study studies/churn.yaml                   run many variants and seeds
+      gossiprec scenario show smoke.yaml                   print all keys with defaults
+      gossiprec list attacks                               list registered attacks, including plug-ins
+      gossiprec list scenarios                             list bundled scenarios
+      gossiprec plot exposure runs/rand-gossip-s1          plot the fraction of nodes met
+      gossiprec report runs/rand-gossip-s1                 write an HTML report
+      gossiprec log stats runs/rand-gossip-s1              summarise the event log
 
-    GOSSIPREC_DEBUG=1 in the environment shows tracebacks.
+    Set GOSSIPREC_DEBUG=1 to show tracebacks.
     """  # noqa: D301
 
 
@@ -214,9 +214,9 @@ def _foreign_error(error: Exception) -> tuple[str, int]:
         return describe_os_error(error)
     if exhausted or any(sign in words for sign in NO_MEMORY):
         return (
-            "the memory is exhausted, or a limit (ulimit -v, a container) is below the need; raise the limit; or lower "
-            "dataset.limit_users or dataset.users, model.dim or the number of observers, and see what `gossiprec "
-            "simulate SCENARIO --dry-run` says"
+            "out of memory, or above a memory limit (ulimit -v, a container); raise the limit, or reduce "
+            "dataset.limit_users or dataset.users, model.dim or the number of observers, and check the estimate with "
+            "`gossiprec simulate SCENARIO --dry-run`"
         ), 1
     return "", 1
 

@@ -93,12 +93,12 @@ def _of_the_package(text: str, asked: Asked) -> Named:
         known = [*graphs.FAMILIES, *graphs.frozen_names()]
         near = suggestion(frozen.partition(":")[0], known)
         raise ScenarioError(
-            f"unknown topology {text!r}{near} (families and frozen graphs: "
-            f"{', '.join(known)}; or a file of a graph, or a scenario)"
+            f"unknown topology {text!r}{near} (expected a family or bundled graph: {', '.join(known)}; a "
+            "graph file, or a scenario)"
         )
     settings = [*asked.settings, *(pair for pair in inline.split(",") if pair)]
     if asked.nodes is None:
-        raise click.UsageError(f"{text}: a family is drawn over so many nodes; say how many with --nodes N")
+        raise click.UsageError(f"{text}: a graph family needs a number of nodes; pass --nodes N")
     options = _options(name, settings)
     return Named(text, graph_of(options, asked.nodes, seed=asked.seed, key=text), asked.fanout)
 

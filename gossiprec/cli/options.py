@@ -16,9 +16,9 @@ JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 JSON_SUMMARY = click.option(
     "--json", "as_json", is_flag=True, help="Print one JSON object instead of the closing table."
 )
-NO_PLOTS = click.option("--no-plots", is_flag=True, help="Draw no pictures at the end.")
-QUIET = click.option("-q", "--quiet", is_flag=True, help="Show no progress.")
-REPLACE = click.option("--overwrite", is_flag=True, help="Replace the file if it exists.")
+NO_PLOTS = click.option("--no-plots", is_flag=True, help="Do not draw figures at the end.")
+QUIET = click.option("-q", "--quiet", is_flag=True, help="Do not show progress.")
+REPLACE = click.option("--overwrite", is_flag=True, help="Overwrite the file if it exists.")
 
 
 def _begin_plain_cells(context: click.Context, parameter: click.Parameter, value: bool) -> None:
@@ -32,14 +32,14 @@ SAFE_CSV = click.option(
 )  # fmt: skip
 SET = click.option(
     "--set", "overrides", multiple=True, metavar="KEY.PATH=VALUE",
-    help="Set a value, such as protocol.wakes=10 or observers.0.momentum=0.5; may be repeated.",
+    help="Override a scenario key, such as protocol.wakes=10 or observers.0.momentum=0.5 (repeatable).",
 )  # fmt: skip
 TRACK = click.option(
     "--track", multiple=True, metavar="NAME",
-    help="Show curves while it runs: tensorboard, mlflow, or a plug-in's; may be repeated.",
+    help="Send metrics to a tracker while running: tensorboard, mlflow or a plug-in (repeatable).",
 )  # fmt: skip
 THREADS = click.option(
-    "--threads", type=click.IntRange(min=1), help="Compute on N threads; results do not depend on it."
+    "--threads", type=click.IntRange(min=1), help="Number of threads; does not affect results."
 )
 
 

@@ -19,7 +19,7 @@ _FOLDER = click.Path(exists=True, file_okay=False, path_type=Path)
 
 @click.group()
 def plot() -> None:
-    """Draw figures from run directories: csv, png and svg."""
+    """Draw figures of runs and studies (CSV, PNG, SVG)."""
 
 
 def _out(default: str) -> Callable[[Command], Command]:
@@ -27,8 +27,8 @@ def _out(default: str) -> Callable[[Command], Command]:
         "--out",
         type=click.Path(dir_okay=False, path_type=Path),
         metavar="STEM",
-        help=f"Files are STEM.csv, STEM.png and STEM.svg; with a suffix, .png, .svg or .pdf, that picture and its "
-        f"csv.  [default: {default}]",
+        help="Files are STEM.csv, STEM.png and STEM.svg; with a suffix (.png, .svg or .pdf), only that "
+        f"figure and its CSV file.  [default: {default}]",
     )
 
 
@@ -46,16 +46,20 @@ def _looks(command: Command) -> Command:
     added: Command = wishing
     for option in reversed(
         (
-            click.option("--title", metavar="TEXT", help="Above the figure."),
+            click.option("--title", metavar="TEXT", help="Title of the figure."),
+            click.option("--x-label", metavar="TEXT", help="Label of the x axes, replacing the default."),
+            click.option("--y-label", metavar="TEXT", help="Label of the y axes, replacing the default."),
             click.option(
-                "--x-label", metavar="TEXT", help="In place of the labels along the horizontal axes."
+                "--size",
+                nargs=2,
+                type=click.FloatRange(1, 50),
+                metavar="WIDTH HEIGHT",
+                help="Figure size in inches.",
             ),
-            click.option("--y-label", metavar="TEXT", help="In place of the labels along the vertical axes."),
             click.option(
-                "--size", nargs=2, type=click.FloatRange(1, 50), metavar="WIDTH HEIGHT", help="In inches."
-            ),
-            click.option(
-                "--palette", metavar="NAME", help="okabe-ito (default), grey, or a colour map of matplotlib."
+                "--palette",
+                metavar="NAME",
+                help="Palette: okabe-ito, grey or a matplotlib colour map.  [default: okabe-ito]",
             ),
         )
     ):
@@ -65,8 +69,8 @@ def _looks(command: Command) -> Command:
 
 def _say_crowded(n_panels: int) -> None:
     click.echo(
-        f"note: {n_panels} panels; choose fewer with --observer, --relevance and --momentum, of a study with --y and "
-        "--where",
+        f"note: {n_panels} panels; select fewer with --observer, --relevance and --momentum (for a study: "
+        "--y and --where)",
         err=True,
     )
 
@@ -123,7 +127,7 @@ def _draw(figure: str, *what: Any, **choice: Any) -> None:
 @_of_runs("cdf")
 @_of_attacks
 def cdf(*runs: Any, **choice: Any) -> None:
-    """Draw how attack accuracy is spread over the adversaries."""
+    """Draw the distribution (CDF) of attack accuracy over adversaries."""
     _draw("attack_cdf", *runs, **choice)
 
 
@@ -131,14 +135,14 @@ def cdf(*runs: Any, **choice: Any) -> None:
 @_of_runs("curves")
 @_of_attacks
 def curves(*runs: Any, **choice: Any) -> None:
-    """Draw attack accuracy with its bounds, and utility, over rounds and virtual time."""
+    """Draw attack accuracy, its bounds and utility over rounds and virtual time."""
     _draw("curves", *runs, **choice)
 
 
 @plot.command()
 @_of_runs("exposure")
 def exposure(*runs: Any) -> None:
-    """Draw how much of the network each node has met, measured and predicted."""
+    """Draw the fraction of nodes met over time, measured and predicted."""
     _draw("exposure", *runs)
 
 
@@ -153,7 +157,7 @@ def exposure(*runs: Any) -> None:
     "[default: betweenness, or in_contacts in runs without it]",
 )
 def position(*runs: Any, **choice: Any) -> None:
-    """Draw what nodes find, and how often they are found, against where they sit."""
+    """Draw attack accuracy and exposure of nodes against their graph position."""
     _draw("position", *runs, **choice)
 
 
@@ -162,27 +166,30 @@ def position(*runs: Any, **choice: Any) -> None:
 @click.option(
     "--kind",
     type=click.Choice(("lines", "heat", "front", "paired")),
-    help="Lines over an axis, or rows if its values are words; a map over two; utility against privacy; differences to "
-    "the baseline.  [default: lines; with no option at all, what the study file says]",
+    help="Lines over one axis (rows if its values are words), a heat map over two axes, utility against privacy, or "
+    "differences from the baseline.  [default: lines; without any option, the figure that the study file asks for]",
 )
-@click.option("--x", metavar="AXIS", help="The axis that lines run along.  [default: the first that varies]")
+@click.option("--x", metavar="AXIS", help="Axis shown along x.  [default: the first that varies]")
 @click.option(
     "--by",
     metavar="AXIS",
-    help="What tells lines, rows of a map or colours apart; measure: several of --y.  [default: the next]",
+    help="Axis that distinguishes lines, rows or colours; `measure` if --y is repeated.  [default: the "
+    "next that varies]",
 )
 @click.option(
     "--y",
     multiple=True,
     metavar="MEASURE",
-    help="Such as hr@20 or max_aac[single,standardized] (repeatable).  [default: max_aac]",
+    help="Measure to draw, such as hr@20 or max_aac[single,standardized] (repeatable).  [default: max_aac]",
 )
-@click.option("--against", metavar="MEASURE", help="The utility of a front.  [default: the first metric]")
+@click.option(
+    "--against", metavar="MEASURE", help="Utility metric of the figure `front`.  [default: the first metric]"
+)
 @click.option(
     "--to",
     multiple=True,
     metavar="AXIS=VALUE",
-    help="What differences are taken to (repeatable).  [default: the study's baseline]",
+    help="Baseline of the figure `paired` (repeatable).  [default: the study's baseline]",
 )
 @click.option("--where", multiple=True, metavar="AXIS=VALUE", help="Only runs with this value (repeatable).")
 @_out("KIND inside FOLDER")
@@ -195,7 +202,7 @@ def study(
     out: Path | None,
     **choice: Any,
 ) -> None:
-    """Draw a figure of a study from its folder: the one that its file asks for, or another.
+    """Draw a figure of the study in FOLDER: the one that its file asks for, or the one chosen here.
 
     \b
     gossiprec plot study studies/fanout
@@ -213,6 +220,6 @@ def _pairs(option: str, texts: tuple[str, ...]) -> dict[str, str]:
     for text in texts:
         name, equals, value = text.partition("=")
         if not equals or not name:
-            raise click.UsageError(f"{option} reads AXIS=VALUE, found {text!r}")
+            raise click.UsageError(f"{option}: found {text!r}; expected AXIS=VALUE")
         found[name.strip()] = value.strip()
     return found

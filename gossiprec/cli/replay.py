@@ -21,10 +21,11 @@ DIFFERS = 2
 @QUIET
 @click.pass_context
 def replay(context: click.Context, /, run: Path, threads: int | None, as_json: bool, quiet: bool) -> None:
-    """Run the scenario of the run directory RUN again and compare log, metrics and attacks.
+    """Rerun the scenario of RUN and compare log, metrics and attacks.
 
-    Leaves with 0 if all is the same, and with 2 if not, after naming the first difference. The second run lies in a
-    temporary directory and is deleted; RUN is not changed. A run that ended early is compared up to its last report.
+    Exits with 0 if everything is identical; otherwise reports the first difference and exits with 2. The second
+    run is written to a temporary directory, which is deleted; RUN is not changed. A run that ended early is
+    compared up to its last report.
     """
     from gossiprec.emulation import replay as run_again
 
@@ -35,7 +36,7 @@ def replay(context: click.Context, /, run: Path, threads: int | None, as_json: b
         click.echo(json.dumps(facts, indent=2))
     else:
         for line in found.elsewhere:
-            click.echo(f"not as it was: {line}")
+            click.echo(f"changed since the run: {line}")
         verdict = (
             f"confirmed, digest {found.digest}" if found.confirmed else f"not confirmed: {found.difference}"
         )

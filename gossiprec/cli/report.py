@@ -19,7 +19,7 @@ from gossiprec.errors import LogError
     "--out",
     type=click.Path(dir_okay=False, path_type=Path),
     metavar="FILE.html",
-    help="The page.  [default: report.html inside the first folder]",
+    help="HTML file to write.  [default: report.html inside the first folder]",
 )
 @click.option(
     "--watch",
@@ -27,10 +27,10 @@ from gossiprec.errors import LogError
     is_flag=False,
     flag_value=10.0,
     metavar="[SECONDS]",
-    help="Write it anew every so many seconds, 10 if none are said, until nothing goes on any more.",
+    help="Rewrite the page every SECONDS (default 10) until no run or study is in progress.",
 )
 def report(folders: tuple[Path, ...], out: Path | None, watch: float | None) -> None:
-    """Write a page on runs and studies, to be opened in any browser: one file, no network.
+    """Write an HTML report of runs and studies: one self-contained file.
 
     \b
     gossiprec report runs/rand-gossip-s1
@@ -44,7 +44,10 @@ def report(folders: tuple[Path, ...], out: Path | None, watch: float | None) -> 
     path = out or folders[0] / "report.html"
     if path.suffix.lower() not in (".html", ".htm"):
         found = f"the suffix {path.suffix}" if path.suffix else "no suffix"
-        raise LogError(f"{path}: found {found}; a report is HTML: write {path.with_suffix('.html').name}")
+        raise LogError(
+            f"{path}: found {found}; expected .html, because a report is HTML; use "
+            f"{path.with_suffix('.html').name}"
+        )
     going_on = watch is not None and is_going_on(folders)
     write_report(folders, path, reload_s=watch if going_on else None)
     click.echo(path)

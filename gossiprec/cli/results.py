@@ -41,24 +41,27 @@ def _spent(privacy: Mapping[str, Any]) -> str:
     """Return what the run says of differential privacy; an epsilon that is not finite is null in the summary."""
     low, high = privacy["noise_multiplier_min"], privacy["noise_multiplier_max"]
     noise = f"noise multiplier {low:.3g}" + ("" if low == high else f" to {high:.3g}")
-    epsilon = "inf" if privacy["epsilon_max"] is None else f"{privacy['epsilon_max']:.3g} at most"
+    epsilon = "inf" if privacy["epsilon_max"] is None else f"up to {privacy['epsilon_max']:.3g}"
     each = privacy.get("epsilon_per_coordinate")
     if each is not None:
-        epsilon = f"{each:.3g} for each number sent, {epsilon} for all of a node's"
+        epsilon = f"{each:.3g} per value sent, {epsilon} for all values of a node"
     if privacy.get("items_in_the_open"):
-        noise += "; which items they are of is in the open"
+        noise += "; the items concerned are not protected"
     if privacy.get("choices_in_the_open"):
         noise += (
-            "; to whom a node sends and how it merges follow its items without noise, which no epsilon covers"
+            "; the receivers and merge weights of a node depend on its items without noise, and no "
+            "epsilon covers them"
         )
     told = privacy.get("told_rows")
     if told is not None:
-        who = f"{told['nodes']:,} clients tell of their users"
-        noise += f"; besides, epsilon {told['epsilon_max']:.3g} at most for what {who}"
+        who = f"{told['nodes']:,} clients upload about their users"
+        noise += f"; in addition, epsilon up to {told['epsilon_max']:.3g} for what {who}"
     if privacy.get("told_in_the_open"):
-        noise += "; what clients tell of their users besides is in the open"
+        noise += "; what clients upload about their users in addition is not protected"
     if privacy.get("updates_in_the_open"):
-        noise += "; covers what clients tell of their users, not their updates, which are in the open"
+        noise += (
+            "; covers what clients upload about their users, but not their updates, which are not protected"
+        )
     return f"epsilon {epsilon} (delta {privacy['delta']:g}) on {privacy['nodes']:,} nodes, {noise}"
 
 
@@ -124,8 +127,8 @@ def tie_note(attacks: Sequence[Mapping[str, Any]]) -> str:
         return ""
     told = ", ".join(f"{percent(share)} % at K = {size}" for size, share in sorted(named.items()))
     return (
-        f"Ties decide a part of the communities ({told}): users equally near to an adversary\n"
-        "are members by a fraction, and victims with equal scores are found as often as by guessing."
+        f"Ties decide part of the communities ({told}): users that are equally near to an adversary\ncount "
+        "as fractional members, and victims with equal scores are credited as in random order."
     )
 
 
@@ -162,8 +165,8 @@ def number(value: float | None) -> str:
 
 
 ATTACK_NOTE = """\
-Accuracies in %. AAC: mean share of its K nearest users that an adversary finds;
-upper bound: share of them it has met by the end; random bound: by guessing."""
+Accuracies in %. AAC: average attack accuracy, the fraction of its K nearest users that an adversary identifies;
+upper bound: fraction of these users met by the end of the run; random bound: accuracy of guessing."""
 
 
 def noted(summary: Mapping[str, Any]) -> str:
@@ -176,14 +179,14 @@ def closing(summary: Mapping[str, Any], path: Path) -> str:
     seconds = f"{summary['wall_seconds']:,.1f} s"
     compiling = summary["seconds"].get("compile", 0.0)
     if compiling >= 1:
-        seconds += f" ({compiling:,.1f} s to compile kernels, once on a machine)"
+        seconds += f" ({compiling:,.1f} s to compile kernels, once per machine)"
     rows = {
-        "work": f"{summary['node_updates']:,} local epochs, {summary['node_updates_per_second']:,.0f} "
-        f"a second ({summary['executor']}, {_threads(summary['threads'])})",
+        "work": f"{summary['node_updates']:,} local epochs, {summary['node_updates_per_second']:,.0f} per "
+        f"second ({summary['executor']}, {_threads(summary['threads'])})",
         "wall time": seconds,
         "peak memory": f"{summary['peak_rss_mib']:,.0f} MiB",
         "files": str(path),
-        "on one page": f"gossiprec report {path}",
+        "report": f"gossiprec report {path}",
     }
     return labelled(rows)
 
@@ -210,13 +213,13 @@ def foreseen(facts: Mapping[str, Any]) -> str:
         + ", ".join(f"{part} {size:,.1f}" for part, size in memory.items()),
     }
     whom = {
-        "fraction_met": "others met by a single observer",
-        "fraction_heard": "nodes heard by the coordinator",
+        "fraction_met": "nodes met by a single observer",
+        "fraction_heard": "nodes from which the coordinator receives",
     }
     for share, words in whom.items():
         if facts[share] is not None:
-            rows["expected"] = f"{percent(facts[share])} % of the {words}: the bound of what it can find"
-    rows["run"] = f"{facts['run']} (nothing written)"
+            rows["expected"] = f"{percent(facts[share])} % of the {words} (upper bound on attack accuracy)"
+    rows["run"] = f"{facts['run']} (dry run, nothing written)"
     return labelled(rows)
 
 
@@ -231,7 +234,7 @@ def in_time(seconds: float) -> str:
 def _expected(found: Mapping[str, Any] | None) -> str:
     """Return how long a run will take."""
     if found is None:
-        return "not known: no run like it on this machine yet"
+        return "unknown (no comparable run on this machine yet)"
     low, high = in_time(found["low"]), in_time(found["high"])
     return f"about {in_time(found['seconds'])} ({low} to {high}), {found['by']}"
 

@@ -17,13 +17,13 @@ from gossiprec.cli.progress import progress_display
 @click.option(
     "--shards",
     type=click.IntRange(1, 64),
-    help="Divide the nodes among so many processes on Ray, whatever the scenario says; 1: among none.",
+    help="Number of shards on Ray, overriding the scenario; 1 runs without Ray.",
 )
-@click.option("--from-start", is_flag=True, help="Run it again in RUN if no checkpoint can be used.")
+@click.option("--from-start", is_flag=True, help="Start over in RUN if no checkpoint is usable.")
 @click.option(
     "--force",
     is_flag=True,
-    help="Go on although the checkpoint is of another version of the code, or the manifest is damaged.",
+    help="Resume even if another code version wrote the checkpoint, or the manifest is damaged.",
 )
 @TRACK
 @NO_PLOTS
@@ -33,13 +33,13 @@ from gossiprec.cli.progress import progress_display
 def resume(
     context: click.Context, /, run: Path, no_plots: bool, as_json: bool, quiet: bool, **how: Any
 ) -> None:
-    """Go on with the run in the directory RUN from its last checkpoint.
+    """Resume the run in RUN from its last checkpoint.
 
     \b
     gossiprec resume runs/rand-gossip-s1
 
-    A run that was interrupted, failed or was killed ends with the same bytes as if it had not. How often checkpoints
-    are taken is said by the scenario's section checkpoint.
+    A run that was interrupted, failed or was killed produces the same bytes as an uninterrupted one. The
+    scenario section `checkpoint` sets how often checkpoints are written.
     """  # noqa: D301
     from gossiprec.cli.simulate import conclude
     from gossiprec.emulation import resume as go_on

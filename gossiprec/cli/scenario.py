@@ -12,7 +12,7 @@ from gossiprec.cli.options import SET
 
 @click.group()
 def scenario() -> None:
-    """Check scenario files, show what they resolve to, describe them to an editor."""
+    """Validate scenario files, print them with all defaults, or print their JSON Schema."""
 
 
 @scenario.command()
@@ -20,7 +20,7 @@ def scenario() -> None:
 @SET
 @click.pass_context
 def check(context: click.Context, files: tuple[str, ...], overrides: tuple[str, ...]) -> None:
-    """List every problem of each FILE, or say that it is ok."""
+    """Validate each FILE and list all problems."""
     from gossiprec.errors import ScenarioError
     from gossiprec.scenario import load_scenario
 
@@ -41,7 +41,7 @@ def check(context: click.Context, files: tuple[str, ...], overrides: tuple[str, 
 @click.argument("file", metavar="FILE")
 @SET
 def show(file: str, overrides: tuple[str, ...]) -> None:
-    """Print FILE with its preset, its overrides and every default filled in.
+    """Print FILE with preset, overrides and defaults applied.
 
     Options that cannot change a result beside the others are named in comments at the end.
     """
@@ -62,14 +62,14 @@ def show(file: str, overrides: tuple[str, ...]) -> None:
 
 @scenario.command()
 @click.option(
-    "--out", type=click.Path(dir_okay=False, path_type=Path), help="File to write instead of stdout."
+    "--out", type=click.Path(dir_okay=False, path_type=Path), help="Write to this file instead of stdout."
 )
-@click.option("--study", is_flag=True, help="That of a study file instead.")
+@click.option("--study", is_flag=True, help="Print the schema of study files instead.")
 def schema(out: Path | None, study: bool) -> None:
     """Print the JSON Schema of a scenario.
 
-    With `# yaml-language-server: $schema=scenario.schema.json` as first line of a scenario, editors complete
-    and check it.
+    With `# yaml-language-server: $schema=scenario.schema.json` as the first line of a scenario, editors offer
+    completion and validation.
     """
     import json
 

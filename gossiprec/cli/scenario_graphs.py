@@ -32,7 +32,8 @@ def graphs_in(path: str, asked: Asked) -> list[Named]:
 
     if asked.settings or asked.nodes is not None:
         raise ScenarioError(
-            f"{path}: found --nodes or --set, but a scenario states both; change it, or name a family"
+            f"{path}: found --nodes or --set, but a scenario defines both; change the scenario, or "
+            "name a graph family"
         )
     scenario: Scenario = load_scenario(path)
     split = load_data(scenario)
@@ -54,7 +55,9 @@ def _graphs_of(name: str, protocol: Protocol, asked: Asked) -> Iterator[Named]:
     elif isinstance(view, ExchangeOptions):
         yield _exchanged(name, view, protocol, fanout, asked.fraction)
     elif view is None:
-        raise ScenarioError(f"{name}: its protocol has no view, so that there is no graph to look at")
+        raise ScenarioError(
+            f"{name}: its protocol has no view, so it has no graph; choose a scenario with a gossip protocol"
+        )
     else:
         yield Named(name, None, fanout, _of_random_views(protocol, view.size, asked.fraction))
 

@@ -30,12 +30,12 @@ if TYPE_CHECKING:
     "--out",
     type=click.Path(path_type=Path),
     metavar="DIR",
-    help="The run directory.  [default: runs/<scenario>-s<seed>]",
+    help="Run directory.  [default: runs/<scenario>-s<seed>]",
 )
-@click.option("--overwrite", is_flag=True, help="Replace the run that DIR holds.")
+@click.option("--overwrite", is_flag=True, help="Overwrite an existing run in DIR.")
 @TRACK
 @NO_PLOTS
-@click.option("--dry-run", is_flag=True, help="Say how large the run is and whether it fits; write nothing.")
+@click.option("--dry-run", is_flag=True, help="Estimate size, memory and run time; do not run.")
 @JSON_SUMMARY
 @QUIET
 @click.pass_context
@@ -53,7 +53,7 @@ def simulate(
     quiet: bool,
     **short: str | int | None,
 ) -> None:
-    """Run the scenario in the file SCENARIO.
+    """Run the scenario file SCENARIO.
 
     \b
     gossiprec init rand_gossip
@@ -62,8 +62,9 @@ def simulate(
     gossiprec init cda_ml100k_fedavg
     gossiprec simulate cda_ml100k_fedavg.yaml --set dataset.path=ml-100k.zip
 
-    Results go to stdout, progress to stderr. Ctrl-C and SIGTERM end a run at its next report, with a checkpoint
-    from which `gossiprec resume` goes on; Ctrl-C again ends it at once. What it has found stays readable.
+    Results are printed to stdout, progress to stderr. Ctrl-C or SIGTERM stops a run at its next report and
+    writes a checkpoint for `gossiprec resume`; a second Ctrl-C stops it immediately. Results so far stay
+    readable.
     """  # noqa: D301
     from gossiprec.scenario import load_scenario
     from gossiprec.scenario.notes import notes_on
@@ -176,15 +177,15 @@ def _say_interrupted(run: Run) -> None:
 
     summary = run.summary or {}
     click.echo(
-        f"interrupted at virtual time {summary['virtual_time']:.1f}, after {summary['node_updates']:,} local "
-        f"epochs; the log, the metrics and the attacks up to there are complete in {run.path}",
+        f"interrupted at virtual time {summary['virtual_time']:.1f} after {summary['node_updates']:,} local "
+        f"epochs; log, metrics and attack results up to this point are complete in {run.path}",
         err=True,
     )
     if CheckpointFolder(run.path).newest_first():
-        click.echo(f"go on with it: gossiprec resume {run.path}", err=True)
+        click.echo(f"resume with: gossiprec resume {run.path}", err=True)
     else:
         click.echo(
-            f"there is no checkpoint; run it again: gossiprec resume {run.path} --from-start", err=True
+            f"no checkpoint was written; start over with: gossiprec resume {run.path} --from-start", err=True
         )
 
 
@@ -204,10 +205,10 @@ def _draw(run: Run, *, as_json: bool, quiet: bool) -> None:
                 drawn += attack_cdf.draw([run], run.path / "cdf")
             drawn += curves.draw([run], run.path / "curves")
     except LogError as error:
-        click.echo(f"note: no pictures: {error}", err=True)
+        click.echo(f"note: no figures: {error}", err=True)
     except KeyboardInterrupt:
-        click.echo(f"note: pictures left out; draw them with: gossiprec plot curves {run.path}", err=True)
+        click.echo(f"note: figures skipped; draw them with: gossiprec plot curves {run.path}", err=True)
     pictures = [str(path) for path in drawn if path.suffix == ".png"]
     if pictures and not as_json:
         with unless_unread():
-            click.echo(results.labelled({"pictures": ", ".join(pictures)}))
+            click.echo(results.labelled({"figures": ", ".join(pictures)}))

@@ -29,7 +29,7 @@ def conducting(jobs: str) -> Decorator[Callable[..., Any]]:
             "--out",
             type=click.Path(path_type=Path),
             metavar="DIR",
-            help="The folder.  [default: studies/<name>]",
+            help="Study folder.  [default: studies/<name>]",
         ),
         click.option(
             "--jobs", type=click.IntRange(1, 1024), metavar="N", help=f"Worker processes.  [default: {jobs}]"
@@ -40,20 +40,19 @@ def conducting(jobs: str) -> Decorator[Callable[..., Any]]:
             is_flag=False,
             flag_value="local",
             metavar="[ADDRESS]",
-            help="Run on a Ray cluster: auto, host:port; without ADDRESS on a Ray of its own on this machine.",
+            help="Run on a Ray cluster at ADDRESS (auto or host:port); without ADDRESS, start Ray on "
+            "this machine.",
         ),
-        click.option(
-            "--dry-run", is_flag=True, help="Check all runs and say what would be run; run nothing."
-        ),
+        click.option("--dry-run", is_flag=True, help="Check all runs and print what would be run."),
         click.option(
             "--again",
             is_flag=True,
-            help="Run anew what another version of the code made, or other data.",
+            help="Rerun finished runs that were made with other code or data.",
         ),
         click.option(
             "--keep",
             is_flag=True,
-            help="Use runs of another version of the code, or of other data, as they are.",
+            help="Keep finished runs that were made with other code or data.",
         ),
         TRACK,
         QUIET,
@@ -68,11 +67,16 @@ def conducting(jobs: str) -> Decorator[Callable[..., Any]]:
     "overrides",
     multiple=True,
     metavar="KEY=VALUE",
-    help="Another value for every run, as `set` in the file; axes have the last word (repeatable).",
+    help="Override a key in every run, like `set` in the study file; axes take precedence (repeatable).",
 )
-@click.option("--seeds", type=click.IntRange(min=1), metavar="N", help="Seeds 1 to N in place of the file's.")
-@click.option("--limit", type=click.IntRange(min=1), metavar="N", help="Only the first N combinations.")
-@conducting("one a core")
+@click.option(
+    "--seeds",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Use seeds 1 to N instead of the seeds in the file.",
+)
+@click.option("--limit", type=click.IntRange(min=1), metavar="N", help="Run only the first N combinations.")
+@conducting("one per core")
 @click.pass_context
 def study(
     context: click.Context,
@@ -83,7 +87,7 @@ def study(
     limit: int | None,
     **how: Any,
 ) -> None:
-    """Run the study in the file STUDY: a base scenario, what varies, and seeds.
+    """Run the study file STUDY: a base scenario, axes and seeds.
 
     \b
     gossiprec init churn
@@ -93,8 +97,9 @@ def study(
     gossiprec study studies/churn.yaml --dry-run
     gossiprec study studies/churn.yaml --ray auto
 
-    It ends with means over seeds. Results are DIR/table.parquet and DIR/table.csv, one row for each run and measure.
-    Finished runs are not repeated: the same command continues a study that was interrupted or made larger.
+    The command prints means over seeds at the end, and writes DIR/table.parquet and DIR/table.csv with one row
+    per run and measure. Finished runs are not repeated: the same command continues a study that was interrupted
+    or enlarged.
     """  # noqa: D301
     from gossiprec.study.load import changed, load_study
     from gossiprec.study.plan import make_plan
@@ -134,7 +139,7 @@ def conduct(
     from gossiprec.study.runner import StudyRunner
 
     if again and keep:
-        raise click.UsageError("--again and --keep exclude each other")
+        raise click.UsageError("--again and --keep cannot be combined")
     folder = StudyFolder(out or Path("studies") / plan.study.name)
     folder.check(plan.study.name)
     runner = StudyRunner(plan, folder, track)
@@ -172,8 +177,8 @@ def _carried_out(
     except KeyboardInterrupt:
         outcome, path = runner.outcome, runner.folder.path
         click.echo(
-            f"interrupted with {outcome.kept + outcome.made} of {runner.record.n_simulations} runs finished; their "
-            f"rows are in {path / 'table.csv'}, and the same command runs the rest",
+            f"interrupted: {outcome.kept + outcome.made} of {runner.record.n_simulations} runs are finished, "
+            f"and their rows are in {path / 'table.csv'}; run the same command to continue",
             err=True,
         )
         raise click.exceptions.Exit(INTERRUPTED) from None
@@ -202,9 +207,9 @@ def size_of(plan: Plan) -> str:
     n_points = len({tuple(v.labels.items()) for v in plan.variants})
     text = f"{plan.study.name}: {n_points} combinations, {n_variants} runs"
     if plan.n_repeated:
-        text += f", {plan.n_repeated} of them the same as others once resolved"
+        text += f", {plan.n_repeated} of them identical after resolving defaults"
     if n_simulations < n_variants - plan.n_repeated:
-        text += "; those that differ only in observers share a simulation"
+        text += "; runs that differ only in observers share a simulation"
     return f"{text}: {n_simulations} simulations"
 
 
@@ -234,7 +239,7 @@ def _foresee(runner: StudyRunner, other_code: OtherCode, jobs: int | None) -> No
             f"{memory:,.0f} MiB; {at_a_time} run at a time"
         )
         click.echo(f"time: {_time_of([outlooks[hash_] for hash_ in todo if hash_ in outlooks], at_a_time)}")
-    click.echo(f"to run: {len(todo)}, finished before: {runner.outcome.kept}, in {runner.folder.path}")
+    click.echo(f"to run: {len(todo)}, already finished: {runner.outcome.kept}, folder: {runner.folder.path}")
     for simulation in plan.simulations:
         how = "to run" if simulation.hash in todo else "finished"
         found = foreseen[simulation.hash]
@@ -252,7 +257,7 @@ def _time_of(outlooks: list[Outlook], at_a_time: int) -> str:
     times = [outlook.duration for outlook in outlooks]
     known = [found for found in times if found is not None]
     if len(known) < len(times):
-        return "not known: no run like some of these on this machine yet"
+        return "unknown (no comparable run on this machine yet for some of these)"
     low, middle, high = (
         (
             in_time(sum(part) / at_a_time)
@@ -261,7 +266,7 @@ def _time_of(outlooks: list[Outlook], at_a_time: int) -> str:
         if known
         else ("0 s",) * 3
     )
-    return f"about {middle} ({low} to {high}), by earlier runs on this machine"
+    return f"about {middle} ({low} to {high}), from earlier runs on this machine"
 
 
 def _print_means(folder: Path) -> None:
@@ -285,7 +290,7 @@ def _close(runner: StudyRunner, outcome: Outcome) -> None:
     """Say what was done, what failed, and where the table is."""
     path = runner.folder.path
     click.echo(
-        f"{outcome.made} runs made in {outcome.seconds:,.1f} s, {outcome.kept} finished before, "
+        f"{outcome.made} runs finished in {outcome.seconds:,.1f} s, {outcome.kept} already finished, "
         f"{len(outcome.failed)} failed",
         err=True,
     )
@@ -299,6 +304,6 @@ def _close(runner: StudyRunner, outcome: Outcome) -> None:
         more = f" (and {len(hashes) - 1} more)" if len(hashes) > 1 else ""
         click.echo(f"note: {runner.record.labels(hashes[0])[0]}{more}: {note}", err=True)
     if outcome.failed:
-        click.echo(f"{path / 'study.json'} lists each; the same command tries them again", err=True)
+        click.echo(f"see {path / 'study.json'}; run the same command to retry", err=True)
     click.echo(path / "table.parquet")
     click.echo(path / "table.csv")

@@ -40,5 +40,5 @@ def note(table: StudyTable, folder: Path) -> str:
     lines = [NOTE]
     lines += [f"In {folder / 'table.csv'}: {' and '.join(left)}."] if left else []
     kind = " --kind paired" if table.baseline and not table.picture else ""
-    lines += [f"pictures      gossiprec plot study {folder}{kind}"] if table.varying else []
-    return "\n".join([*lines, f"on one page   gossiprec report {folder}"])
+    lines += [f"figures       gossiprec plot study {folder}{kind}"] if table.varying else []
+    return "\n".join([*lines, f"report        gossiprec report {folder}"])

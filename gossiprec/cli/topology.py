@@ -14,12 +14,14 @@ from gossiprec.cli.options import JSON, REPLACE, adding
 if TYPE_CHECKING:
     from gossiprec.cli.named_graphs import Named
 
-_WHAT = "WHAT is a family (ring, or with options ring:k=4), a frozen graph, a file of a graph, or a scenario."
+_WHAT = (
+    "WHAT is a graph family (ring, or with options ring:k=4), a bundled graph, a graph file or a scenario."
+)
 
 
 @click.group()
 def topology() -> None:
-    """List, make, measure, draw and compare the graphs that nodes talk along.
+    """List, generate, measure, draw and compare communication graphs.
 
     \b
     gossiprec topology list
@@ -32,24 +34,24 @@ def topology() -> None:
 
 
 _DRAWING = adding(
-    click.option("--nodes", type=click.IntRange(min=1), help="Number of nodes, for families."),
+    click.option("--nodes", type=click.IntRange(min=1), help="Number of nodes, for graph families."),
     click.option(
-        "--set", "settings", multiple=True, metavar="KEY=VALUE", help="An option of the families; repeatable."
+        "--set", "settings", multiple=True, metavar="KEY=VALUE", help="Set a family option (repeatable)."
     ),
     click.option(
         "--seed", default=1, show_default=True, type=click.IntRange(0, 2**63 - 1),
-        help="Gives families the graph that a scenario of this seed and size has.",
+        help="Seed for graph families; gives the same graph as a scenario with this seed and size.",
     ),
 )  # fmt: skip
 """How a family is drawn."""
 _MEETING = adding(
     click.option(
         "--fraction", default=0.5, show_default=True, type=click.FloatRange(0, 1),
-        help="Share of the others that a node is to hear from.",
+        help='Fraction of other nodes for the column "wakes".',
     ),
     click.option(
         "--fanout", default=3, show_default=True, type=click.IntRange(min=1),
-        help="Peers that a node sends to at a wake; scenarios state their own.",
+        help="Number of peers a node sends to per wake (ignored for scenarios).",
     ),
     click.option("--json", "as_json", is_flag=True, help="Print JSON, with the ids of the colluders."),
 )  # fmt: skip
@@ -106,11 +108,11 @@ def make(what: str, out: Path, overwrite: bool, **asked: Any) -> None:
     with scenario_errors("--out"):
         kind = format_of(out)
     if out.exists() and not overwrite:
-        raise ScenarioError(f"{out} exists; choose another name, or give --overwrite")
+        raise ScenarioError(f"{out} exists; choose another name, or pass --overwrite")
     found = named(what, Asked(**asked))
     if len(found) != 1 or found[0].graph is None:
         raise ScenarioError(
-            f"{what}: found {'no graph' if len(found) == 1 else f'{len(found)} graphs'}, must be one"
+            f"{what}: found {'no graph' if len(found) == 1 else f'{len(found)} graphs'}; expected one graph"
         )
     replace_file(out, graph_text(found[0].graph, kind).encode())
     click.echo(f"{out}: {len(found[0].graph)} nodes, {found[0].graph.number_of_edges()} links")
@@ -121,7 +123,7 @@ def make(what: str, out: Path, overwrite: bool, **asked: Any) -> None:
 @_DRAWING
 @_MEETING
 def inspect(what: tuple[str, ...], as_json: bool, **asked: Any) -> None:
-    """Measure graphs: degrees, distances, mixing, who is met when, and who must collude to see every link."""
+    """Measure graphs: degrees, distances, mixing, contact times and colluders needed to observe every link."""
     from gossiprec.cli.topology_text import described
 
     measured = _measured(what, asked)
@@ -148,14 +150,14 @@ def compare(what: tuple[str, ...], as_json: bool, **asked: Any) -> None:
     default="spring",
     show_default=True,
     type=click.Choice(["spring", "circular"]),
-    help="Places of nodes.",
+    help="Node layout.",
 )
 @click.option(
     "--out", required=True, type=click.Path(dir_okay=False, path_type=Path), metavar="STEM",
     help="Files are STEM.csv, STEM.png and STEM.svg.",
 )  # fmt: skip
 def draw(what: tuple[str, ...], layout: Any, out: Path, **asked: Any) -> None:
-    """Draw graphs, a panel for each, and in them colluders who see every link."""
+    """Draw graphs, one panel each, and highlight colluders that observe every link."""
     from gossiprec.errors import ScenarioError
     from gossiprec.figures import topology as picture
     from gossiprec.overlay.graphs import scenario_errors
@@ -164,7 +166,7 @@ def draw(what: tuple[str, ...], layout: Any, out: Path, **asked: Any) -> None:
     without = [one.name for one in found if one.graph is None]
     if without:
         raise ScenarioError(
-            f"{', '.join(without)}: views are drawn anew at random; there is no graph to draw"
+            f"{', '.join(without)}: views are redrawn at random, so there is no graph to draw"
         )
     with scenario_errors("draw"):
         paths = picture.draw([(one.name, one.graph) for one in found], out, layout=layout)

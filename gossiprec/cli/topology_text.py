@@ -37,7 +37,7 @@ def _in_degree(facts: Facts) -> str:
 
 def _parts(facts: Facts) -> str:
     parts: int = facts["parts"]
-    return "1" if parts == 1 else f"{parts}, of which none hears from another"
+    return "1" if parts == 1 else f"{parts}, not connected to one another"
 
 
 def _gap(facts: Facts) -> str:
@@ -46,19 +46,19 @@ def _gap(facts: Facts) -> str:
 
 def _can_meet(facts: Facts) -> str:
     return (
-        "depends on how models do"
+        "depends on model performance"
         if facts["can_meet"] is None
-        else f"{percent(facts['can_meet'])} % of the others"
+        else f"{percent(facts['can_meet'])} % of the other nodes"
     )
 
 
 def _wakes(facts: Facts) -> str:
-    share = f"{100 * facts['fraction']:g} % of the others"
+    share = f"{100 * facts['fraction']:g} % of the other nodes"
     wakes = facts["wakes_to_meet"]
     return (
         f"{share}: never"
         if wakes is None
-        else f"{share}: {number(wakes)} (sending to {facts['fanout']} a wake)"
+        else f"{share}: {number(wakes)} (sending to {facts['fanout']} peers per wake)"
     )
 
 
@@ -83,7 +83,7 @@ ROWS: tuple[tuple[str, str, Callable[[Facts], str]], ...] = (
     (
         "bound nP/(P+1)",
         "cover_bound",
-        lambda facts: f"{number(facts['cover_bound'])} colluders see every link",
+        lambda facts: f"{number(facts['cover_bound'])} colluders observe every link",
     ),
     ("colluders found", "n_colluders", _colluders),
 )
@@ -126,7 +126,9 @@ def _never(measured: Sequence[Facts]) -> list[str]:
         return []
     least = 0.9 * min(facts["can_meet"] or 0.0 for facts in measured)
     return (
-        [f"In none of these a node has so many neighbours: try --fraction {least:.2g}."] if least > 0 else []
+        [f"No node has that many neighbours in any of these graphs; try --fraction {least:.2g}."]
+        if least > 0
+        else []
     )
 
 
@@ -137,7 +139,7 @@ def _cell(facts: Facts, key: str) -> str:
 def _note(fraction: float) -> str:
     return (
         "diam, dist: largest and mean distance in hops; gap: 1 - |second eigenvalue| of the random walk (lazy: of\n"
-        "the lazy one); met: the share of the others that a node can hear from at all; wakes: until that is\n"
-        f"{100 * fraction:g} %, on average; bound: nP/(P+1) colluders see every link, P the mean degree; cover: so\n"
-        "many were found to suffice. -: there is none."
+        "the lazy random walk); met: fraction of the other nodes that a node can ever receive from; wakes: mean\n"
+        f"number of wakes until that fraction is {100 * fraction:g} %; bound: nP/(P+1) colluders observe every link,\n"
+        "where P is the mean degree; cover: number of colluders found to suffice; -: not defined."
     )

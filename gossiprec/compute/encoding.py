@@ -205,11 +205,11 @@ def _check(payload: Payload, shapes: list[tuple[int, ...]], name: str, push: Pus
     found = [np.shape(part) for part in payload.parts]
     if found != shapes:
         raise ScenarioError(
-            f"{which} was encoded in shapes {found}, must be {shapes}; a transform returns as many numbers as it is "
-            "given, and says by `hides` what does not leave"
+            f"{which} was encoded in shapes {found}; expected {shapes}; a transform must return as many "
+            "numbers as it receives, and list in `hides` the blocks that it withholds"
         )
     if not all(np.isfinite(part).all() for part in payload.parts):
         raise ScenarioError(
-            f"{which} has numbers that are not finite; lower training.learning_rate if the model has diverged, else "
-            "mend the policy's transform"
+            f"{which} contains NaN or infinite values; lower training.learning_rate if the model has "
+            "diverged, otherwise fix the policy's transform"
         )

@@ -27,8 +27,8 @@ class NotFiniteError(ScenarioError):
     def __init__(self, node: int, update: int, epochs: int, time: float | None = None) -> None:
         at = "" if time is None else f" at time {time:.6g}"
         super().__init__(
-            f"node {node}: local update {update}{at} gave a model that is not finite after epoch "
-            f"{(update + 1) * epochs}; lower training.learning_rate, or the noise of a policy"
+            f"node {node}: local update {update}{at} produced a model with NaN or infinite values after "
+            f"epoch {(update + 1) * epochs}; lower training.learning_rate or the noise of a policy"
         )
         self.node, self.update, self.epochs, self.time = node, update, epochs, time
 

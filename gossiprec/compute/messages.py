@@ -117,7 +117,7 @@ class Transform:
             they were sent. None: the node has not trained since its last push.
         push : Push
         """
-        raise NotImplementedError(f"{type(self).__name__} rewrites messages but does not say how")
+        raise NotImplementedError(f"{type(self).__name__} rewrites messages but does not implement transform")
 
 
 class Forgery(ABC):
@@ -211,15 +211,15 @@ class Outgoing:
     def _refuse(self, name: str, role: Role) -> None:
         if role is not Role.USER:
             raise ScenarioError(
-                f"policies: {name} hides the {role.value} blocks, but receivers merge them; only the user's row can "
-                "stay at home"
+                f"policies: {name} hides the {role.value} blocks, but receivers merge them; only the user's "
+                "row can be withheld"
             )
         if self._layout.user_width == 0:
             raise ScenarioError(
-                f"policies: {name} withholds the user's row, but the model has none; leave the policy out"
+                f"policies: {name} withholds the user's row, but the model has none; remove the policy"
             )
         if self._layout.n_users > 1:
             raise ScenarioError(
-                f"policies: {name} withholds the user's row, but under protocol.user_table 'averaged' every node holds "
-                "and sends all rows; set protocol.user_table to 'own'"
+                f"policies: {name} withholds the user's row, but with protocol.user_table 'averaged' every "
+                "node holds and sends all rows; set protocol.user_table to 'own'"
             )

@@ -137,18 +137,21 @@ class Reducing:
         rules = sorted({f"{each.name} (needs {each.rule.enough})" for each in self._receivers.values()})
         which = ", ".join(rules)
         if report.get("n_discarded"):
-            yield f"{report['n_discarded']:,} received models were not finite and left out (invalid: discard)"
+            yield (
+                f"{report['n_discarded']:,} received models with NaN or infinite values were discarded "
+                "(invalid: discard)"
+            )
         if "small_inboxes" in report:
             found = report["small_inboxes"]
             yield (
-                f"{found['n']:,} of {found['of']:,} inboxes held fewer models than {which}: the rule was no defence "
-                "there; let more models arrive, or fear fewer"
+                f"{found['n']:,} of {found['of']:,} inboxes held fewer models than {which} requires, so the "
+                "rule gave no protection there; let more models arrive, or lower byzantine or drop"
             )
         if "small_items" in report:
             found = report["small_items"]
             yield (
-                f"{100 * found['n'] / found['of']:.1f} % of the items in inboxes had fewer changes than {which}: the "
-                "rule was no defence there"
+                f"{100 * found['n'] / found['of']:.1f} % of the items in inboxes had fewer deltas than "
+                f"{which} requires, so the rule gave no protection there"
             )
 
     def _small_items(self) -> tuple[int, int]:
@@ -183,8 +186,9 @@ class Reducing:
             if len(inbox) and not are_all_finite(found):
                 node, at = int(program.node[task]), self._arrived_at[program.merge_message[collected]].max()
                 raise ScenarioError(
-                    f"node {node}: the aggregator {receiver.name!r} gave a model that is not finite at time {at:.6g}, "
-                    "of models that are; lower training.learning_rate, or the rates of the rule"
+                    f"node {node}: the aggregator {receiver.name!r} returned NaN or infinite values at time "
+                    f"{at:.6g} for finite models; lower training.learning_rate, or the learning rates of the "
+                    "rule"
                 )
         if len(inbox):
             self.n_reduced += 1
@@ -224,9 +228,10 @@ class Reducing:
             self.n_discarded += len(invalid)
             return
         raise ScenarioError(
-            f"node {node} received numbers that are not finite from node {int(program.merge_sender[invalid[0]])} at "
-            f"time {self._arrived_at[message]:.6g}; lower training.learning_rate if the model has diverged, or set "
-            "invalid to discard (protocol.aggregation of fedavg, or the policy robust-merge)"
+            f"node {node} received a model with NaN or infinite values from node "
+            f"{int(program.merge_sender[invalid[0]])} at time {self._arrived_at[message]:.6g}; lower "
+            "training.learning_rate if the model has diverged, or set invalid to discard "
+            "(protocol.aggregation of fedavg, or the policy robust-merge)"
         )
 
 
@@ -241,7 +246,7 @@ def _checked(receiver: Receiver, own: F32, inbox: Inbox) -> F32:
     found = receiver.rule.aggregate(own, inbox)
     if np.shape(found) != own.shape:
         raise ScenarioError(
-            f"the aggregator {receiver.name!r} returned shape {np.shape(found)} for models of shape {own.shape}; "
-            "reduce must return one model"
+            f"the aggregator {receiver.name!r} returned shape {np.shape(found)} for models of shape "
+            f"{own.shape}; expected one model; fix its method reduce"
         )
     return found

@@ -129,12 +129,12 @@ class Serving:
         shape, due = np.shape(downlink.versions), (self.n_versions, len(aggregated))
         if shape != due:
             raise ScenarioError(
-                f"{which} gave versions of shape {shape}, must be {due}: n_versions models of the columns "
-                "that receivers merge"
+                f"{which} returned versions of shape {shape}; expected {due}: n_versions models of the "
+                "columns that receivers merge"
             )
         if not are_all_finite(downlink.versions):
             raise ScenarioError(
-                f"{which} gave numbers that are not finite; lower its learning rate, or mend the server"
+                f"{which} returned NaN or infinite values; lower its learning rate, or fix the server"
             )
         chosen = downlink.version_of
         if chosen is not None and (
@@ -143,13 +143,13 @@ class Serving:
             or np.max(chosen) >= self.n_versions
         ):
             raise ScenarioError(
-                f"{which}: version_of must hold a number from 0 to {self.n_versions - 1} for each of "
+                f"{which}: version_of must hold an integer from 0 to {self.n_versions - 1} for each of "
                 f"{self._coordinator} clients"
             )
         if any(len(rows) != self._coordinator for rows in downlink.own.values()):
             raise ScenarioError(f"{which}: own must have a row for each of {self._coordinator} clients")
         if downlink.bytes_to_each != self._server.extra_bytes:
             raise ScenarioError(
-                f"{which} gave extras of {downlink.bytes_to_each} bytes, but its extra_bytes announced "
+                f"{which} returned extras of {downlink.bytes_to_each} bytes, but its extra_bytes announced "
                 f"{self._server.extra_bytes}; they must agree"
             )

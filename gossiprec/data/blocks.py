@@ -38,7 +38,7 @@ MARKS = (
 
 STAND_IN = "\1"
 """Takes the place of a delimiter that is not one ASCII character, which is all that pyarrow knows."""
-FORBIDDEN = {"\0": "a zero byte, as texts in UTF-16 have", STAND_IN: "a byte of value 1"}
+FORBIDDEN = {"\0": "a zero byte, as in UTF-16 text", STAND_IN: "a byte of value 1"}
 
 LINE_END = re.compile(r"\r\n?|\n")
 
@@ -193,8 +193,9 @@ class Block:
         if end < len(self.text):
             raise self.source.error(
                 self.line + line_ends(self.text[:end]),
-                f"a quote that does not end with its cell, {LINE_END.split(self.text[end : end + 40])[0]!r}",
-                f"cells within {quote} and {quote}, where {quote}{quote} means one"
+                "a quote that is not closed at the end of its cell, "
+                f"{LINE_END.split(self.text[end : end + 40])[0]!r}",
+                f"cells enclosed in {quote}, with {quote}{quote} for a {quote} inside a cell"
                 + ("; if quotes are ordinary text, set quote: none" if "quote" in self.keys else ""),
             )
 
@@ -219,7 +220,9 @@ def blocks_of(source: Source, layout: Layout) -> Iterator[Block]:
                 asks = bad == "\0" and "encoding" in layout.keys
                 wish = "; if it is UTF-16, set encoding: utf-16-le or utf-16-be" if asks else ""
                 raise source.error(
-                    line + line_ends(text[: text.index(bad)]), called, f"text without control codes{wish}"
+                    line + line_ends(text[: text.index(bad)]),
+                    called,
+                    f"text without control characters{wish}",
                 )
         if header_due and not text.isspace():
             header_due = False
@@ -239,7 +242,7 @@ def _pieces(source: Source, layout: Layout) -> Iterator[tuple[int, str]]:
             end = len(text) if last else _last_line_end(text)
             if not end and length + len(text) > LONGEST:
                 raise source.error(
-                    line, f"a line of more than {LONGEST:,} characters", "shorter lines, as a table has"
+                    line, f"a line of more than {LONGEST:,} characters", "a table with shorter lines"
                 )
             is_cut = quote is not None and (quotes + text.count(quote, 0, end)) % 2 == 1
             if last or (end and (not is_cut or length + end > LONGEST)):
@@ -282,11 +285,11 @@ def _decoded(source: Source, layout: Layout, stream: BinaryIO) -> Iterator[tuple
 
 def _no_text(source: Source, line: int, encoding: str, keys: tuple[str, ...]) -> DataError:
     """Return (not raise) the error about bytes that are no text of an encoding."""
-    step = "; set encoding: latin-1, cp1252, utf-16 or what it is" if "encoding" in keys else ""
+    step = "; set encoding to the right one, such as latin-1, cp1252 or utf-16" if "encoding" in keys else ""
     return source.error(
         line,
-        f"bytes that are no {encoding.upper()} text",
-        f"{encoding.upper()} text, plain or packed as .gz or .zip{step}",
+        f"bytes that are not {encoding.upper()} text",
+        f"{encoding.upper()} text, plain or compressed as .gz or .zip{step}",
     )
 
 
@@ -322,7 +325,7 @@ def require_encoding(source: Source, stated: str) -> None:
         If it is.
     """
     if not lookup(stated).name.startswith(("utf", "ascii", "unicode", "raw")) and is_utf8(source):
-        raise source.error(1, f"UTF-8 text, and encoding: {stated}", "one of both; leave encoding out")
+        raise source.error(1, f"UTF-8 text, but encoding: {stated}", "only one of them; remove encoding")
 
 
 def encoding_of(source: Source, head: bytes, stated: str) -> str:
@@ -341,6 +344,6 @@ def encoding_of(source: Source, head: bytes, stated: str) -> str:
         return stated if marked == "utf-8" or said.startswith(marked) else marked
     raise source.error(
         1,
-        f"the byte order mark of {marked.upper()}, and encoding: {stated}",
-        "one of both; leave encoding out",
+        f"the byte order mark of {marked.upper()}, but encoding: {stated}",
+        "only one of them; remove encoding",
     )

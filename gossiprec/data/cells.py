@@ -127,7 +127,7 @@ def numbers(
             hint for key, hint in hints.items() if key in cells.block.keys and (key != "header" or line == 1)
         ]
         if DECIMAL_COMMA.fullmatch(text):
-            given.append("; write decimal points instead of commas")
+            given.append("; use decimal points instead of commas")
         raise cells.block.error(row, repr(text), "".join([allowed, *given]))
 
     return read

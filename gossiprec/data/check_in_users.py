@@ -28,7 +28,7 @@ def with_enough(data: Interactions, *, check_ins: int, items: int) -> Interactio
     if not stay.any():
         raise DataError(
             f"{data.name}: no user has {check_ins} check-ins at {items} different places (the most active has "
-            f"{items_per_user(data).max(initial=0)} check-ins); allowed: at least one such user; "
+            f"{items_per_user(data).max(initial=0)} check-ins); expected at least one such user; "
             "lower min_checkins or min_items"
         )
     kept = stay[data.users]

@@ -72,7 +72,7 @@ def check_ins_of(data: Interactions, split: Split) -> CheckIns:
         If the items have no coordinates.
     """
     if data.coordinates is None:
-        raise DataError(f"{data.name}: has no coordinates; allowed: check-in data, such as foursquare-nyc")
+        raise DataError(f"{data.name}: has no coordinates; expected check-in data, such as foursquare-nyc")
     visits = Visits.of(data)
     keys = visits.users * data.n_items + visits.items
     known = _contains(_keys(split.train, data.n_items), keys)

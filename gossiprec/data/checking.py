@@ -82,7 +82,7 @@ def _written(understood: Understood) -> dict[str, Any]:
         skipped = {"skipped_columns": ", ".join(understood.skipped)} if understood.skipped else {}
         return {"format": "Parquet", "columns": dict(understood.names), **skipped}
     if how.layout.columns == ("user", "items"):
-        columns = {"user": "the first of a line", "items": "the others, in the order of time"}
+        columns = {"user": "the first name of a line", "items": "the other names, in order of time"}
     else:
         columns = _called(how)
     return {
@@ -143,11 +143,11 @@ def _notes(dataset: DelimitedFile) -> list[str]:
     """Return what somebody should look at before running anything."""
     notes = []
     if dataset.understood.how is not None and not dataset.understood.source.ends_in_a_line():
-        notes.append("the last line has no end: was the file cut?")
+        notes.append("the last line has no line break; the file may be truncated")
     rule = SPLITS[SPLIT["name"]]
     options = checked_options(rule.Options, {"test": SPLIT["test"]}, "split last")
     try:
         divided(dataset, rule(options), 1)
     except DataError as error:
-        notes.append(f"no run as it is: {error}")
+        notes.append(f"a run with this file would fail: {error}")
     return notes

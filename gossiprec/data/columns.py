@@ -59,7 +59,7 @@ def read_columns(
         require_memory(source, held)
     if not found:
         raise DataError(
-            f"{source}: found no row; allowed: at least one line of {layout.delimiter.join(layout.columns)!r}"
+            f"{source}: found no row; expected at least one line of {layout.delimiter.join(layout.columns)!r}"
         )
     return {name: np.concatenate([arrays[name] for arrays in found]) for name in readers}
 
@@ -81,8 +81,9 @@ def require_memory(where: object, held: int) -> None:
     """
     if held > ALWAYS_HELD and held > (available := available_bytes()):
         raise ResourceError(
-            f"{where}: found more than {format_bytes(held)} of rows; expected at most {format_bytes(available)}, the "
-            "memory that is available; take a part of the file, or a machine with more memory"
+            f"{where}: found more than {format_bytes(held)} of rows; expected at most "
+            f"{format_bytes(available)}, the available memory; use a part of the file, or a machine with "
+            "more memory"
         )
 
 

@@ -71,7 +71,7 @@ def doubts(
             [codes == names.index(name) for name, (_, names, codes) in zip(header, both, strict=True)], 0
         )
         if again.any():
-            yield int(np.argmax(again)), "the header again", "one header, before all rows"
+            yield int(np.argmax(again)), "the header a second time", "one header, before all rows"
     for named in both if names else ():
         yield from _missing(named)
         yield from _written_twice(named)
@@ -88,7 +88,7 @@ def _missing(named: Named) -> Iterator[Doubt]:
         if name.lower() in MISSING or NO_WORD.fullmatch(name):
             row, others = int(np.argmax(codes == place)), ""
             if all(is_number(other) for other in names if other.lower() not in MISSING) and len(names) > 1:
-                others = ", where all others are numbers"
+                others = ", but all other values are numbers"
             yield row, f"{name!r} as {kind}{others}", f"a name of the {kind} on every line{KEEP}"
         if ROUNDED.fullmatch(name):
             row = int(np.argmax(codes == place))
@@ -111,7 +111,7 @@ def _written_twice(named: Named) -> Iterator[Doubt]:
             yield (
                 row,
                 f"{name!r} and {other!r} as {kind}s",
-                f"one way to write the name of a {kind}; if they are two, set doubtful_names: keep",
+                f"one spelling per {kind}; if they are two names, set doubtful_names: keep",
             )
 
 
@@ -127,21 +127,21 @@ def _lists(named: Named) -> Iterator[Doubt]:
         yield (
             int(np.argmax(codes == held[0])),
             f"{names[held[0]]!r} as {kind}, several values in one cell",
-            f"one {kind} per cell; write one user and one item per line, or one user and its items, split by one "
-            f"delimiter, with form: lists{KEEP}",
+            f"one {kind} per cell; write one user and one item per line, or one user and its items, "
+            f"separated by one delimiter, with form: lists{KEEP}",
         )
 
 
 def _misplaced(table: Table, both: Sequence[Named]) -> Iterator[Doubt]:
     """Yield columns without names whose contents are not what their place says."""
-    say = "; say what the columns are, as columns: [user, item, time]"
+    say = "; name the columns, such as columns: [user, item, time]"
     for kind, names, _ in both:
         if len(names) > 1 and all(map(DATE.fullmatch, names)):
             yield 0, f"dates as {kind}s, such as {names[0]!r}", f"{kind}s{say}"
     if table.times is not None and table.ratings is not None and 0 <= table.times.max() < LIKE_TIMES:
         yield (
             0,
-            f"times up to {table.times.max()}, which is before 1973, in columns without names",
+            f"times up to {table.times.max()}, which are before 1973, in columns without names",
             f"user, item, rating, time{say}, or set form: lists if a line is a user and its items",
         )
     sizes = [Decimal(names[codes[0]]) if is_number(names[codes[0]]) else None for _, names, codes in both]
@@ -167,7 +167,7 @@ def _numbers(table: Table, ratings: bool) -> Iterator[Doubt]:
         yield (
             0,
             f"times such as {table.times.max()}, which are dates without hyphens",
-            "dates as 2010-10-19; write them so, or leave the time out by naming columns",
+            "dates such as 2010-10-19; convert them, or omit the time by naming the columns",
         )
     if table.ratings is None:
         return
@@ -177,13 +177,14 @@ def _numbers(table: Table, ratings: bool) -> Iterator[Doubt]:
             yield (
                 0,
                 f"ratings from {rating:g} and times up to {time}",
-                "the other way round; exchange them in columns",
+                "rating before time; swap the two names in columns",
             )
     values = np.unique(table.ratings).tolist()
     if ratings and values in ([0.0, 1.0], [-1.0, 1.0]):
         row = int(np.argmin(table.ratings))
         yield (
             row,
-            f"ratings of {values[0]:g} and {values[1]:g} only, which may say which lines count",
-            f"what is sure; set min_rating: 1 to keep the ones, or min_rating: {values[0]:g} to keep all",
+            f"ratings of {values[0]:g} and {values[1]:g} only, which may mark the lines that count",
+            "ratings that are unambiguous; set min_rating: 1 to keep the ones, or min_rating: "
+            f"{values[0]:g} to keep all",
         )

@@ -47,7 +47,7 @@ def user_and_item_once(columns: tuple[str, ...]) -> tuple[str, ...]:
     ]
     if wrong:
         raise ValueError(
-            f"found {list(columns)}; allowed: user and item once each, rating and time at most once, "
+            f"found {list(columns)}; expected user and item once each, rating and time at most once, "
             f"any other name (such as '-') for a column to skip; wrong: {', '.join(wrong)}"
         )
     return columns
@@ -65,8 +65,8 @@ def columns_by_name(columns: dict[str, str]) -> dict[str, str]:
     if strange or not {"user", "item"} <= columns.keys() or len({*columns.values()}) < len(columns):
         near = suggestion(strange[0], MEANINGS) if strange else ""
         raise ValueError(
-            f"found {columns}; allowed: {{user: NAME, item: NAME}}, and rating and time where there are, each with "
-            f"another name of the header{near}"
+            f"found {columns}; expected {{user: NAME, item: NAME}}, and rating and time if there are any, "
+            f"each with a different name of the header{near}"
         )
     return columns
 
@@ -82,7 +82,9 @@ def readable_encoding(encoding: str) -> str:
     try:
         "user,1".encode(encoding)
     except (LookupError, UnicodeError) as error:
-        raise ValueError(f"{error}; allowed: one that Python knows, such as latin-1, utf-16") from error
+        raise ValueError(
+            f"{error}; expected an encoding that Python knows, such as latin-1 or utf-16"
+        ) from error
     return encoding
 
 
@@ -102,7 +104,7 @@ def source_of(path: Path) -> Source:
             "no such file" if isinstance(error, FileNotFoundError) else f"cannot be read: {error.strerror}"
         )
         raise DataError(
-            f"{path}: {reason}; give the path of a delimited text file, plain, .gz or .zip"
+            f"{path}: {reason}; pass the path of a delimited text file, plain, .gz or .zip"
         ) from error
     if path.suffix != ".zip":
         if is_archive:
@@ -112,7 +114,8 @@ def source_of(path: Path) -> Source:
     if len(held) != 1:
         named = ", ".join(held[:5]) or "none"
         raise DataError(
-            f"{path}: found {len(held)} files ({named}); allowed: an archive of exactly one; unpack the one you mean"
+            f"{path}: found {len(held)} files ({named}); expected an archive of exactly one file; "
+            "unpack the file that you need"
         )
     return Source(path, held[0])
 
@@ -133,35 +136,37 @@ class DelimitedFile(Dataset):
         path: Path
         form: Literal["pairs", "lists"] = Field(
             "pairs",
-            description="pairs: a user and an item a line; lists: a user and its items, in order of time, a line",
+            description="pairs: one user and one item per line; lists: a user and its items, in order of time, "
+            "per line",
         )
         columns: tuple[str, ...] | dict[str, str] | None = Field(
             None,
-            description="of pairs: meanings by place, or {user: its name in the header, item: ...}; null: recognised",
+            description="for pairs: meanings of the columns in order, or "
+            "{user: its name in the header, item: ...}; null: detected",
         )
         header: bool | None = Field(
-            None, description="whether the first line names columns; null: recognised"
+            None, description="whether the first line names the columns; null: detected"
         )
         delimiter: str | None = Field(None, pattern=DELIMITER, description="null: recognised")
         user_delimiter: str | None = Field(
             None,
             pattern=DELIMITER,
-            description="of lists: what stands after the user, as ':' in '7:3 9 4'; null: recognised",
+            description="for lists: delimiter after the user, such as ':' in '7:3 9 4'; null: detected",
         )
         doubtful_names: Literal["refuse", "keep"] = Field(
             "refuse",
-            description="names such as 'nan', and one number written in two ways; keep: they are names",
+            description="how to treat names such as 'nan', and one number written in two ways; keep: as names",
         )
         encoding: str = "utf-8"
         quote: Literal['"', "'", "none"] = Field(
-            '"', description="around cells of pairs; none: quotes are ordinary text"
+            '"', description="quotes around cells of pairs; none: quotes are ordinary text"
         )
         time_unit: Literal["s", "ms", "us", "ns"] = Field(
-            "s", description="of times that are numbers, since 1970"
+            "s", description="unit of numeric times, counted from 1970"
         )
         item_texts: Path | None = Field(
             None,
-            description="of pairs: a table of items and texts, with the same header, delimiter, encoding, quote",
+            description="for pairs: a table of items and texts, with the same header, delimiter, encoding and quote",
         )
 
         @field_validator("columns")
@@ -185,19 +190,19 @@ class DelimitedFile(Dataset):
             wrong = [name for name in of_pairs if getattr(self, name) != fields[name].default]
             if self.form == "lists" and wrong:
                 raise ValueError(
-                    f"found {', '.join(wrong)} with form: lists; allowed with it: path, header, delimiter, encoding, "
-                    "min_items, min_interactions; leave the rest out, or set form: pairs"
+                    f"found {', '.join(wrong)} with form: lists; expected only path, header, delimiter, "
+                    "encoding, min_items, min_interactions; remove the others, or set form: pairs"
                 )
             if self.form == "pairs" and self.user_delimiter is not None:
-                raise ValueError("found user_delimiter with form: pairs; it belongs to form: lists")
+                raise ValueError("found user_delimiter with form: pairs; it requires form: lists")
             if self.min_rating is not None and self.columns is not None and "rating" not in self.columns:
                 raise ValueError(
-                    f"min_rating is {self.min_rating:g}, columns are {list(self.columns)}; allowed: columns with a "
-                    "rating; name it, or leave min_rating out"
+                    f"min_rating is {self.min_rating:g}, columns are {list(self.columns)}; expected columns "
+                    "with a rating; name it, or remove min_rating"
                 )
             if self.header is False and isinstance(self.columns, dict):
                 raise ValueError(
-                    "found header: false, and columns by name; leave header out, or say columns by place"
+                    "found header: false, but columns by name; remove header, or list columns in order"
                 )
             return self
 
@@ -261,7 +266,8 @@ class DelimitedFile(Dataset):
         wrong = [name for name in of_text if getattr(options, name) != fields[name].default]
         if wrong:
             raise DataError(
-                f"{source}: found a Parquet file and {', '.join(wrong)}; these belong to text, leave them out"
+                f"{source}: found a Parquet file and {', '.join(wrong)}; these options are for text; "
+                "remove them"
             )
         return read_columnar(source, options.columns, time=options.time, check=self._check)
 

@@ -36,17 +36,19 @@ class SplitFiles(OptionSet):
     test: Path
     validation: Path | None = None
     form: Literal["pairs", "lists"] = Field(
-        "pairs", description="pairs: a user and an item a line; lists: a user and its items a line"
+        "pairs", description="pairs: one user and one item per line; lists: one user and its items per line"
     )
     columns: tuple[str, ...] | None = Field(
-        None, description="of pairs; null: the user, the item, and any more to skip"
+        None, description="for pairs; null: the user, the item, and further columns to skip"
     )
     header: bool = False
     delimiter: str | None = Field(
-        None, pattern=DELIMITER, description="null: a tab in pairs, blanks and tabs in lists"
+        None, pattern=DELIMITER, description="null: a tab for pairs, blanks and tabs for lists"
     )
     encoding: str = "utf-8"
-    quote: Literal['"', "'", "none"] = Field('"', description="around cells of pairs; none: ordinary text")
+    quote: Literal['"', "'", "none"] = Field(
+        '"', description="quotes around cells of pairs; none: quotes are ordinary text"
+    )
 
     @field_validator("columns")
     @classmethod
@@ -86,8 +88,8 @@ class SplitFiles(OptionSet):
                 raise source.error(
                     sample.first_line,
                     f"{rows[0][0]!r}, a user with a colon",
-                    "blanks between the user and all items; write a blank in place of the colon, or set delimiter: ' ' "
-                    "if it belongs to the name",
+                    "blanks between the user and all items; replace the colon by a blank, or set delimiter: "
+                    "' ' if it belongs to the name",
                 )
             return Layout(("user", "items"), delimiter, self.header, sample.encoding, keys=KEYS[:3])
         quote = None if self.quote == "none" else self.quote
@@ -165,7 +167,7 @@ class FilesSplit(SplitRule):
 
         ids: Literal["names", "numbers"] = Field(
             "names",
-            description="names: what the data call users and items; numbers: theirs here, from 0",
+            description="names: the names of users and items in the data; numbers: their numbers in gossiprec, from 0",
         )
 
     options: Options
@@ -214,10 +216,13 @@ def _require_trained(data: Interactions, parts: dict[str, Part]) -> None:
         if lacking.any():
             place = int(np.argmax(lacking))
             user = name_of(data.user_names, int(part.users[place]))
-            raise part.error(place, f"user {user}", f"users of {where}, for nobody else can be trained")
+            raise part.error(
+                place, f"user {user}", f"users of {where}, because other users have no training items"
+            )
     if not trained.all():
         user = name_of(data.user_names, int(np.argmin(trained)))
         raise DataError(
-            f"{where}: holds nothing of user {user} of {data.name} ({int((~trained).sum())} such users); take "
-            "dataset: {name: files, ..., split: {name: published}}, which is the files alone, or leave such users out"
+            f"{where}: holds nothing of user {user} of {data.name} ({int((~trained).sum())} such users); "
+            "take dataset: {name: files, ..., split: {name: published}}, which uses only the files, or "
+            "remove such users"
         )

@@ -7,44 +7,44 @@ from collections.abc import Sequence
 
 from gossiprec.errors import DataError
 
-EXPECTED = "expected delimited text, plain or packed as .gz or .zip, or Parquet"
+EXPECTED = "expected delimited text, plain or compressed as .gz or .zip, or Parquet"
 EXPORT = "export the table as CSV"
-UNPACK = "unpack the file, or pack it as .gz or .zip"
+UNPACK = "unpack the file, or compress it as .gz or .zip"
 
 MAGIC: tuple[tuple[bytes, str, str], ...] = (
     (
         b"\x1f\x8b",
-        "a file packed by gzip that is not called .gz, or packed twice",
-        "call it .gz, or unpack it",
+        "a gzip file without the suffix .gz, or compressed twice",
+        "rename it to .gz, or unpack it",
     ),
     (
         b"PK\x03\x04",
-        "a zip archive that is not called .zip, or an archive in an archive",
-        "call it .zip, or unpack it",
+        "a zip archive without the suffix .zip, or an archive inside an archive",
+        "rename it to .zip, or unpack it",
     ),
-    (b"BZh", "a file packed by bzip2", UNPACK),
-    (b"\xfd7zXZ", "a file packed by xz", UNPACK),
-    (b"\x28\xb5\x2f\xfd", "a file packed by zstandard", UNPACK),
+    (b"BZh", "a bzip2 file", UNPACK),
+    (b"\xfd7zXZ", "an xz file", UNPACK),
+    (b"\x28\xb5\x2f\xfd", "a zstandard file", UNPACK),
     (b"7z\xbc\xaf\x27\x1c", "a 7-zip archive", UNPACK),
     (b"Rar!", "a RAR archive", UNPACK),
     (b"\xd0\xcf\x11\xe0", "an Excel workbook (.xls)", EXPORT),
-    (b"\x89PNG", "a picture (PNG)", EXPORT),
-    (b"\xff\xd8\xff", "a picture (JPEG)", EXPORT),
-    (b"GIF8", "a picture (GIF)", EXPORT),
-    (b"II*\0", "a picture (TIFF)", EXPORT),
-    (b"MM\0*", "a picture (TIFF)", EXPORT),
-    (b"RIFF", "a picture, a sound or a film (RIFF)", EXPORT),
+    (b"\x89PNG", "an image (PNG)", EXPORT),
+    (b"\xff\xd8\xff", "an image (JPEG)", EXPORT),
+    (b"GIF8", "an image (GIF)", EXPORT),
+    (b"II*\0", "an image (TIFF)", EXPORT),
+    (b"MM\0*", "an image (TIFF)", EXPORT),
+    (b"RIFF", "an image, audio or video file (RIFF)", EXPORT),
     (b"%PDF", "a PDF document", EXPORT),
     (b"{\\rtf", "a text document (RTF)", EXPORT),
-    (b"SQLite format 3\0", "an SQLite data base", EXPORT),
+    (b"SQLite format 3\0", "an SQLite database", EXPORT),
     (b"\x89HDF", "an HDF5 file", EXPORT),
     (b"MATLAB 5.0", "a Matlab file", EXPORT),
-    (b"\x93NUMPY", "a numpy array", EXPORT),
-    (b"ARROW1", "an Arrow or Feather file", "write it as Parquet or CSV"),
-    (b"FEA1", "a Feather file", "write it as Parquet or CSV"),
+    (b"\x93NUMPY", "a NumPy array", EXPORT),
+    (b"ARROW1", "an Arrow or Feather file", "convert it to Parquet or CSV"),
+    (b"FEA1", "a Feather file", "convert it to Parquet or CSV"),
     (b"PAR1", "a Parquet file in an archive", UNPACK),
-    (b"Obj\x01", "an Avro file", "write it as Parquet or CSV"),
-    (b"ORC", "an ORC file", "write it as Parquet or CSV"),
+    (b"Obj\x01", "an Avro file", "convert it to Parquet or CSV"),
+    (b"ORC", "an ORC file", "convert it to Parquet or CSV"),
     (b"\x80\x02", "a Python pickle, which may run code", EXPORT),
     (b"\x80\x03", "a Python pickle, which may run code", EXPORT),
     (b"\x80\x04", "a Python pickle, which may run code", EXPORT),
@@ -88,7 +88,7 @@ def refuse_binary(where: object, head: bytes) -> None:
         if head.startswith(magic) and (magic not in TEXTUAL or not _is_text(head[len(magic) : 64])):
             raise _refusal(where, name, step)
     if head[TAR_MARK] == b"ustar":
-        raise _refusal(where, "a tar archive", "unpack it, and give the path of the table in it")
+        raise _refusal(where, "a tar archive", "unpack it, and pass the path of the table inside it")
 
 
 def _is_text(data: bytes) -> bool:
@@ -129,10 +129,10 @@ def refuse_text(where: object, head: str) -> None:
         With the format and the next step.
     """
     for form, name, step in (
-        (JSON, "JSON", "write it as CSV, for example by pandas.read_json(path, lines=True).to_csv(...)"),
-        (MARKUP, "a page or a document in XML or HTML", EXPORT),
+        (JSON, "JSON", "convert it to CSV, for example with pandas.read_json(path, lines=True).to_csv(...)"),
+        (MARKUP, "an XML or HTML document", EXPORT),
         (SQL, "SQL statements", EXPORT),
-        (ARFF, "an ARFF file of Weka", "remove its head, up to @data"),
+        (ARFF, "an ARFF file (Weka)", "remove its head, up to @data"),
         (MATRIX_MARKET, "a Matrix Market file", "remove the comments and the line of sizes"),
     ):
         if form.match(head):
@@ -141,13 +141,13 @@ def refuse_text(where: object, head: str) -> None:
     if separator:
         raise _refusal(
             where,
-            f"the line sep={separator[1]}, which Excel writes for itself",
+            f"the line sep={separator[1]}, which Excel adds",
             f"remove this line and set delimiter: {separator[1]!r}",
         )
     if NETFLIX.search(head):
         raise _refusal(
             where,
-            "the blocks of the Netflix Prize, a line 'movie:' before its ratings",
+            "blocks as in the Netflix Prize data, with a line 'movie:' before its ratings",
             "write the movie on each line, as user,item,rating,time",
         )
     _refuse_shapes(where, [line.strip() for line in head.splitlines()[:LINES] if line.strip()])
@@ -159,16 +159,16 @@ def _refuse_shapes(where: object, lines: Sequence[str]) -> None:
         return
     if 2 * sum(SPARSE.fullmatch(line) is not None for line in lines) > len(lines):
         raise _refusal(
-            where, "lines of 'item:value' (libsvm, LibFM)", "write a user, an item and a rating per line"
+            where, "lines of 'item:value' (libsvm, LibFM)", "write one user, item and rating per line"
         )
     if any(RULE.fullmatch(line) and len(line) > 2 for line in lines[:3]):
-        raise _refusal(where, "a table that is drawn with lines (Markdown, a data base)", EXPORT)
+        raise _refusal(where, "a table drawn with lines (Markdown, or database output)", EXPORT)
     keys = [match[1] if (match := KEY.match(line)) else None for line in lines]
     if len(keys) > 2 and keys[0] is not None and keys[0] in keys[1:] and keys.count(None) < len(keys) / 2:
         raise _refusal(
             where,
-            f"blocks of 'key: value' such as '{keys[0]}: ...' (reviews of SNAP, BeerAdvocate)",
-            "write a review per line, as user,item,rating,time",
+            f"blocks of 'key: value' such as '{keys[0]}: ...' (reviews from SNAP, BeerAdvocate)",
+            "write one review per line, as user,item,rating,time",
         )
     if len(lines) > 1 and all(BRACKETS.get(line[0]) == line.rstrip(",;")[-1:] for line in lines):
         raise _refusal(where, f"brackets around every line, as in {lines[0][:40]!r}", "remove the brackets")

@@ -57,8 +57,10 @@ class FoursquareNYC(Dataset):
         """Where the data are, and which rows and users to keep."""
 
         path: Path
-        flags: int = Field(1, ge=0, le=2, description="joined form: keep rows with a flag up to this")
-        min_items: int = Field(3, ge=3, le=LARGEST, description="leave out users with fewer different venues")
+        flags: int = Field(
+            1, ge=0, le=2, description="for the joined file: keep rows with a flag up to this value"
+        )
+        min_items: int = Field(3, ge=3, le=LARGEST, description="remove users with fewer distinct venues")
 
     options: Options
 
@@ -148,8 +150,8 @@ class FoursquareNYC(Dataset):
         source = find(path if path.is_dir() or path.suffix == ".zip" else path.parent, [VENUES])
         if source is None:
             raise DataError(
-                f"{path}: no venue file; allowed: {VENUES} or {VENUES}.gz beside {JOINED}, "
-                "with the coordinates of every venue"
+                f"{path}: no venue file; expected {VENUES} or {VENUES}.gz beside {JOINED}, with the "
+                "coordinates of every venue"
             )
         _require_header(source, VENUE_LAYOUT)
         readers = {"venue_idx": whole("venue_idx", 0, MOST), "lat": LATITUDE, "lon": LONGITUDE}
@@ -157,7 +159,7 @@ class FoursquareNYC(Dataset):
         venues, first = np.unique(table["venue_idx"], return_index=True)
         if len(venues) < len(table["venue_idx"]):
             twice = int(venues[np.argmax(np.bincount(np.searchsorted(venues, table["venue_idx"])))])
-            raise DataError(f"{source}: venue_idx {twice} comes more than once; allowed: each venue once")
+            raise DataError(f"{source}: venue_idx {twice} occurs more than once; expected each venue once")
         return venues, np.stack([table["lat"][first], table["lon"][first]], axis=1)
 
 

@@ -51,10 +51,10 @@ class Gowalla(Dataset):
         path: Path
         bounding_box: Box | None = Field(None, description="south, west, north, east in degrees; null: all")
         min_checkins: int = Field(
-            10, ge=1, le=LARGEST, description="leave out users with fewer check-ins in the box"
+            10, ge=1, le=LARGEST, description="remove users with fewer check-ins in the box"
         )
         min_items: int = Field(
-            3, ge=3, le=LARGEST, description="leave out users with fewer different places in the box"
+            3, ge=3, le=LARGEST, description="remove users with fewer distinct places in the box"
         )
 
         @field_validator("bounding_box")
@@ -62,7 +62,7 @@ class Gowalla(Dataset):
         def _lie_on_the_globe(cls, box: Box | None) -> Box | None:
             if box is not None and not (-90 <= box[0] < box[2] <= 90 and -180 <= box[1] < box[3] <= 180):
                 raise ValueError(
-                    f"found {list(box)}; allowed: [south, west, north, east] in degrees with south below north "
+                    f"found {list(box)}; expected [south, west, north, east] in degrees with south below north "
                     "(-90 to 90) and west below east (-180 to 180), as [40.5, -74.3, 41.0, -73.6] for New York"
                 )
             return box
@@ -91,7 +91,7 @@ class Gowalla(Dataset):
         if not len(table["user"]):
             raise DataError(
                 f"{self._source}: no check-in lies in bounding_box {list(self.options.bounding_box or ())}; "
-                "allowed: a box [south, west, north, east] around some"
+                "expected a box [south, west, north, east] that contains some"
             )
         inside, people = np.unique(ranks(tuple(users.ids))[table["user"]], return_inverse=True)
         seconds, fractions = seconds_and_fractions(table["time"])

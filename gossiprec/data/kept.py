@@ -18,13 +18,15 @@ from gossiprec.options import Options as OptionSet
 class KeptOptions(OptionSet):
     """What is kept of a data set; nothing is left out unless it says so."""
 
-    min_rating: float | None = Field(None, description="keep interactions rated at least so; null: all")
-    min_items: int = Field(1, ge=1, le=LARGEST, description="leave out users with fewer different items")
+    min_rating: float | None = Field(
+        None, description="keep interactions with at least this rating; null: all"
+    )
+    min_items: int = Field(1, ge=1, le=LARGEST, description="remove users with fewer distinct items")
     min_interactions: int = Field(
         1,
         ge=1,
         le=LARGEST,
-        description="leave out users and items with fewer interactions, until none is left that has fewer",
+        description="remove users and items with fewer interactions, repeatedly until none is left",
     )
 
     @property
@@ -52,12 +54,12 @@ def kept(data: Interactions, options: KeptOptions) -> Interactions:
 
 def _rated_at_least(data: Interactions, least: float) -> Interactions:
     if data.ratings is None:
-        raise DataError(f"{data.name}: has no ratings; allowed: data that have some; leave min_rating out")
+        raise DataError(f"{data.name}: has no ratings; expected data with ratings; remove min_rating")
     high = data.ratings >= least
     if not high.any():
         raise DataError(
-            f"{data.name}: no rating is {least:g} or more; allowed: up to {data.ratings.max():g}, the highest "
-            "there is; lower min_rating"
+            f"{data.name}: no rating is {least:g} or more; expected up to {data.ratings.max():g}, the "
+            "highest rating; lower min_rating"
         )
     return _only(data, high)
 
@@ -66,8 +68,8 @@ def _with_items(data: Interactions, least: int) -> Interactions:
     counts = items_per_user(first_meetings(data))
     if counts.max() < least:
         raise DataError(
-            f"{data.name}: no user has {least} different items; allowed: up to {counts.max()}, the most that "
-            "one has; lower min_items"
+            f"{data.name}: no user has {least} distinct items; expected up to {counts.max()}, the maximum "
+            "per user; lower min_items"
         )
     return _only(data, counts[data.users] >= least)
 
@@ -91,8 +93,8 @@ def _core(data: Interactions, of_items: int, of_users: int) -> Interactions:
         rows = left
     if not rows.any():
         raise DataError(
-            f"{data.name}: nothing is left of users with {of_users} interactions and items with {of_items}, counted "
-            "among themselves; lower min_interactions"
+            f"{data.name}: nothing is left of users with {of_users} interactions and items with {of_items}, "
+            "counted among those that are kept; lower min_interactions"
         )
     return _only(data, users[data.users] & items[data.items])
 

@@ -43,16 +43,21 @@ class LastFractions(SplitRule):
         """Fractions of each user's items to hold out, and what comes last."""
 
         test: float = Field(0.2, ge=0, lt=1)
-        validation: float = Field(0.0, ge=0, lt=1, description="of what is no test item")
-        by: Literal["time", "file"] = Field("time", description="file: the order of the lines that were read")
+        validation: float = Field(
+            0.0,
+            ge=0,
+            lt=1,
+            description="number of validation items, taken from the items that are not test items",
+        )
+        by: Literal["time", "file"] = Field("time", description="file: the order of the lines")
         validation_by: Literal["last", "random"] = Field(
-            "last", description="last: the items before those for test; random: drawn from the seed"
+            "last", description="last: the items before the test items; random: drawn from the seed"
         )
 
         @model_validator(mode="after")
         def _hold_something_out(self) -> LastFractions.Options:
             if self.test + self.validation == 0:
-                raise ValueError("test and validation are both 0; one of them must be above")
+                raise ValueError("test and validation are both 0; set one of them above 0")
             return self
 
     options: Options

@@ -39,7 +39,7 @@ def recognised_lists(source: Source, asked: Asked) -> Recognised:
             raise source.error(
                 sample.first_line,
                 f"lines that {' and '.join(CALLED[mark] for mark in (delimiter, *more))} would split",
-                "one delimiter; say which it is with delimiter",
+                "a single delimiter; set it with the option delimiter",
             )
     rows = sample.rows(delimiter)
     refuse_counts(source, first_line, rows)
@@ -74,7 +74,7 @@ def _refuse_two_delimiters(source: Source, line: int, delimiter: str, rows: Rows
         raise source.error(
             line,
             f"one item per line, such as {pairs[0][1]!r}, that {CALLED[others[0]]} would split",
-            f"the delimiter of items; set delimiter: {others[0]!r} and user_delimiter: {delimiter!r}",
+            f"the delimiter between items; set delimiter: {others[0]!r} and user_delimiter: {delimiter!r}",
         )
 
 

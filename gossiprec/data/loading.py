@@ -80,13 +80,16 @@ def checked(split: Split) -> Split:
     sizes = split.train.sizes
     for reason, where in (
         ("has no training item", sizes == 0),
-        (f"has all {split.n_items} items for training, so no negative can be drawn", sizes >= split.n_items),
+        (
+            f"has all {split.n_items} items as training items, so no negative can be drawn",
+            sizes >= split.n_items,
+        ),
     ):
         if where.any():
             user = name_of(split.user_names, int(np.argmax(where)))
             raise DataError(
-                f"{split.name}: user {user} {reason} ({int(where.sum())} such users); "
-                "leave such users out of the data or choose another split"
+                f"{split.name}: user {user} {reason} ({int(where.sum())} such users); remove such users from "
+                "the data, or choose another split"
             )
     return split
 
@@ -100,7 +103,7 @@ def first_users(split: Split, count: int) -> Split:
         If there are fewer users, or `count` is not positive.
     """
     if not 1 <= count <= split.n_users:
-        raise DataError(f"{split.name}: cannot keep {count} users; allowed: 1 to {split.n_users}")
+        raise DataError(f"{split.name}: cannot keep {count} users; expected 1 to {split.n_users}")
     known = split.check_ins
     return replace(
         split,

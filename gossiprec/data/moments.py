@@ -97,7 +97,7 @@ def _moment(text: str, digits: int) -> tuple[int, float]:
         If the text is no number.
     """
     if not NUMBER.fullmatch(text.strip()):
-        raise pa.ArrowInvalid(f"{text!r} is no number")
+        raise pa.ArrowInvalid(f"{text!r} is not a number")
     count = Decimal(text.strip())
     if count < 0:
         return (UNKNOWN if count == UNKNOWN else IMPOSSIBLE), 0.0

@@ -72,8 +72,8 @@ class MovieLens100k(Dataset):
         known = {"source": str(self._source), "sha256": self.checksum}
         if self.checksum != CANONICAL_SHA256:
             known["note"] = (
-                f"u.data differs from the published file (sha256 {CANONICAL_SHA256[:8]}...): "
-                "results may not compare"
+                f"u.data differs from the published file (sha256 {CANONICAL_SHA256[:8]}...): results may not "
+                "be comparable"
             )
         return known
 
@@ -115,16 +115,17 @@ class MovieLens100k(Dataset):
         """
         if not self.options.all_kept:
             raise DataError(
-                f"movielens-100k: found min_rating {self.options.min_rating}, min_items {self.options.min_items}, "
-                f"min_interactions {self.options.min_interactions}; allowed with split published, which divides all "
-                "ratings: None, 1, 1; leave them out, or use split leave_last_k"
+                f"movielens-100k: found min_rating {self.options.min_rating}, min_items "
+                f"{self.options.min_items}, min_interactions {self.options.min_interactions}; expected with "
+                "split published, which divides all ratings: None, 1, 1; remove them, or use split "
+                "leave_last_k"
             )
         parts = self._pepper() or self._ua()
         if parts is None:
             raise DataError(
-                f"{self.options.path}: no published split; allowed: a folder pepper/ beside u.data with "
-                "ml-100k.train.rating, ml-100k.validation.rating and ml-100k.test.rating, "
-                "or the original ua.base and ua.test; or use split leave_last_k"
+                f"{self.options.path}: no published split; expected a folder pepper/ next to u.data with "
+                "ml-100k.train.rating, ml-100k.validation.rating and ml-100k.test.rating, or the original "
+                "ua.base and ua.test; or use split leave_last_k"
             )
         return split_of(interactions, parts)
 
@@ -168,5 +169,5 @@ def _with_original_ids(source: Source, table: Table, first_id: int) -> tuple[I64
 def _numbers(source: Source, column: str, names: tuple[str, ...], first_id: int) -> I64:
     for name in names:
         if not (name.isascii() and name.isdigit() and len(name) < 8 and int(name) >= first_id):
-            raise DataError(f"{source}: found {column} {name!r}; allowed: whole numbers from {first_id}")
+            raise DataError(f"{source}: found {column} {name!r}; expected whole numbers from {first_id}")
     return np.array([int(name) - first_id for name in names], np.int64)

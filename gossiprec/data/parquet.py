@@ -43,7 +43,7 @@ class Batch:
 
     def error(self, row: int, found: str, allowed: str) -> DataError:
         """Return (not raise) the error that says what is wrong with a row."""
-        return DataError(f"{self.path}: row {self.line_of(row)}: found {found}; allowed: {allowed}")
+        return DataError(f"{self.path}: row {self.line_of(row)}: found {found}; expected {allowed}")
 
     @property
     def keys(self) -> tuple[str, ...]:
@@ -85,8 +85,8 @@ def read_parquet(
         from pyarrow import parquet
     except ImportError as error:
         raise DataError(
-            f"{path}: this pyarrow reads no Parquet ({error}); pip install --force-reinstall pyarrow, or write the "
-            "table as .csv"
+            f"{path}: the installed pyarrow cannot read Parquet ({error}); run pip install --force-reinstall "
+            "pyarrow, or convert the table to .csv"
         ) from error
     try:
         with parquet.ParquetFile(path) as file:
@@ -95,7 +95,7 @@ def read_parquet(
             _require_memory(path, file)
             return _read(path, file, names, time), names, skipped
     except (pa.ArrowException, OSError) as error:
-        raise DataError(f"{path}: cannot be read as Parquet: {error}; get the file anew") from error
+        raise DataError(f"{path}: cannot be read as Parquet: {error}; download the file again") from error
 
 
 def _read(path: Path, file: Any, names: Mapping[str, str], time: Convert) -> Table:
@@ -110,7 +110,7 @@ def _read(path: Path, file: Any, names: Mapping[str, str], time: Convert) -> Tab
             }
         )
     if not found:
-        raise DataError(f"{path}: found no row; allowed: at least one")
+        raise DataError(f"{path}: found no row; expected at least one")
     return table_of(codes, {meaning: np.concatenate([one[meaning] for one in found]) for meaning in names})
 
 
@@ -168,13 +168,14 @@ def _names(
         labels = [name for name in held if is_label(name) or name in flags] if columns is None else []
         if labels:
             raise DataError(
-                f"{path}: found the column {labels[0]!r}, which may say which rows count; expected columns by name; "
-                f"name them, as columns: {{user: ..., item: ..., rating: '{labels[0]}'}} and min_rating: 1 for its ones"
+                f"{path}: found the column {labels[0]!r}, which may mark the rows that count; expected "
+                "columns by name; name them, such as columns: {user: ..., item: ..., rating: "
+                f"'{labels[0]}'}} and min_rating: 1 for its ones"
             )
         if places is None:
             raise DataError(
-                f"{path}: found columns {', '.join(held)}; allowed: one called as a user and one as an item; "
-                "name them, as columns: {user: ..., item: ...}"
+                f"{path}: found columns {', '.join(held)}; expected a column named like a user and one named "
+                "like an item; name them, such as columns: {user: ..., item: ...}"
             )
         wrong = [
             f"{n} as {m}"
@@ -183,14 +184,14 @@ def _names(
         ]
         if wrong or len(places) != len(held):
             raise DataError(
-                f"{path}: found columns {', '.join(held)}, and {list(places)} in columns; allowed: the same ones "
-                "in the same order, or by name, as {user: ..., item: ...}"
+                f"{path}: found columns {', '.join(held)}, and {list(places)} in columns; expected the same "
+                "columns in the same order, or by name, such as {user: ..., item: ...}"
             )
         names = {meaning: held[place] for place, meaning in enumerate(places) if meaning in MEANINGS}
     for meaning, name in names.items():
         if held.count(name) != 1:
             raise DataError(
-                f"{path}: found columns {', '.join(held)}; allowed: {name!r} once, for the {meaning}"
-                f"{suggestion(name, held)}"
+                f"{path}: found columns {', '.join(held)}; expected {name!r} once, as the "
+                f"{meaning}{suggestion(name, held)}"
             )
     return names

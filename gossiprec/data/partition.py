@@ -154,6 +154,6 @@ def _require(pairs: Interactions, counts: I64, needed: I64) -> None:
         user = int(np.argmax(short))
         name = name_of(pairs.user_names, user)
         raise DataError(
-            f"{pairs.name}: user {name} has {counts[user]} items, the split needs {needed[user]} "
-            f"({int(short.sum())} such users); lower test or validation, or leave such users out"
+            f"{pairs.name}: user {name} has {counts[user]} items, but the split needs {needed[user]} "
+            f"({int(short.sum())} such users); lower test or validation, or remove such users"
         )

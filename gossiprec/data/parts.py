@@ -102,13 +102,13 @@ def read_lists(source: Source, layout: Layout, codes: tuple[Codes, Codes], *, on
             raise source.error(line, "no name between two delimiters", "a user, then its items")
         if len(cells) > 1:
             if once and cells[0] in codes[0].ids:
-                raise source.error(line, f"user {cells[0]!r} again", "one line for each user")
+                raise source.error(line, f"user {cells[0]!r} a second time", "one line for each user")
             users.append(codes[0].ids.setdefault(cells[0], len(codes[0].ids)))
             items += [codes[1].ids.setdefault(cell, len(codes[1].ids)) for cell in cells[1:]]
             sizes.append(len(cells) - 1)
             lines.append(line)
     if not items:
-        raise DataError(f"{source}: found no line with an item; allowed: a user and its items on each")
+        raise DataError(f"{source}: found no line with an item; expected a user and its items on each line")
     line_of = np.repeat(lines, sizes)
     return Part(source, np.repeat(users, sizes), np.array(items, np.int64), lambda place: int(line_of[place]))
 
@@ -138,7 +138,7 @@ def line_of_row(source: Source, layout: Layout, row: int) -> int:
         if row < n_rows:
             return block.line_of(row)
         row -= n_rows
-    raise AssertionError("the file has become shorter")
+    raise AssertionError("the file was shortened while it was read")
 
 
 def split_of(data: Interactions, parts: Mapping[str, Part]) -> Split:
@@ -171,7 +171,7 @@ def split_of(data: Interactions, parts: Mapping[str, Part]) -> Split:
             before = int(np.argmax(keys[one] == keys[other][place]))
             where = f"{parts[one].source}, line {parts[one].line_of(before)}"
             raise parts[other].error(
-                place, _pair(data, parts[other], place), f"each pair in one part; {where} has it"
+                place, _pair(data, parts[other], place), f"each pair in one part, but {where} also has it"
             )
 
     def sets(name: str) -> Ragged:

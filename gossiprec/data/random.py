@@ -32,19 +32,22 @@ class RandomFractions(SplitRule):
         test: float = Field(0.2, ge=0, lt=1)
         validation: float = Field(0.1, ge=0, lt=1)
         validation_of: Literal["all", "train"] = Field(
-            "all", description="validation is a fraction of all items, or of those that are no test items"
+            "all",
+            description="whether validation is a fraction of all items, or of the items that are not test items",
         )
         seed: int | None = Field(
             None,
             ge=0,
             lt=2**63,
-            description="of the draw; null: that of the run, so that seeds divide otherwise",
+            description="seed of the split; null: the seed of the run, so that each seed has its own split",
         )
 
         @model_validator(mode="after")
         def _leave_something(self) -> RandomFractions.Options:
             if self.validation_of == "all" and self.test + self.validation >= 1:
-                raise ValueError(f"test + validation is {self.test + self.validation:g}; it must be below 1")
+                raise ValueError(
+                    f"test + validation is {self.test + self.validation:g}; expected less than 1"
+                )
             return self
 
     options: Options

@@ -113,7 +113,7 @@ def _delimiter(source: Source, sample: Sample, asked: Asked) -> str:
         raise source.error(
             sample.first_line,
             f"lines that {' and '.join(CALLED[mark] for mark in fitting)} would split as well",
-            "one delimiter; say which it is with delimiter",
+            "a single delimiter; set it with the option delimiter",
         )
     if fitting:
         return next(iter(fitting))
@@ -194,7 +194,7 @@ def _refuse_special(source: Source, line: int, rows: Rows) -> None:
     if labels:
         raise source.error(
             line,
-            f"the column {labels[0]!r}, which may say which lines count",
+            f"the column {labels[0]!r}, which may mark the lines that count",
             f"columns by name; to keep its ones, columns: {{user: ..., item: ..., rating: '{labels[0]}'}} with "
             "min_rating: 1; to leave it out, the same without the rating",
         )
@@ -202,7 +202,8 @@ def _refuse_special(source: Source, line: int, rows: Rows) -> None:
     if sequences:
         raise source.error(
             line,
-            f"the column {sequences[0]!r}, a list of values in a cell, as RecBole's atomic files of sequences have",
+            f"the column {sequences[0]!r}, a list of values in one cell, as RecBole's atomic files "
+            "of sequences have",
             "one item per line, as RecBole's .inter files of interactions have",
         )
 
@@ -218,8 +219,9 @@ def refuse_counts(source: Source, line: int, rows: Rows) -> None:
     if len(rows) > 1 and all(row[0].isdigit() and int(row[0]) == len(row) - 1 for row in rows if row):
         raise source.error(
             line,
-            f"{' '.join(rows[0][:6])!r}, a line that begins with the number of its items, as all others do (CiteULike)",
-            "a user, then its items; write the number of the line in place of the count",
+            f"{' '.join(rows[0][:6])!r}, a line that begins with the number of its items, like all "
+            "other lines (CiteULike)",
+            "a user, then its items; replace the count by the number of the line",
         )
 
 
@@ -256,7 +258,7 @@ def _has_header(source: Source, line: int, rows: Rows, columns: tuple[str, ...])
             raise source.error(
                 line,
                 f"{', '.join(first)}, which may be a header of numbers or the first row",
-                "what is sure; say header: true or header: false",
+                "an unambiguous first line; set header: true or header: false",
             )
         return False
     found = {meaning: meaning_of(cell) for meaning, cell in cells.items()}
@@ -272,7 +274,8 @@ def _has_header(source: Source, line: int, rows: Rows, columns: tuple[str, ...])
         raise source.error(
             line,
             f"{', '.join(map(repr, first[:12]))}, which may be a header, a comment, or neither",
-            "what is sure; say header: true or header: false, or name columns as {user: ..., item: ...}",
+            "an unambiguous first line; set header: true or header: false, or name the columns: "
+            "{user: ..., item: ...}",
         )
     return False
 
@@ -332,13 +335,14 @@ def _require_agreement(
         raise source.error(
             line,
             f"a header of {', '.join(map(repr, first[:12]))}",
-            "one column called as a user and one as an item; name them, as columns: {user: ..., item: ...}",
+            "a column named like a user and one named like an item; name them, such as columns: "
+            "{user: ..., item: ...}",
         )
     if header and wrong:
         raise source.error(
             line,
             f"a header with {' and '.join(wrong)}",
-            "columns in the order of the file, or by name, as {user: ..., item: ...}",
+            "columns in the order of the file, or by name, such as {user: ..., item: ...}",
         )
     if header and stated.columns is not None and len(first) != len(columns):
         raise source.error(
@@ -346,12 +350,12 @@ def _require_agreement(
         )
     if not header and stated.header is False and {"user", "item"} <= {*said[: len(columns)]}:
         raise source.error(
-            line, f"names of columns, {', '.join(map(repr, first[:12]))}, and header: false", "header: true"
+            line, f"names of columns, {', '.join(map(repr, first[:12]))}, but header: false", "header: true"
         )
     if not header and stated.columns is None and len(first) > 1 and len(first) not in BY_PLACE:
         raise source.error(
             line,
             f"{len(first)} columns without names, {', '.join(map(repr, first[:12]))}",
-            "2 (user, item) or 4 (user, item, rating, time); say what they are, as columns: [user, item, time], or set "
-            "form: lists if a line is a user and its items",
+            "2 (user, item) or 4 (user, item, rating, time); name the columns, such as columns: [user, "
+            "item, time], or set form: lists if a line is a user and its items",
         )

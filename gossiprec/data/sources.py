@@ -53,8 +53,9 @@ class Unpacked(io.RawIOBase):
         self._read += len(data)
         if self._read > self._most:
             raise DataError(
-                f"{self._source}: found more than {format_bytes(self._most)} in an archive that is over {MOST_TIMES} "
-                "times smaller; expected an archive of a table; if it is one, unpack it and give the path of the file"
+                f"{self._source}: found more than {format_bytes(self._most)} in an archive that is over "
+                f"{MOST_TIMES} times smaller; expected an archive of a table; if it is one, unpack it and "
+                "pass the path of the file"
             )
         buffer[: len(data)] = data
         return len(data)
@@ -100,7 +101,7 @@ class Source:
                     yield file
         except _DAMAGE as error:
             raise DataError(
-                f"{self}: cannot be read: {str(error) or type(error).__name__}; get the file anew"
+                f"{self}: cannot be read: {str(error) or type(error).__name__}; download the file again"
             ) from error
 
     def _bounded(self, stream: Any, packed: int) -> BinaryIO:
@@ -124,7 +125,7 @@ class Source:
 
     def error(self, line: int, found: str, allowed: str) -> DataError:
         """Return (not raise) the error that says what is wrong with a line."""
-        return DataError(f"{self}: line {line}: found {found}; allowed: {allowed}")
+        return DataError(f"{self}: line {line}: found {found}; expected {allowed}")
 
 
 def find(path: Path, names: Sequence[str]) -> Source | None:
@@ -161,14 +162,14 @@ def locate(path: Path, names: Sequence[str]) -> Source:
     """
     if not path.exists():
         raise DataError(
-            f"{path}: no such file or folder; give the path of a folder, a .zip, or {names[0]} itself"
+            f"{path}: no such file or folder; pass the path of a folder, a .zip file or {names[0]}"
         )
     if path.is_file() and path.suffix != ".zip":
         return Source(path)
     source = find(path, names)
     if source is None:
         wanted = ", ".join(f"{name} or {name}.gz" for name in names)
-        raise DataError(f"{path}: holds none of the allowed files ({wanted})")
+        raise DataError(f"{path}: contains none of the expected files ({wanted})")
     return source
 
 
@@ -196,7 +197,8 @@ def members(path: Path) -> list[str]:
             held = [info.filename for info in archive.infolist() if not info.is_dir()]
     except _DAMAGE as error:
         raise DataError(
-            f"{path}: not a readable zip archive ({str(error) or type(error).__name__}); get the file anew"
+            f"{path}: not a readable zip archive ({str(error) or type(error).__name__}); download "
+            "the file again"
         ) from error
     refuse_document(path, held)
     return [

@@ -130,7 +130,7 @@ def distances_km(here: F64, there: F64) -> F64:
             row = int(np.argmin(good))
             raise DataError(
                 f"place {row}: found latitude {places[row, 0]}, longitude {places[row, 1]}; "
-                "allowed: -90 to 90 and -180 to 180 degrees"
+                "expected -90 to 90 and -180 to 180 degrees"
             )
     if not len(here):
         return np.empty(0)
@@ -148,7 +148,7 @@ def checked_km(distances: F64) -> F64:
     good = (distances >= 0) & np.isfinite(distances)
     if not good.all():
         bad = int(np.argmin(good))
-        raise DataError(f"distance {bad}: found {distances[bad]} km; allowed: zero or more")
+        raise DataError(f"distance {bad}: found {distances[bad]} km; expected zero or more")
     return distances
 
 

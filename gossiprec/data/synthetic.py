@@ -57,16 +57,18 @@ class Synthetic(Dataset):
         interactions: int = Field(100_000, ge=1, le=LARGEST)
         communities: int = Field(10, ge=1, le=256)
         mixing: float = Field(
-            0.13, gt=0, description="Dirichlet concentration of memberships: lower is purer"
+            0.13,
+            gt=0,
+            description="Dirichlet concentration of community memberships; lower values give purer memberships",
         )
         contrast: float = Field(
-            4.5, ge=0, le=100, description="how far apart the tastes of communities lie: 0 is alike"
+            4.5, ge=0, le=100, description="distance between the tastes of communities; 0: all equal"
         )
         popularity: float = Field(
-            0.38, gt=0, description="gamma shape of item popularity: lower is more unequal"
+            0.38, gt=0, description="gamma shape of item popularity; lower values are more unequal"
         )
         activity: float = Field(
-            0.66, gt=0, description="gamma shape of items per user: lower is more unequal"
+            0.66, gt=0, description="gamma shape of items per user; lower values are more unequal"
         )
 
         @model_validator(mode="after")

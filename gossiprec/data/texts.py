@@ -80,8 +80,8 @@ def read_texts(
     text_of = dict(zip(codes.ids, (" ".join(filter(None, some)) for some in parts), strict=True))
     if text_of.keys().isdisjoint(names):
         raise DataError(
-            f"{source}: found texts of {len(text_of)} items, such as {next(iter(text_of))!r}; allowed: those of the "
-            f"data, such as {names[0]!r}, at least one; take the file that belongs to the data"
+            f"{source}: found texts of {len(text_of)} items, such as {next(iter(text_of))!r}; expected those "
+            f"of the data, such as {names[0]!r}, at least one; use the file that belongs to the data"
         )
     return tuple(text_of.get(name, "") for name in names)
 
@@ -93,5 +93,7 @@ def _require_once(source: Source, layout: Layout, items: I64, names: tuple[str, 
     if again.any():
         row = int(np.argmax(again))
         raise source.error(
-            line_of_row(source, layout, row), f"item {names[items[row]]!r} again", "one text for each item"
+            line_of_row(source, layout, row),
+            f"item {names[items[row]]!r} a second time",
+            "one text for each item",
         )

@@ -56,7 +56,7 @@ class Understood:
         cut = (
             ""
             if self.how is None or self.source.ends_in_a_line()
-            else "; the last line has no end: was it cut?"
+            else "; the last line has no line break, so the file may be truncated"
         )
         return f"{self.source}: {how}; {len(self.table.users):,} interactions{cut}"
 

@@ -37,9 +37,11 @@ def write_table(
         If the folder cannot be written to.
     """
     if out.exists() and not overwrite:
-        raise DataError(f"{out}: exists already; add --overwrite to replace it, or name another file")
+        raise DataError(f"{out}: already exists; pass --overwrite to replace it, or choose another file")
     if not delimiter or not set(delimiter).isdisjoint("0123456789.-\r\n"):
-        raise DataError(f"delimiter {delimiter!r}: allowed: any text without digits, '.', '-' and line ends")
+        raise DataError(
+            f"delimiter: found {delimiter!r}; expected text without digits, '.', '-' and line ends"
+        )
     interactions = draw()
     partial = Path()
     try:
@@ -50,7 +52,9 @@ def write_table(
         partial.chmod(0o644)
         partial.replace(out)
     except OSError as error:
-        raise ResourceError(f"{out}: cannot be written: {error.strerror}; name a folder that can") from error
+        raise ResourceError(
+            f"{out}: cannot be written: {error.strerror}; choose a folder that is writable"
+        ) from error
     finally:
         if partial.name:
             partial.unlink(missing_ok=True)

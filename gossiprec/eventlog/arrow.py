@@ -76,7 +76,8 @@ def as_frame(table: pa.Table, what: str) -> pd.DataFrame:
         import pandas as pd  # noqa: F401  # Arrow's own words for its absence name no command
     except ImportError:
         raise ResourceError(
-            f"{what}.frame needs pandas: pip install 'gossiprec[frames]'; {what}.table gives the same without it"
+            f"{what}.frame needs pandas: pip install 'gossiprec[frames]'; {what}.table gives the "
+            "same data without it"
         ) from None
     return table.to_pandas()
 

@@ -21,7 +21,7 @@ def writing(path: Path) -> Iterator[None]:
     except OSError as error:
         reason = error.strerror or str(error)
         raise ResourceError(
-            f"cannot write {path}: {reason}; make room or permission for it, or choose another --out"
+            f"cannot write {path}: {reason}; free disk space, fix the permissions, or choose another --out"
         ) from error
 
 

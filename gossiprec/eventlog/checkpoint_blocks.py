@@ -104,7 +104,7 @@ def unpacked(dtype: str, shape: list[int], extents: bytes, crc: int, *stored: by
     block = Block(dtype, tuple(map(operator.index, shape)), matters, held, bool(stored), crc)
     for edges in (matters.ravel(), held.ravel()):
         if len(edges) and (edges[0] < 0 or edges[-1] > block.n_bytes or (np.diff(edges) < 0).any()):
-            raise ValueError("an array's stretches lie outside of it")
+            raise ValueError("a segment is outside of its array")
     return block
 
 
@@ -131,7 +131,7 @@ def read_block(file: BinaryIO, block: Block, flat: U8) -> None:
             end = min(at + PIECE, high)
             part = flat[at:end] if end <= len(flat) else beyond[: end - at]
             if file.readinto(part.data) != len(part):  # type: ignore[attr-defined]  # of every file opened for reading
-                raise DamagedError(start, "torn tail: the file ends within an array")
+                raise DamagedError(start, "truncated: the file ends within an array")
             crc = zlib.crc32(part.data, crc)
             if end > len(flat) > at:
                 flat[at:] = part[: len(flat) - at]

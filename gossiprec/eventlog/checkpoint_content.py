@@ -116,7 +116,7 @@ def read_head(file: BinaryIO) -> tuple[Stamp, Rests | None, int]:
     """Return the stamp, what the file rests on, and the first byte after the record that holds them."""
     data = memoryview(file.read(LONGEST_HEAD))
     if data[: len(MAGIC)] != MAGIC:
-        raise DamagedError(0, "the file does not begin like a checkpoint")
+        raise DamagedError(0, "the file does not start with the magic bytes of a checkpoint")
     record = frames.read_record(data, len(MAGIC))
     head = record.content(data)
     try:
@@ -129,7 +129,7 @@ def read_head(file: BinaryIO) -> tuple[Stamp, Rests | None, int]:
         _check_stamp(stamp)
         return stamp, rests, record.end
     except (ValueError, TypeError, KeyError, AttributeError) as error:
-        raise DamagedError(record.start, f"the record is no head of a checkpoint ({error!r})") from error
+        raise DamagedError(record.start, f"the record is not the head of a checkpoint ({error!r})") from error
 
 
 def _check_stamp(stamp: Stamp) -> None:
@@ -148,7 +148,7 @@ def _read_index(file: BinaryIO, first: int) -> tuple[bytes, list[Block], int]:
     size = file.seek(0, os.SEEK_END)
     begin = size - frames.TRAILER_BYTES
     if begin < first:
-        raise DamagedError(size, "torn tail: the file ends before its trailer")
+        raise DamagedError(size, "truncated: the file ends before its trailer")
     file.seek(begin)
     start = frames.index_start(memoryview(file.read()), begin)
     if not first <= start <= begin:

@@ -125,7 +125,7 @@ def _check_room(file: FileIO, needed: int, kind: str) -> None:
     if needed > free:
         raise OSError(
             errno.ENOSPC,
-            f"the {kind} needs {needed / 2**20:,.0f} MiB, and {free / 2**20:,.0f} MiB of the disk are free",
+            f"the {kind} needs {needed / 2**20:,.0f} MiB, but only {free / 2**20:,.0f} MiB of the disk are free",
         )
 
 
@@ -200,7 +200,7 @@ def read_checkpoint(path: str | os.PathLike[str], *, limit_bytes: int) -> tuple[
         for content in reversed(below):
             _read_tracked(content, tracked)
     except LogError as error:
-        raise LogError(f"{path} rests on a checkpoint that cannot be used: {error}") from error
+        raise LogError(f"{path} depends on a checkpoint that cannot be used: {error}") from error
     with reading(path) as file:
         file.seek(own.first)
         for flat, block in zip(flats, own.blocks, strict=True):
@@ -223,11 +223,11 @@ def _below(own: Content) -> list[Content]:
             upper.rests.crc,
             upper.rests.deltas,
         ):
-            raise LogError(f"{lower.path} is another than {upper.path} was made after")
+            raise LogError(f"{lower.path} is not the checkpoint that {upper.path} is based on")
         if [(b.dtype, len(b.shape)) for b in lower.blocks if b.tracked] != [
             (b.dtype, len(b.shape)) for b in own.blocks if b.tracked
         ]:
-            raise LogError(f"{lower.path} has other arrays than {own.path}")
+            raise LogError(f"{lower.path} and {own.path} have different arrays")
         found.append(lower)
         upper = lower
     return found
@@ -250,7 +250,7 @@ def _check_whole(contents: Sequence[Content]) -> None:
     tracked = [[block for block in content.blocks if block.tracked] for content in contents]
     for several in zip(*tracked, strict=True):
         if not blocks_.all_covered(several[0].extents, [block.stored for block in several]):
-            raise DamagedError(contents[0].first, "it lacks stretches of an array that matter")
+            raise DamagedError(contents[0].first, "it lacks required segments of an array")
 
 
 def _tree(packed: bytes, arrays: list[npt.NDArray[Any]], first: int) -> dict[str, Any]:
@@ -264,5 +264,5 @@ def _tree(packed: bytes, arrays: list[npt.NDArray[Any]], first: int) -> dict[str
     except (ValueError, IndexError, msgpack.UnpackException) as error:
         raise DamagedError(first, f"the state cannot be unpacked ({error})") from error
     if not isinstance(tree, dict):
-        raise DamagedError(first, "the state is no mapping")
+        raise DamagedError(first, "the state is not a mapping")
     return tree

@@ -73,12 +73,14 @@ def read_record(data: memoryview, start: int) -> Record:
     """
     left = len(data) - start
     if left < _PREFIX.size:
-        raise DamagedError(start, f"torn tail: {left} bytes are left, a record has at least {_PREFIX.size}")
+        raise DamagedError(
+            start, f"truncated: {left} bytes are left, but a record has at least {_PREFIX.size}"
+        )
     tag, length = _PREFIX.unpack_from(data, start)
     needed = _PREFIX.size + length + _CRC.size
     if needed > left:
         raise DamagedError(
-            start, f"torn tail or damaged length: {left} bytes are left of a record of {needed}"
+            start, f"truncated or damaged length: {left} bytes are left of a record of {needed} bytes"
         )
     end = start + needed
     if zlib.crc32(data[start : end - _CRC.size]) != _CRC.unpack_from(data, end - _CRC.size)[0]:
@@ -119,7 +121,7 @@ def check_trailer(data: memoryview, start: int, index_start: int) -> bool:
         return False
     if len(data) - start < TRAILER_BYTES:
         raise DamagedError(
-            start, f"torn tail: {len(data) - start} bytes are left of a trailer of {TRAILER_BYTES}"
+            start, f"truncated: {len(data) - start} bytes are left of a trailer of {TRAILER_BYTES} bytes"
         )
     if data[start : start + TRAILER_BYTES] != pack_trailer(index_start):
         raise DamagedError(start, "the trailer does not point to the index")

@@ -111,8 +111,8 @@ class Lock:
         if self._looks and not os.path.exists(self._marker.lock_file):
             return True
         warnings.warn(
-            f"files cannot be locked here: {self._marker.lock_file} says who writes. If that process has ended on "
-            "another machine, delete the file",
+            f"this file system does not support locks; {self._marker.lock_file} names the process that is "
+            "writing. If that process ran on another machine and has ended, delete the file",
             RuntimeWarning,
             stacklevel=3,
         )
@@ -135,9 +135,7 @@ class RunLock(Lock):
     """
 
     def __init__(self, log: Path) -> None:
-        alive = (
-            f"{log.parent} is being written by a process that is alive; wait for its end, or stop it first"
-        )
+        alive = f"{log.parent} is in use by a running process; wait until it ends, or stop it"
         with writing(log):
             super().__init__(log, LogError(alive), PATIENCE_S)
 
@@ -159,7 +157,7 @@ def only_writer(folder: Path, *, what: str, patience_s: float) -> Iterator[int]:
     ResourceError
         If another one is at work here.
     """
-    busy = f"another {what} is at work in {folder}; wait for it, end it, or choose another --out"
+    busy = f"another {what} is running in {folder}; wait until it ends, stop it, or choose another --out"
     with writing(folder):
         lock = Lock(folder / LOCK, ResourceError(busy), patience_s)
     try:

@@ -70,7 +70,7 @@ def read_manifest(run: Path) -> dict[str, Any]:
 
 
 _NAMES: Mapping[type, str] = {str: "text", dict: "a mapping", list: "a list"}
-_NEXT = "the file is damaged, so take the run from a copy, or run its scenario.yaml again"
+_NEXT = "the file is damaged; restore the run from a copy, or run its scenario.yaml again"
 
 
 def manifest_fault(manifest: Mapping[str, Any]) -> str | None:
@@ -80,7 +80,7 @@ def manifest_fault(manifest: Mapping[str, Any]) -> str | None:
         return None
     found = _digest({key: value for key, value in manifest.items() if key != DIGEST})
     if recorded != found:
-        return f"is not as it was written: its content has digest {found}, it records {recorded}"
+        return f"was changed after it was written: its content has digest {found}, but it records {recorded}"
     return None
 
 
@@ -106,13 +106,14 @@ def file_faults(run: Path, manifest: Mapping[str, Any]) -> list[str]:
     recorded = manifest.get(FILES) or {}
     found = digests_of(run)
     faults = [
-        f"{run / name} is missing, {layout.MANIFEST} records it" for name in sorted(recorded.keys() - found)
+        f"{run / name} is missing, but {layout.MANIFEST} records it"
+        for name in sorted(recorded.keys() - found)
     ]
     for name in sorted(found.keys() & recorded):
         if found[name] != recorded[name]:
             faults.append(
-                f"{run / name} is not as it was written: it has {_shown(found[name])}, {layout.MANIFEST} records "
-                f"{_shown(recorded[name])}"
+                f"{run / name} was changed after it was written: it has {_shown(found[name])}, but "
+                f"{layout.MANIFEST} records {_shown(recorded[name])}"
             )
     if has_digests(manifest) and manifest.get("status") != "running":
         faults += [
@@ -161,14 +162,14 @@ def read_json(path: Path) -> dict[str, Any]:
     except (OSError, ValueError, RecursionError) as error:
         raise LogError(f"cannot read {path}: {error}") from error
     if not isinstance(found, dict):
-        raise LogError(f"cannot read {path}: it holds no mapping")
+        raise LogError(f"cannot read {path}: it is not a mapping")
     return found
 
 
 def _finite(text: str) -> float:
     number = float(text)
     if not math.isfinite(number):
-        raise ValueError(f"found the number {text}, expected finite ones; the file is damaged")
+        raise ValueError(f"found the number {text}; expected finite numbers; the file is damaged")
     return number
 
 

@@ -52,7 +52,7 @@ def not_regular(path: str | os.PathLike[str]) -> LogError:
     """Return the error of a name at which there is a link, or something else that is no file."""
     found = "a link" if os.path.islink(path) else "no regular file"
     return LogError(
-        f"{path}: found {found}; expected a file of the run itself; put the file in its place, or delete it"
+        f"{path}: found {found}; expected a regular file of the run; replace it by the file, or delete it"
     )
 
 
@@ -108,6 +108,5 @@ def check_folder(path: Path) -> None:
     """
     if path.is_symlink():
         raise LogError(
-            f"{path}: found a link; expected a folder of the run itself; put the folder in its place, or delete the "
-            "link"
+            f"{path}: found a link; expected a folder of the run; replace it by the folder, or delete it"
         )

@@ -205,7 +205,7 @@ class EventLog:
 def _header(path: Path, data: memoryview) -> tuple[Schema, str, int]:
     """Return the schema, the writer, and the first byte after the header."""
     if data[: len(frames.MAGIC)] != frames.MAGIC:
-        raise DamagedError(0, "the file does not begin like an event log")
+        raise DamagedError(0, "the file does not start with the magic bytes of an event log")
     record = frames.read_record(data, len(frames.MAGIC))
     header = record.content(data)
     try:
@@ -213,7 +213,7 @@ def _header(path: Path, data: memoryview) -> tuple[Schema, str, int]:
             raise ValueError(f"its tag is {record.tag!r}")
         if header["format"] != frames.FORMAT:
             raise LogError(
-                f"{path} has format {header['format']}, this gossiprec reads format {frames.FORMAT}; "
+                f"{path} has format {header['format']}, but this gossiprec reads format {frames.FORMAT}; "
                 f"read it with the program that wrote it ({header['writer']}) or a later one"
             )
         return Schema.from_header(header), str(header["writer"]), record.end
@@ -229,7 +229,7 @@ def open_log(path: Path, end: int | None = None) -> EventLog:
             data = mmap.mmap(file.fileno(), size, access=mmap.ACCESS_READ) if size else b""
     except OSError as error:
         raise LogError(
-            f"cannot read the event log {path}: {error.strerror}; give a run directory or its events.mplog"
+            f"cannot read the event log {path}: {error.strerror}; pass a run directory or its events.mplog"
         ) from error
     return EventLog(path, memoryview(data)[:end])
 
@@ -258,6 +258,6 @@ def read_log(path: str | os.PathLike[str], *, strict: bool = False, end: int | N
     if strict and not log.complete:
         missing = log.damage or f"it ends at byte {log.size_bytes} without an index: its run did not finish"
         raise LogError(
-            f"{path} is not complete: {missing}; `gossiprec log verify` says what remains readable"
+            f"{path} is not complete: {missing}; `gossiprec log verify` reports what is still readable"
         )
     return log

@@ -181,7 +181,7 @@ class Run:
         module = FIGURES.get(figure)
         if module is None:
             raise LogError(
-                f"there is no figure {figure!r}{suggestion(figure, FIGURES)}; take {', '.join(FIGURES)}"
+                f"unknown figure {figure!r}{suggestion(figure, FIGURES)}; expected one of {', '.join(FIGURES)}"
             )
         drawn: list[Path] = importlib.import_module(module).draw(
             [self, *others], Path(out) if out is not None else self.path / figure, **choice
@@ -200,13 +200,12 @@ def open_run(path: str | os.PathLike[str]) -> Run:
     path = Path(path)
     check_own_files(path)
     if not path.is_dir():
-        raise LogError(f"{path} is not a folder; give the directory of a run, such as runs/rand-gossip-s1")
+        raise LogError(f"{path} is not a directory; pass a run directory such as runs/rand-gossip-s1")
     for name in (layout.MANIFEST, layout.SCENARIO, layout.EVENTS):
         if not (path / name).is_file():
             if is_written_now(path / layout.EVENTS):
                 raise LogError(
-                    f"{path} is being written by a process that is alive and has no {name} yet; wait for its end, or "
-                    "stop it first"
+                    f"{path} is in use by a running process and has no {name} yet; wait until it ends, or stop it"
                 )
             raise LogError(f"{path} is not a run directory: it has no {name}")
     return Run(path)
@@ -219,5 +218,5 @@ def _mapping(path: Path) -> dict[str, Any]:
     except (OSError, ValueError, yaml.YAMLError) as error:
         raise LogError(f"cannot read {path}: {error}") from error
     if not isinstance(found, dict):
-        raise LogError(f"cannot read {path}: it holds no mapping")
+        raise LogError(f"cannot read {path}: it is not a mapping")
     return found

@@ -160,15 +160,15 @@ class RunDirectory:
         """
         if stamp.tables.keys() != {table.file for table in TABLES}:
             raise LogError(
-                f"the checkpoint at time {stamp.time:g} is of a version with the tables {', '.join(stamp.tables)}, not "
-                + ", ".join(table.file for table in TABLES)
+                f"the checkpoint at time {stamp.time:g} was written by a version with the tables "
+                f"{', '.join(stamp.tables)}, not " + ", ".join(table.file for table in TABLES)
             )
         written = read_log(path / layout.EVENTS, end=stamp.log_bytes)
         reports = written.rows.get("evaluate")
         if written.damage is None and reports != stamp.tick:
             raise LogError(
-                f"the checkpoint at time {stamp.time:g} says that {stamp.tick} reports came before it, and the log has "
-                f"{reports}"
+                f"the checkpoint at time {stamp.time:g} records {stamp.tick} earlier reports, but the log "
+                f"has {reports}"
             )
         before = [content_before(path, table, stamp.tables[table.file]) for table in TABLES]
         log = EventWriter.resumed(path / layout.EVENTS, end=stamp.log_bytes, digest=stamp.log_digest)
@@ -287,19 +287,21 @@ def check_free(path: Path, *, overwrite: bool) -> None:
 def _refuse_written(path: Path) -> None:
     if path.is_dir() and is_written_now(path / layout.EVENTS):
         raise LogError(
-            f"{path} is being written by a process that is alive; choose another folder with --out, or stop it first"
+            f"{path} is in use by a running process; choose another folder with --out, or stop the process"
         )
 
 
 def _check_content(path: Path, *, overwrite: bool) -> None:
     if path.exists() and not path.is_dir():
-        raise LogError(f"{path} is a file, a run needs a folder; choose another with --out")
+        raise LogError(f"{path} is a file, but a run needs a folder; choose another with --out")
     with writing(path):
         occupied = path.is_dir() and not _holds_a_lock_only(path)
     if occupied and not _holds_a_run(path):
-        raise LogError(f"{path} is not empty and holds no run of gossiprec; choose another folder with --out")
+        raise LogError(f"{path} is not empty and contains no gossiprec run; choose another folder with --out")
     if occupied and not overwrite and not _failed_before_a_report(path):
-        raise LogError(f"{path} already holds a run; choose another folder with --out, or give --overwrite")
+        raise LogError(
+            f"{path} already contains a run; choose another folder with --out, or pass --overwrite"
+        )
     check_own_files(path)
 
 

@@ -184,14 +184,14 @@ DROP_CAUSES = ("loss", "receiver_offline", "sender_offline", "run_ended", "parti
 MISS_CAUSES = ("offline", "busy")
 """Why a clock rang in vain; likewise."""
 
-_TIME = Column("time", "<f8", "when it happened")
+_TIME = Column("time", "<f8", "time of the event")
 _NODE = Column("node", "<i4")
 _ENDS = (Column("sender", "<i4"), Column("receiver", "<i4"), Column("sent_at", "<f8"))
 
 SCHEMA = Schema(
     version=3,
     kinds=(
-        EventKind("wake", "a node's clock rang", (_TIME, _NODE)),
+        EventKind("wake", "a node woke", (_TIME, _NODE)),
         EventKind(
             "view",
             "a node drew the view that its next wake uses",
@@ -204,7 +204,7 @@ SCHEMA = Schema(
                 Column("time", "<f8", "delivered at"),
                 *_ENDS,
                 Column("size_bytes", "<i4"),
-                Column("queued", "<f8", "time lost to other messages on shared bandwidth"),
+                Column("queued", "<f8", "delay caused by other messages on shared bandwidth"),
             ),
         ),
         EventKind(
@@ -219,19 +219,20 @@ SCHEMA = Schema(
         ),
         EventKind(
             "miss",
-            "a node's clock rang in vain",
+            "a node missed a wake",
             (_TIME, _NODE, Column("cause", "|u1", codes=MISS_CAUSES)),
         ),
         EventKind(
             "session",
-            "a node came, or went; also the nodes that are away when the run begins",
-            (_TIME, _NODE, Column("online", "|u1", "1: came, 0: went")),
+            "a node went online or offline; also the nodes that are offline at the start",
+            (_TIME, _NODE, Column("online", "|u1", "1: online, 0: offline")),
         ),
         EventKind("round", "a round ended (coordinator, or report tick)", (_TIME, Column("round", "<i4"))),
         EventKind("evaluate", "the models were scored", (_TIME, Column("round", "<i4"))),
         EventKind(
             "privacy",
-            "a node had spent this much of its privacy by a report tick; only nodes that trained since the last",
+            "privacy budget that a node had spent by a report tick; only nodes that trained since "
+            "the last tick",
             (_TIME, _NODE, Column("epsilon", "<f8", "inf without noise")),
         ),
     ),

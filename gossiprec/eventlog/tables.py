@@ -179,7 +179,7 @@ def content_before(folder: Path, table: Table, checked: list[int]) -> bytes:
         raise LogError(f"cannot read {path}: {error.strerror}") from error
     if len(content) != length or zlib.crc32(content) != crc:
         raise LogError(
-            f"{path} cannot be continued: its first {length} bytes are not those that were written"
+            f"{path} cannot be continued: its first {length} bytes have changed since they were written"
         )
     return content
 
@@ -215,7 +215,7 @@ def read_table(folder: Path, table: Table) -> dict[str, npt.NDArray[Any]]:
     for name, kind in table.columns.items():
         if kind is float and np.isinf(columns[name]).any() and (name == "time" or b"inf" not in whole_lines):
             raise LogError(
-                f"{path}: column {name} holds a number beyond all floats; expected finite ones, or inf as a value; "
-                "the file is damaged: `gossiprec log verify` compares it with the manifest"
+                f"{path}: column {name} holds a number that is too large for a float; expected finite "
+                "numbers, or inf; the file is damaged: `gossiprec log verify` compares it with the manifest"
             )
     return columns

@@ -14,7 +14,10 @@ from gossiprec.eventlog.manifest_file import file_faults, has_digests, manifest_
 from gossiprec.eventlog.own_files import check_own_files
 from gossiprec.eventlog.reader import Damage, EventLog, open_log
 
-_NO_DIGESTS = "; of the other files of the run it has no digests, as an earlier version of gossiprec made it"
+_NO_DIGESTS = (
+    "; the manifest has no digests of the other files of the run, because an earlier version of gossiprec "
+    "wrote it"
+)
 
 
 @dataclass(frozen=True)
@@ -113,7 +116,7 @@ def verify(path: str | os.PathLike[str]) -> Verification:
         return Verification(path, size, complete=False, damage=damage, run=run, is_growing=growing)
     digest, damage_found = log.digest, log.damage
     if log.index_offset is not None and digest != log.recorded_digest:
-        reason = f"the content has digest {digest}, the index records {log.recorded_digest}"
+        reason = f"the content has digest {digest}, but the index records {log.recorded_digest}"
         damage_found = Damage(log.index_offset, reason)
     after, lost = _beyond(log) if log.damage else ({}, None)
     spans = {kind: log.time_span(kind) for kind in log.kinds}
@@ -153,14 +156,14 @@ def _faults(run: Path, log: EventLog, digest: str) -> tuple[list[str], bool]:
     try:
         manifest = read_manifest(run)
     except LogError as error:
-        return [f"cannot be compared with {path}, which is no manifest ({error})"], False
+        return [f"cannot be compared with {path}, which is not a manifest ({error})"], False
     recorded, faults = manifest.get("log_digest"), []
     if fault := manifest_fault(manifest):
         faults.append(f"{path} {fault}")
     if recorded is not None and recorded != digest:
-        faults.append(f"the readable rows have digest {digest}, {path} records {recorded}")
+        faults.append(f"the readable rows have digest {digest}, but {path} records {recorded}")
     if manifest["status"] == "complete" and not log.complete:
         faults.append(
-            f"ends at byte {log.size_bytes} without an index, but {path} says that the run is complete"
+            f"ends at byte {log.size_bytes} without an index, but according to {path} the run is complete"
         )
     return faults + file_faults(run, manifest), has_digests(manifest)

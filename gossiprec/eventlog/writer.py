@@ -91,7 +91,7 @@ class EventWriter:
             self._content.update(kind, rows, packed)
             self._chunks.append((kind.name, start, rows))
         if log.damage or log.size_bytes != end or self.digest != digest:
-            found = log.damage or f"its rows before byte {end} are not those that were written"
+            found = log.damage or f"its rows before byte {end} have changed since they were written"
             raise LogError(f"{path} cannot be continued: {found}")
         self._end = end
         with writing(self.path):
@@ -141,7 +141,7 @@ class EventWriter:
         """
         if not self._whole:
             raise ResourceError(
-                f"{self.path}: an earlier write failed, so nothing can follow; start the run again"
+                f"{self.path}: an earlier write failed, so nothing more can be written; start the run again"
             )
         found = self.schema[kind]
         rows, packed = found.pack(columns)

@@ -44,7 +44,7 @@ def in_words(status: str, writer: Mapping[str, Any] | None) -> str:
         return status
     process = f"process {writer.get('process')} on {writer.get('host')}"
     if status == UNKNOWN:
-        return f"unknown whether still running: {process} writes it, and this is {platform.node()}"
+        return f"unknown whether still running: it is written by {process}, but this is {platform.node()}"
     return f"running ({process})" if status == "running" else f"killed ({process} has ended)"
 
 

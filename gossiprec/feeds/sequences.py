@@ -114,7 +114,7 @@ def _parts_of(split: Split | TrainingData, *parts: str) -> Ragged:
     ordered = split.sequences
     if ordered is None:
         raise DataError(
-            f"{split.name}: has no times, so nobody knows in which order items were taken; take data with times "
+            f"{split.name}: has no times, so the order of the interactions is unknown; use data with times "
             "(movielens-100k, synthetic-checkins, file with a time column), or a model that learns from sets"
         )
     kept = np.zeros(len(ordered.values), np.bool_)

@@ -32,8 +32,8 @@ from gossiprec.figures.series import (
     require_attacks,
 )
 
-ACCURACY = Axis("attack accuracy of an adversary (%)", (0, None))
-AT_OR_BELOW = Axis("adversaries at or below (%)", (0, 101))
+ACCURACY = Axis("attack accuracy per adversary (%)", (0, None))
+AT_OR_BELOW = Axis("cumulative share of adversaries (%)", (0, 101))
 
 
 def draw(runs: Sequence[Run], out_stem: Path, *, selection: Selection = EVERYTHING) -> list[Path]:

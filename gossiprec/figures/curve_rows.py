@@ -134,7 +134,7 @@ def _bound_rows(attacks: Attacks, layout: Layout, lines: list[object]) -> list[R
             for key in _one_per(keys, *UPPER_BOUND_DEPENDS_ON)
         ]
         heading = ", ".join(
-            ["Upper bound: share of the community met", *(keys[0].words(name) for name in told)]
+            ["Upper bound (fraction of the community met)", *(keys[0].words(name) for name in told)]
         )
         rows.append(Row(heading, "met", curves))
     return rows
@@ -148,11 +148,11 @@ def _utility_rows(utility: Utility, layout: Layout, lines: list[object]) -> list
         looks = {metric: style.line_style(len(lines) + place) for place, metric in enumerate(metrics)}
         curves = [Curve(metric.upper(), looks[metric], utility[run, metric], "value") for run, metric in own]
         references = [curve for metric in metrics for curve in _references(utility, metric, looks[metric])]
-        return [Row("Utility of the recommendations", "utility", curves + references)] if curves else []
+        return [Row("Recommendation quality", "utility", curves + references)] if curves else []
     first = 0 if layout.line == "run" else len(lines)
     return [
         Row(
-            f"Utility of the recommendations, {metric.upper()}",
+            f"Recommendation quality, {metric.upper()}",
             metric.upper(),
             [
                 Curve(

@@ -41,12 +41,12 @@ def measure(run: Run, *, n_points: int = N_POINTS) -> Exposure:
     """
     messages = run.events("message")
     if not messages["time"].size:
-        raise LogError(f"no message was delivered in {run.path}: there is no exposure to draw")
+        raise LogError(f"no message was delivered in {run.path}: so there is no exposure to draw")
     n_nodes = n_nodes_of(run, messages)
     between = np.maximum(messages["sender"], messages["receiver"]) < n_nodes
     if not between.any():
         raise LogError(
-            f"in {run.path} nodes hear from the coordinator alone: they meet nobody, and nothing is to draw"
+            f"in {run.path} nodes receive models only from the coordinator, so there are no contacts to draw"
         )
     at = np.linspace(0.0, float(messages["time"].max()), n_points)
     meetings = first_meetings(*(messages[column][between] for column in ("time", "sender", "receiver")))

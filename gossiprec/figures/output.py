@@ -75,7 +75,7 @@ def _asked(stem: Path) -> tuple[Path, tuple[str, ...]]:
     """Return where files go, without a suffix, and the formats of pictures."""
     kind = stem.suffix[1:].lower()
     if kind in _OTHER_FORMATS:
-        raise LogError(f"{stem}: pictures are png, svg or pdf, found .{kind}; without a suffix: png and svg")
+        raise LogError(f"{stem}: found .{kind}; expected png, svg or pdf (without a suffix: png and svg)")
     return (stem.with_suffix(""), (kind,)) if kind in _SILENT else (stem, ("png", "svg"))
 
 

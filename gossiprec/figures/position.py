@@ -28,7 +28,10 @@ from gossiprec.figures.output import Cell, write_figure
 from gossiprec.figures.series import EVERYTHING, FIELDS, AttackKey, Selection, chosen, run_names
 from gossiprec.measures.names import FILTERS
 
-QUANTITIES = {"accuracy": "attack accuracy of the node (%)", "found": "found by those interested (%)"}
+QUANTITIES = {
+    "accuracy": "attack accuracy of the node (%)",
+    "found": "exposure: found by interested adversaries (%)",
+}
 MEASURES = ("betweenness", "in_contacts")
 """Those drawn if none is asked for: the first that a run has."""
 
@@ -94,7 +97,7 @@ def draw(
     keys = chosen(attacks, selection)
     rows = [row for key in keys for row in _relations(key, tables[key.run], measures)]
     if not rows:
-        raise LogError(f"none of the attacks shown has the measure {DISTANCE}: it belongs to coalitions")
+        raise LogError(f"none of the attacks shown has the measure {DISTANCE}: only coalitions have it")
     table = [line for row in rows for relation in row for line in _lines(relation)]
     return write_figure(out_stem, HEADER, table, lambda: _figure(rows))
 

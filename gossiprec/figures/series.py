@@ -83,7 +83,7 @@ def run_names(runs: Sequence[Run]) -> list[str]:
         names = ["/".join(part[-depth:]) for part in parts]
         if len(set(names)) == len(names):
             return names
-    raise LogError("the same run directory is given twice; name each once")
+    raise LogError("the same run directory is given twice; pass each once")
 
 
 def chosen(keys: Sequence[AttackKey], selection: Selection) -> list[AttackKey]:
@@ -98,7 +98,7 @@ def chosen(keys: Sequence[AttackKey], selection: Selection) -> list[AttackKey]:
     if not taken:
         there = ", ".join(dict.fromkeys(f"{k.observer}/{k.relevance}/{k.momentum:g}" for k in keys))
         raise LogError(
-            f"no attack matches the choice; these runs have (observer/relevance/momentum): {there}"
+            f"no attack matches the selection; these runs have (observer/relevance/momentum): {there}"
         )
     return sorted(taken, key=selection.place)
 
@@ -122,8 +122,8 @@ def require_attacks(runs: Sequence[Run], *, file: str) -> None:
     found = ", ".join(f"{run.path} ({run.status})" for run in runs)
     if any(run.status == "running" for run in runs):
         raise LogError(
-            f"no attack results yet: {file} is missing or empty in {found}; wait for the end of the run, or look at it "
-            "with: gossiprec report --watch"
+            f"no attack results yet: {file} is missing or empty in {found}; wait for the end of the run, or "
+            "watch it with: gossiprec report --watch"
         )
     raise LogError(
         f"no attack results: {file} is missing or empty in {found}; "

@@ -77,8 +77,8 @@ def draw(graphs: Sequence[tuple[str, nx.Graph]], out_stem: Path, *, layout: Layo
     for name, graph in graphs:
         if graph.number_of_edges() > MOST_LINKS:
             raise ValueError(
-                f"found {graph.number_of_edges():,} links in {name}; a picture shows at most {MOST_LINKS:,}: "
-                "draw a smaller or sparser graph"
+                f"found {graph.number_of_edges():,} links in {name}, but a figure shows at most "
+                f"{MOST_LINKS:,}; draw a smaller or sparser graph"
             )
     shown = [placed(name, graph, layout) for name, graph in graphs]
     return write_figure(
@@ -163,7 +163,7 @@ def _figure(shown: Sequence[Drawn]) -> Figure:
 def _explain(figure: Figure) -> None:
     look: dict[str, Any] = {"linestyle": "", "markeredgecolor": "white", "markersize": 6}
     key = [
-        Line2D([], [], marker="s", color=COLLUDER, label="colluders who see every link", **look),
+        Line2D([], [], marker="s", color=COLLUDER, label="colluders that observe every link", **look),
         Line2D([], [], marker="o", color=OTHER, label="other nodes", **look),
     ]
     figure.legend(

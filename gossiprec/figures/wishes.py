@@ -76,7 +76,8 @@ def colours_of(palette: str) -> tuple[str, ...]:
         return _GREYS
     if palette not in mpl.colormaps:
         raise LogError(
-            f"palette: found {palette!r}; take {HOUSE}, grey, or a colour map of matplotlib, such as tab10, viridis"
+            f"palette: found {palette!r}; expected {HOUSE}, grey or a matplotlib colour map, such as "
+            "tab10 or viridis"
         )
     colour_map = mpl.colormaps[palette]
     listed = getattr(colour_map, "colors", ())

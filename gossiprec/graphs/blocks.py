@@ -54,13 +54,15 @@ def _table(
     if len(rows) != n_blocks or any(len(row) != n_blocks for row in rows):
         shape = f"{len(rows)} rows of {sorted({len(row) for row in rows})} numbers"
         raise ValueError(
-            f"found probabilities of {shape}, must be {n_blocks} rows of {n_blocks}: one for each block"
+            f"found probabilities of {shape}; expected {n_blocks} rows of {n_blocks}, one for each block"
         )
     for p in (p for row in rows for p in row):
         check_probability(p, "probabilities")
     table = np.array(rows)
     if (table != table.T).any():
-        raise ValueError("found probabilities that are not symmetric; links lead both ways")
+        raise ValueError(
+            "found probabilities that are not symmetric; expected symmetric ones, because links are undirected"
+        )
     return table
 
 

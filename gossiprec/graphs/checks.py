@@ -29,7 +29,9 @@ def check_probability(p: float, name: str = "p") -> None:
 def check_lattice_degree(n: int, k: int) -> None:
     """Refuse a degree that a ring lattice of `n` nodes cannot have."""
     if k < 2 or k % 2:
-        raise ValueError(f"found k = {k}, must be even and at least 2: half the neighbours lie on each side")
+        raise ValueError(
+            f"found k = {k}; expected an even number of at least 2: half of the neighbours are on each side"
+        )
     if k >= n:
         raise ValueError(f"found k = {k}, but a node has only {n - 1} possible neighbours")
 

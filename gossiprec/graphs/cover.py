@@ -39,7 +39,9 @@ def edge_cover_bound(n: int, degree: float) -> float:
     ``1 / (degree + 1)``, of which Jensen's inequality makes the above.
     """
     if n < 1 or degree < 0:
-        raise ValueError(f"found {n} nodes of mean degree {degree}, must be at least 1 and at least 0")
+        raise ValueError(
+            f"found {n} nodes of mean degree {degree}; expected at least 1 node and a degree of at least 0"
+        )
     return n * degree / (degree + 1)
 
 
@@ -137,5 +139,5 @@ def _fewest(around: Neighbors) -> list[int]:
         bounds=Bounds(0, 1),
     )
     if not found.success:
-        raise ValueError(f"found no smallest cover of {len(around)} nodes: {found.message}; use exact=False")
+        raise ValueError(f"no minimum cover found for {len(around)} nodes: {found.message}; use exact=False")
     return [int(node) for node in np.flatnonzero(found.x > 0.5)]

@@ -31,12 +31,12 @@ def read_edge_list(text: str) -> tuple[bool | None, list[Any], list[tuple[str, s
             continue
         if len(words) != 2:
             raise ValueError(
-                f"line {number}: found {len(words)} columns, must be the two ends of a link; "
-                "remove weights and other data, which would not be used"
+                f"line {number}: found {len(words)} columns; expected the two ends of a link; remove weights "
+                "and other data, which are not used"
             )
         edges.append((words[0], words[1]))
     if not edges:
-        raise ValueError("found no links; a line reads: 0 1")
+        raise ValueError("found no links; expected lines such as: 0 1")
     return None if declared is None else declared[1] is None, [], edges
 
 

@@ -63,8 +63,8 @@ def format_of(path: Path, format: Format | None = None) -> Format:
     """
     if format is None and path.suffix.lower() not in SUFFIXES:
         raise ValueError(
-            f"{path}: found suffix {path.suffix!r}, must be one of {', '.join(SUFFIXES)}; "
-            "rename it, or state the format"
+            f"{path}: found suffix {path.suffix!r}, must be one of {', '.join(SUFFIXES)}; rename it, or set "
+            "the format"
         )
     return format or SUFFIXES[path.suffix.lower()]
 
@@ -113,18 +113,18 @@ def graph_from(
     if directed is not None and declared is not None and directed != declared:
         words = {True: "directed", False: "undirected"}
         raise ValueError(
-            f"found {'a' if declared else 'an'} {words[declared]} graph, but directed: {str(directed).lower()} "
-            "was asked for; change one of the two"
+            f"found {'a' if declared else 'an'} {words[declared]} graph, but directed: "
+            f"{str(directed).lower()} is set; change one of them"
         )
     links = [(_number(one), _number(other)) for one, other in edges]
     numbers = {_number(node) for node in nodes} | {end for link in links for end in link}
     if not numbers:
-        raise ValueError("found no nodes; a graph has at least two")
+        raise ValueError("found no nodes; expected at least two")
     if max(numbers) != len(numbers) - 1:
         lacking = next(node for node in range(len(numbers)) if node not in numbers)
         raise ValueError(
-            f"found {len(numbers)} nodes with ids up to {max(numbers)} and none with id {lacking}; "
-            "must be numbered 0 to n - 1, and none without links left out"
+            f"found {len(numbers)} nodes with ids up to {max(numbers)} and none with id {lacking}; expected "
+            "ids from 0 to n - 1, without gaps"
         )
     graph = (nx.DiGraph if (declared if directed is None else directed) else nx.Graph)()
     graph.add_nodes_from(range(len(numbers)))
@@ -142,8 +142,8 @@ def check_size_of(graph: nx.Graph, n_nodes: int, where: str) -> nx.Graph:
     """
     if len(graph) != n_nodes:
         raise ValueError(
-            f"{where}: found {len(graph)} nodes, but the data have {n_nodes} users; "
-            f"take another graph, or limit the data to {len(graph)} users (dataset.limit_users)"
+            f"{where}: found {len(graph)} nodes, but the data have {n_nodes} users; choose another graph, or "
+            f"limit the data to {len(graph)} users (dataset.limit_users)"
         )
     return graph
 
@@ -189,7 +189,7 @@ def _number(node: Any) -> int:
     if isinstance(node, str) and node.isascii() and node.isdigit() and (node == "0" or node[0] != "0"):
         return int(node[:19])
     raise ValueError(
-        f"found a node called {str(node)[:40]!r}; must be numbered 0 to n - 1, one for each user"
+        f"found a node named {str(node)[:40]!r}; expected ids from 0 to n - 1, one for each user"
     )
 
 
@@ -197,10 +197,10 @@ def _checked(graph: nx.Graph) -> nx.Graph:
     for node in graph:
         if graph.has_edge(node, node):
             raise ValueError(
-                f"found node {node} linked to itself; remove the link: a node does not send to itself"
+                f"found node {node} linked to itself; remove the link, because a node does not send to itself"
             )
         if not graph.degree(node):
             raise ValueError(
-                f"found node {node} without any link; link it, or leave its user out of the data"
+                f"found node {node} without any link; add a link, or remove its user from the data"
             )
     return graph

@@ -42,5 +42,5 @@ def frozen_summary(name: str) -> str:
 def frozen_text(name: str) -> str:
     """Return the file of a frozen graph."""
     if name not in frozen_names():
-        raise ValueError(f"unknown frozen graph {name!r}, must be one of {', '.join(frozen_names())}")
+        raise ValueError(f"unknown bundled graph {name!r}; expected one of {', '.join(frozen_names())}")
     return (_FOLDER / f"{name}{_SUFFIX}").read_text(encoding="utf-8")

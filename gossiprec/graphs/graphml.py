@@ -24,7 +24,7 @@ def read_graphml(text: str) -> tuple[bool | None, list[Any], list[tuple[Any, Any
         If the text is not GraphML with one plain graph. Document types are refused: entities could blow up.
     """
     if "<!DOCTYPE" in text or "<!ENTITY" in text:
-        raise ValueError("found a document type; GraphML needs none: remove it")
+        raise ValueError("found a document type declaration; remove it")
     try:
         root = ElementTree.fromstring(text)
     except ElementTree.ParseError as error:
@@ -42,7 +42,9 @@ def read_graphml(text: str) -> tuple[bool | None, list[Any], list[tuple[Any, Any
     edges = graph.findall(f"{space}edge")
     word = str(default == "directed").lower()
     if any(edge.get("directed", word) != word for edge in edges):
-        raise ValueError(f"found links that are not {default}, as the graph says; make all of them so")
+        raise ValueError(
+            f"found links that are not {default}, although the graph is; make all links {default}"
+        )
     links = [(_id(edge.get("source")), _id(edge.get("target"))) for edge in edges]
     return default == "directed", [_id(node.get("id")) for node in graph.findall(f"{space}node")], links
 

@@ -69,8 +69,8 @@ def place_likeness(places: npt.ArrayLike, rows: slice = EVERYONE) -> F64:
     if not good.all():
         node = int(np.argmin(good))
         raise ValueError(
-            f"found latitude {where[node, 0]}, longitude {where[node, 1]} for node {node}, "
-            "must be from -90 to 90 and from -180 to 180 degrees"
+            f"found latitude {where[node, 0]}, longitude {where[node, 1]} for node {node}, must be from -90 "
+            "to 90 and -180 to 180 degrees"
         )
     latitude, longitude = np.radians(where).T
     height = np.sin((latitude[rows, None] - latitude) / 2) ** 2
@@ -114,7 +114,7 @@ def nearest_neighbors(likeness: Likeness, n: int, k: int) -> nx.Graph:
     import networkx as nx
 
     if not 1 <= k < n:
-        raise ValueError(f"found k = {k}, must be from 1 to {n - 1}, the possible neighbours of a node")
+        raise ValueError(f"found k = {k}; expected 1 to {n - 1}, the number of other nodes")
     graph = nx.empty_graph(n)
     for first, block in in_blocks(likeness, n):
         nearest = np.argsort(-block, axis=1, kind="stable")[:, :k]

@@ -36,9 +36,11 @@ def adjacency(graph: nx.Graph) -> Matrix:
     """
     n = len(graph)
     if n < 2 or set(graph) != set(range(n)):
-        raise ValueError(f"found {n} nodes, must be at least 2 and numbered from 0 to n - 1; relabel them")
+        raise ValueError(f"found {n} nodes; expected at least 2, numbered from 0 to n - 1; relabel them")
     if any(graph.has_edge(node, node) for node in graph):
-        raise ValueError("found a node linked to itself; a node does not send to itself")
+        raise ValueError(
+            "found a node linked to itself; remove the link, because a node does not send to itself"
+        )
     links = sparse.csr_array(nx.to_scipy_sparse_array(graph, nodelist=range(n), weight=None, format="csr"))
     links.data = np.ones(links.nnz)  # of parallel links one counts
     return links
@@ -134,7 +136,10 @@ def spectral_gap(graph: nx.Graph, *, lazy: bool = False) -> float:
     links = adjacency(graph)
     degree = links.sum(axis=1)
     if not degree.all():
-        raise ValueError(f"found node {int(np.argmin(degree))} without a link to leave by; a walk ends there")
+        raise ValueError(
+            f"found node {int(np.argmin(degree))} without an outgoing link, at which a walk would end; "
+            "add a link"
+        )
     if graph.is_directed():
         walk = sparse.diags_array(1.0 / degree) @ links
         return _gap(_largest_directed(_lazy(walk) if lazy else walk))
@@ -163,8 +168,8 @@ def _largest_directed(walk: Matrix) -> npt.NDArray[Any]:
         return np.asarray(eigs(walk, k=2, which="LM", ncv=64, v0=_first_vector(n), return_eigenvectors=False))
     except ArpackNoConvergence as error:
         raise ValueError(
-            f"found no second eigenvalue of a directed graph of {n} nodes: it lies too close to others; "
-            f"measure a graph of at most {DENSE_UP_TO} nodes"
+            f"found no second eigenvalue of a directed graph of {n} nodes: it is too close to other "
+            f"eigenvalues; measure a graph of at most {DENSE_UP_TO} nodes"
         ) from error
 
 

@@ -28,5 +28,7 @@ def out_neighbors(graph: nx.Graph) -> list[I64]:
     if set(graph) != set(range(len(graph))):
         raise ValueError(f"found a graph whose nodes are not 0 to {len(graph) - 1}; relabel them")
     if any(graph.has_edge(node, node) for node in graph):
-        raise ValueError("found a node linked to itself; a node does not send to itself")
+        raise ValueError(
+            "found a node linked to itself; remove the link, because a node does not send to itself"
+        )
     return [np.array(sorted(graph[node]), np.int64) for node in range(len(graph))]

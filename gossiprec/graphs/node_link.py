@@ -32,7 +32,7 @@ def read_node_link_data(found: Any) -> tuple[bool | None, list[Any], list[tuple[
     """Return the same from data that JSON has become."""
     key = "edges" if isinstance(found, dict) and "edges" in found else "links"
     if not isinstance(found, dict) or not isinstance(found.get(key), list):
-        raise ValueError(f"found no list of links; must read {_FORM}")
+        raise ValueError(f"found no list of links; expected {_FORM}")
     directed = found.get("directed")
     if directed is not None and not isinstance(directed, bool):
         raise ValueError(f"found directed {str(directed)[:40]!r}, must be true or false")
@@ -45,7 +45,7 @@ def read_node_link_data(found: Any) -> tuple[bool | None, list[Any], list[tuple[
         )
     except (TypeError, KeyError):
         raise ValueError(
-            f"found a node without id, or a link without source or target; must read {_FORM}"
+            f"found a node without id, or a link without source or target; expected {_FORM}"
         ) from None
 
 

@@ -51,7 +51,7 @@ def place(contacts: Matrix, size: int, how: str, *, seed: int = 0, victim: int |
         raise ValueError(f"found placement {how!r}, must be one of {', '.join(PLACEMENTS)}")
     if (victim is not None) != (how == "eclipse"):
         raise ValueError(
-            f"found victim {victim} with placement {how}; eclipse needs one, and no other takes one"
+            f"found victim {victim} with placement {how}; only eclipse uses a victim, and it requires one"
         )
     if victim is not None and not 0 <= victim < n:
         raise ValueError(f"found victim {victim}, must be from 0 to {n - 1}")

@@ -146,8 +146,8 @@ def jaccard_communities_by_size(
     for k in parts:
         if not 1 <= k < n_users:
             raise ScenarioError(
-                f"community_size is {k}, but each of the {n_users} users has {max(n_users - 1, 0)} others; "
-                f"set observers.community_size between 1 and {max(n_users - 1, 1)}"
+                f"community_size is {k}, but each of the {n_users} users has only {max(n_users - 1, 0)} "
+                f"other users; set observers.community_size between 1 and {max(n_users - 1, 1)}"
             )
     for block in jaccard_blocks(sets, np.arange(n_users) if users is None else users, n_items=n_items):
         for k, found in parts.items():

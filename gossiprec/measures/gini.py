@@ -21,7 +21,7 @@ def gini(values: npt.ArrayLike) -> float:
     """
     amounts = np.sort(np.asarray(values, dtype=np.float64).ravel())
     if not np.all(amounts >= 0):
-        raise ValueError("gini needs non-negative amounts; found a negative one or NaN")
+        raise ValueError("gini: found a negative amount or NaN; expected amounts of at least 0")
     n, total = amounts.size, amounts.sum()
     if total == 0:
         return 0.0

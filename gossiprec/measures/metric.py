@@ -69,25 +69,23 @@ def read_metric(text: str) -> Metric:
     form = _FORM.fullmatch(text)
     if not form:
         known = ", ".join(MEASURES)
-        raise ValueError(
-            f"found {text!r}, must be a measure and a length, such as hr@20; measures are {known}"
-        )
+        raise ValueError(f"found {text!r}; expected a measure and a length, such as hr@20; measures: {known}")
     part, prefix, name, k = form[1] or "", form[2] or "", form[3], int(form[4])
     if prefix + name in RETIRED:
         raise ValueError(
-            f"found {text!r}: what was measured under this name is recall; write {part}{RETIRED[prefix + name]}@{k}, "
-            f"or {part}hit@{k} for the share of users with a hit"
+            f"found {text!r}: this name used to mean recall; write {part}{RETIRED[prefix + name]}@{k}, or "
+            f"{part}hit@{k} for the fraction of users with a hit"
         )
     try:
         measure = MEASURES[name]
     except ScenarioError as error:
         raise ValueError(f"found {text!r}: {error}") from None
     if prefix and not measure.sampled:
-        raise ValueError(f"found {text!r}, but {name} ranks all items as it is; write {part}{name}@{k}")
+        raise ValueError(f"found {text!r}, but {name} always ranks all items; write {part}{name}@{k}")
     whole = RETIRED.get(f"full_{name}", f"full_{name}")
     if part and measure.wants is not RelevantRanks:
         raise ValueError(
-            f"found {text!r}, but {name} looks at neither test nor validation items; write {name}@{k}"
+            f"found {text!r}, but {name} uses neither test nor validation items; write {name}@{k}"
         )
     if part and measure.sampled and not prefix:
         raise ValueError(

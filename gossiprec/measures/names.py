@@ -80,9 +80,7 @@ def read_measure(text: str) -> Measure:
     """
     form = _FORM.fullmatch(text)
     if not form:
-        raise ValueError(
-            f"found {text!r}, must read name or name[observer,relevance,momentum,community_size]"
-        )
+        raise ValueError(f"found {text!r}; expected name or name[observer,relevance,momentum,community_size]")
     name, inside = form[1], form[2]
     if inside is not None and inside.strip() in (*BESIDE, VALIDATED) and "@" in name:
         return Measure(beside_name(name, inside.strip()))
@@ -102,7 +100,7 @@ def _filter(part: str, place: int, inside: str, *, any_label: bool) -> tuple[str
     if key not in FILTERS and not (any_label and equals and key.isidentifier()):
         allowed = ", ".join(FILTERS)
         raise ValueError(
-            f"found {part.strip()!r} in [{inside}]; filters are {allowed}, in this order or key=value"
+            f"found {part.strip()!r} in [{inside}]; expected {allowed} in this order, or key=value"
         )
     return key, value
 

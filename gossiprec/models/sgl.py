@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 class SGLOptions(ContrastOptions):
     """Options of SGL."""
 
-    drop: float = Field(default=0.1, gt=0, lt=1, description="share of the edges that a view lacks")
+    drop: float = Field(default=0.1, gt=0, lt=1, description="fraction of the edges removed from a view")
 
 
 @MODELS.register("sgl")

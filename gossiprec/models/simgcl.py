@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 class SimGCLOptions(ContrastOptions):
     """Options of SimGCL."""
 
-    weight: float = Field(default=0.5, gt=0, description="lambda, of the contrastive loss")
-    noise: float = Field(default=0.1, gt=0, description="epsilon, the norm of the noise on a row of a layer")
+    weight: float = Field(default=0.5, gt=0, description="lambda, weight of the contrastive loss")
+    noise: float = Field(default=0.1, gt=0, description="epsilon, norm of the noise on a row of a layer")
 
 
 @MODELS.register("simgcl")

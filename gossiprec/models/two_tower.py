@@ -25,7 +25,7 @@ class TwoTowerOptions(SequenceOptions):
     """Options of two towers."""
 
     in_batch: bool = Field(
-        default=False, description="of `sampled`: a positive is also told from the other items of the list"
+        default=False, description="for `sampled`: also contrast a positive with the other items of the list"
     )
 
 

@@ -26,10 +26,12 @@ if TYPE_CHECKING:
 class XSimGCLOptions(ContrastOptions):
     """Options of XSimGCL."""
 
-    weight: float = Field(default=0.2, gt=0, description="lambda, of the contrastive loss")
+    weight: float = Field(default=0.2, gt=0, description="lambda, weight of the contrastive loss")
     temperature: float = Field(default=0.15, gt=0, description="tau")
-    noise: float = Field(default=0.2, gt=0, description="epsilon, the norm of the noise on a row of a layer")
-    contrasted_layer: int = Field(default=1, ge=1, description="l*, with which the mean is contrasted")
+    noise: float = Field(default=0.2, gt=0, description="epsilon, norm of the noise on a row of a layer")
+    contrasted_layer: int = Field(
+        default=1, ge=1, description="l*, the layer with which the mean is contrasted"
+    )
 
     @model_validator(mode="after")
     def _has_that_layer(self) -> XSimGCLOptions:

@@ -24,14 +24,16 @@ class CyclonOptions(ExchangeOptions):
 
     sampling: Literal["cyclon"]
     shuffle: int = Field(
-        default=4, ge=1, description="entries that each side gives away, at most the view size"
+        default=4,
+        ge=1,
+        description="number of entries that each side sends in an exchange, at most the view size",
     )
 
     @model_validator(mode="after")
     def _shuffle_fits(self) -> CyclonOptions:
         if self.shuffle > self.size:
             raise ValueError(
-                f"found shuffle {self.shuffle}, but a view has {self.size} peers; lower it or raise size"
+                f"found shuffle {self.shuffle}, but a view has {self.size} peers; lower shuffle, or raise size"
             )
         return self
 

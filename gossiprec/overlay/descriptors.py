@@ -38,7 +38,8 @@ class DescriptorOptions(ExchangeOptions):
     sampling: Literal["descriptors"]
     rank: Literal["taste", "place", "random"] = Field(
         default="taste",
-        description="likeness: Jaccard similarity of training items, nearness of homes, or drawn once (for comparison)",
+        description="similarity of nodes: Jaccard similarity of training items, distance of homes, or drawn "
+        "once (for comparison)",
     )
 
 
@@ -106,8 +107,8 @@ def ranks(rank: str, setting: Setting) -> I32:
     key, n = "protocol.view.rank", setting.n_nodes
     if n > MOST_NODES:
         raise ScenarioError(
-            f"{key}: found {n} nodes, but likeness is kept for each pair of at most {MOST_NODES}; "
-            "lower dataset.limit_users, or take sampling: cyclon"
+            f"{key}: found {n} nodes, but similarities are stored for every pair of at most {MOST_NODES} "
+            "nodes; lower dataset.limit_users, or use sampling: cyclon"
         )
     places = np.empty((n, n), np.int32)
     for first, block in in_blocks(_likeness(rank, setting, key), n):
@@ -124,13 +125,13 @@ def _likeness(rank: str, setting: Setting, key: str) -> Likeness:
     if rank == "random":
         return partial(_drawn_likeness, setting)
     if profiles is None:
-        raise ScenarioError(f"{key}: found {rank!r}, but nothing is known of the users; take random")
+        raise ScenarioError(f"{key}: found {rank!r}, but no user profiles are available; use random")
     if rank == "taste":
         return partial(taste_likeness, [profiles.items[user] for user in range(n)])
     if profiles.places is None:
         raise ScenarioError(
-            f"{key}: found 'place', but the items of {profiles.dataset} have no places; "
-            "take taste, or check-in data such as synthetic-checkins"
+            f"{key}: found 'place', but the items of {profiles.dataset} have no places; use taste, or "
+            "check-in data such as synthetic-checkins"
         )
     return partial(place_likeness, profiles.places)
 

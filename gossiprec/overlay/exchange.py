@@ -32,7 +32,9 @@ class ExchangeOptions(Options):
     """Options of every way to exchange views; each has a subclass with its name."""
 
     sampling: str
-    size: int = Field(default=8, ge=2, le=2**31 - 1, description="view size c: distinct other nodes, at most")
+    size: int = Field(
+        default=8, ge=2, le=2**31 - 1, description="view size c: maximum number of distinct other nodes"
+    )
 
     @model_validator(mode="before")
     @classmethod

@@ -35,7 +35,7 @@ class FamilyGraph(Options):
 class FrozenGraph(Options):
     """A graph that comes with gossiprec."""
 
-    frozen: str = Field(description="its name; `gossiprec topology list` tells them")
+    frozen: str = Field(description="name of a bundled graph, as listed by `gossiprec topology list`")
 
     @field_validator("frozen")
     @classmethod
@@ -43,7 +43,7 @@ class FrozenGraph(Options):
         known = graphs.frozen_names()
         if name not in known:
             raise ValueError(
-                f"unknown frozen graph {name!r}; known: {', '.join(known)}{suggestion(name, known)}"
+                f"unknown bundled graph {name!r}; known: {', '.join(known)}{suggestion(name, known)}"
             )
         return name
 
@@ -51,12 +51,12 @@ class FrozenGraph(Options):
 class FileGraph(Options):
     """A graph in a file, over nodes 0 .. n - 1."""
 
-    file: str = Field(min_length=1, description="path, from where the run is started")
+    file: str = Field(min_length=1, description="path, relative to the current directory")
     format: Literal["graphml", "edges", "json"] | None = Field(
-        default=None, description="by the end of the file's name, if not stated"
+        default=None, description="format; default: given by the suffix of the file"
     )
     directed: bool | None = Field(
-        default=None, description="whether links have a direction; as the file says, if not stated"
+        default=None, description="whether links are directed; default: as stated in the file"
     )
 
 
@@ -87,7 +87,7 @@ def dated_family_options(name: str) -> type[FamilyGraph]:
 @functools.cache
 def _dated(graph: type[G]) -> type[G]:
     """Return the option set of a graph that is in force from some time on."""
-    start = (float, Field(alias="from", ge=0, description="virtual time from which on it is in force"))
+    start = (float, Field(alias="from", ge=0, description="virtual time from which the graph is used"))
     return create_model(
         f"{graph.__name__}From", __base__=graph, __module__=__name__, __doc__=graph.__doc__, start=start
     )
@@ -147,7 +147,7 @@ class GraphSequence(Options):
 
     sequence: Annotated[str, Field(min_length=1)] | Annotated[tuple[DatedGraph, ...], Field(min_length=1)] = (
         Field(
-            description="a list of graphs, each with `from`: the virtual time from which on it is in force; or a path"
+            description="a list of graphs, each with `from`: the virtual time from which the graph is used; or a path"
         )
     )
 
@@ -167,11 +167,9 @@ def check_starts(starts: list[float]) -> None:
     ValueError
     """
     if starts[0] != 0:
-        raise ValueError(
-            f"the first graph is in force from {starts[0]:g}; must be from 0, the start of the run"
-        )
+        raise ValueError(f"the first graph starts at {starts[0]:g}; expected 0, the start of the run")
     if any(later <= earlier for earlier, later in pairwise(starts)):
-        raise ValueError(f"found graphs from {', '.join(f'{s:g}' for s in starts)}; times must ascend")
+        raise ValueError(f"found graphs from {', '.join(f'{s:g}' for s in starts)}; expected ascending times")
 
 
 if TYPE_CHECKING:

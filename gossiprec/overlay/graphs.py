@@ -105,7 +105,7 @@ def _drawn(graph: FamilyGraph, n_nodes: int, seed: int, profiles: Profiles | Non
     }
     if family.asks & {"items", "places"} and profiles is None:
         raise ValueError(
-            f"family {graph.family} links nodes by their users' data; name it in a scenario that has some"
+            f"family {graph.family} links nodes by their users' data; use it in a scenario with a data set"
         )
     if "items" in family.asks:
         assert profiles is not None
@@ -114,8 +114,8 @@ def _drawn(graph: FamilyGraph, n_nodes: int, seed: int, profiles: Profiles | Non
         assert profiles is not None
         if profiles.places is None:
             raise ValueError(
-                f"family {graph.family} links nodes by place, but the items of {profiles.dataset} have no places; "
-                "take check-in data such as synthetic-checkins, or nearest-by-taste"
+                f"family {graph.family} links nodes by place, but the items of {profiles.dataset} have no "
+                "places; use check-in data such as synthetic-checkins, or nearest-by-taste"
             )
         given["places"] = profiles.places
     return family.graph(given, graph.chosen)
@@ -137,7 +137,7 @@ def _in_folder(path: Path) -> list[tuple[float, Callable[[], nx.Graph]]]:
     files = sorted(file for file in path.iterdir() if file.suffix.lower() in SUFFIXES)
     if not files:
         raise ValueError(
-            f"{path}: found no graph; files are named by their times, such as 0.edges and 12.5.edges"
+            f"{path}: found no graph; expected files named by their times, such as 0.edges and 12.5.edges"
         )
     return [(_time(file.stem, str(file)), lambda file=file: graphs.read_graph(file)) for file in files]  # type: ignore[misc]
 
@@ -151,12 +151,12 @@ def _in_file(path: Path) -> list[tuple[float, Callable[[], nx.Graph]]]:
         raise ValueError(str(error)) from None
     except OSError as error:
         raise ValueError(
-            f"{path}: {error.strerror or error}; name a folder or a JSON file of graphs"
+            f"{path}: {error.strerror or error}; pass a folder or a JSON file of graphs"
         ) from None
     except (ValueError, RecursionError) as error:
-        raise ValueError(f"{path}: not JSON: {str(error)[:120]}; must read {form}") from None
+        raise ValueError(f"{path}: not JSON: {str(error)[:120]}; expected {form}") from None
     if not isinstance(listed, list) or not listed or not all(isinstance(graph, dict) for graph in listed):
-        raise ValueError(f"{path}: found no list of graphs; must read {form}")
+        raise ValueError(f"{path}: found no list of graphs; expected {form}")
 
     def read(place: int) -> nx.Graph:
         try:
@@ -176,5 +176,5 @@ def _time(said: Any, where: str) -> float:
     except (TypeError, ValueError):
         time = math.nan
     if isinstance(said, bool) or not 0 <= time < math.inf:
-        raise ValueError(f"{where}: found time {said!r}, must be a number from 0 on")
+        raise ValueError(f"{where}: found time {said!r}; expected a number of at least 0")
     return time

@@ -33,13 +33,14 @@ class StaticViewOptions(Options):
         for key in ("size", "refresh", "sampling"):
             if raw.get(key) is not None:
                 raise ValueError(
-                    f"found graph and {key}, but in a fixed graph a node knows its neighbours and keeps them; "
-                    f"remove {key} (or set it to null), or remove graph"
+                    f"found graph and {key}, but in a fixed graph a node keeps its neighbours; remove {key} "
+                    "(or set it to null), or remove graph"
                 )
         graph = raw.get("graph")
         if isinstance(graph, dict) and not KINDS.keys() & graph.keys():
             raise ValueError(
-                f"found a graph with {', '.join(map(str, graph)) or 'no keys'}; must have one of {', '.join(KINDS)}"
+                f"found a graph with {', '.join(map(str, graph)) or 'no keys'}; expected one of "
+                f"{', '.join(KINDS)}"
             )
         return {key: value for key, value in raw.items() if key not in ("size", "refresh", "sampling")}
 

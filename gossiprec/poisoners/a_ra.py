@@ -26,9 +26,9 @@ if TYPE_CHECKING:  # a scenario can be read without torch
 class ARaOptions(Options):
     """Options of A-ra."""
 
-    users: int = Field(default=10, ge=1, le=10_000, description="made-up users of a message")
+    users: int = Field(default=10, ge=1, le=10_000, description="number of synthetic users per message")
     std: float = Field(
-        default=0.01, gt=0, description="deviation of the normal law that their rows are drawn from"
+        default=0.01, gt=0, description="standard deviation of the normal distribution of their rows"
     )
 
 

@@ -87,17 +87,17 @@ class Forging(Forgery):
         found = (items.shape, np.shape(change.rows), np.shape(change.shared))
         if found != ((items.size,), (items.size, width), (n_shared,)):
             raise ScenarioError(
-                f"{which} has items, rows and shared weights of shapes {', '.join(map(str, found))}; must have a row "
-                f"of {width} numbers for each item, and {n_shared} shared weights"
+                f"{which} contains items, rows and shared weights of shapes {', '.join(map(str, found))}; "
+                f"expected a row of {width} values for each item, and {n_shared} shared weights"
             )
         if items.size and (items[0] < 0 or items[-1] >= n_items or (np.diff(items) <= 0).any()):
             raise ScenarioError(
-                f"{which} names items {items.tolist()}, must be ascending numbers from 0 to {n_items - 1}"
+                f"{which} contains items {items.tolist()}; expected ascending numbers from 0 to {n_items - 1}"
             )
         if not (np.isfinite(change.rows).all() and np.isfinite(change.shared).all()):
             raise ScenarioError(
-                f"{which} has numbers that are not finite; lower training.learning_rate if the model has diverged, or "
-                "boost; else mend the poisoner"
+                f"{which} contains NaN or infinite values; lower training.learning_rate if the model has "
+                "diverged, or lower boost; otherwise fix the poisoner"
             )
 
 

@@ -44,15 +44,15 @@ class Formula:
         if not issubclass(model.feed, PointwiseFeed):
             what = "does not learn from single items with labels"
         elif not model.predicts_probabilities:
-            what = "predicts no probabilities"
+            what = "does not predict probabilities"
         elif not layout.user_width:
             what = "has no user rows"
         elif layout.of(Role.PRIVATE):
-            what = "has weights that each node keeps to itself"
+            what = "has private weights"
         if what is not None:
             raise ScenarioError(
-                f"attackers: {name} makes up users and trains items on them, but {type(model).__name__} {what}; take "
-                "a model such as gmf, ncf, or mf with loss: bce"
+                f"attackers: {name} trains items on synthetic users, but {type(model).__name__} {what}; "
+                "choose a model such as gmf, ncf, or mf with loss: bce"
             )
 
     def scores(self, users: Tensor, rows: Tensor, shared: Tensor) -> Tensor:

@@ -40,7 +40,7 @@ class DPSGDOptions(Options):
     """Options of DP-SGD."""
 
     epsilon: Annotated[float, Field(gt=0)] | Literal["inf"] = Field(
-        description="budget of each node; inf: none, and without a noise_multiplier samples are clipped only"
+        description="privacy budget of each node; inf: no limit, and without noise_multiplier samples are only clipped"
     )
     delta: float = Field(default=1e-6, gt=0, lt=1, description="probability with which epsilon may not hold")
     clip_norm: float = Field(
@@ -48,11 +48,13 @@ class DPSGDOptions(Options):
     )
     noise_multiplier: Literal["auto"] | Annotated[float, Field(gt=0)] = Field(
         default="auto",
-        description="sigma: noise of standard deviation sigma C; auto: the least that keeps epsilon to the end",
+        description="sigma: noise has standard deviation sigma C; auto: the smallest value that keeps epsilon "
+        "until the end",
     )
     steps: Annotated[int, Field(ge=1, le=LARGEST)] | None = Field(
         default=None,
-        description="local epochs that auto provides for; a node then stops; not given: all of its own",
+        description="local epochs for which auto computes the noise, after which a node stops training; "
+        "default: all local epochs of the node",
     )
 
 
@@ -77,8 +79,8 @@ class DPSGD(Policy):
         """Refuse models whose loss does not fall apart into samples."""
         if not model.has_sample_gradients:
             raise ScenarioError(
-                f"policies: dp-sgd clips each sample's gradient, but the loss of {type(model).__name__} "
-                "is no mean over samples; leave the policy out or take another model"
+                f"policies: dp-sgd clips each sample's gradient, but the loss of {type(model).__name__} is "
+                "not a mean over samples; remove the policy, or choose another model"
             )
 
     def configure(
@@ -90,8 +92,8 @@ class DPSGD(Policy):
         node_settings.most_updates[self.nodes] = np.minimum(node_settings.most_updates[self.nodes], limit)
         if updates is None and (limit == NO_LIMIT and self.options.noise_multiplier == "auto"):
             raise ScenarioError(
-                "policies: dp-sgd: with this protocol and train_on: receive the models' values decide how often a node "
-                "trains; give steps or noise_multiplier, or use train_on: wake"
+                "policies: dp-sgd: with this protocol and train_on: receive, model values determine how "
+                "often a node trains; set steps or noise_multiplier, or use train_on: wake"
             )
         known = (
             node_settings.most_updates if updates is None else np.minimum(updates, node_settings.most_updates)
@@ -122,12 +124,12 @@ class DPSGD(Policy):
         if not math.isfinite(first) or noise < LEAST_NOISE:
             raise ScenarioError(
                 f"policies: dp-sgd: noise_multiplier: found {options.noise_multiplier:g}, too small for the accountant "
-                f"(below {LEAST_NOISE:g} noise drowns in rounding); raise it"
+                f"(below {LEAST_NOISE:g} the noise is lost in rounding); increase it"
             )
         if options.steps is not None:
             raise ScenarioError(
-                "policies: dp-sgd: steps belongs to noise_multiplier 'auto'; with a given one the budget says "
-                "when to stop"
+                "policies: dp-sgd: steps requires noise_multiplier 'auto'; with a fixed noise_multiplier a "
+                "node stops when its budget is spent"
             )
         if options.epsilon == "inf":
             return NO_LIMIT
@@ -148,8 +150,8 @@ class DPSGD(Policy):
             return np.float32(0.0)
         if epsilon_of(LEAST_NOISE, 1, options.delta) <= self._budget():
             raise ScenarioError(
-                f"policies: dp-sgd: epsilon: found {options.epsilon:g}, for which noise would drown in rounding; "
-                "write 'inf'"
+                f"policies: dp-sgd: epsilon: found {options.epsilon:g}, for which the noise would be lost in "
+                "rounding; set it to 'inf'"
             )
         one = noise_for(self._budget(), options.delta)
         if options.steps is not None:
@@ -160,7 +162,7 @@ class DPSGD(Policy):
         epsilon, least = float(self.options.epsilon), least_epsilon(self.options.delta)
         if epsilon <= least:
             raise ScenarioError(
-                f"policies: dp-sgd: epsilon: found {epsilon:g}, but the accountant proves nothing below {least:.3g} at "
-                f"delta {self.options.delta:g}, however large the noise; raise epsilon or delta"
+                f"policies: dp-sgd: epsilon: found {epsilon:g}, but the accountant cannot prove an epsilon below "
+                f"{least:.3g} at delta {self.options.delta:g}, however large the noise is; increase epsilon or delta"
             )
         return epsilon

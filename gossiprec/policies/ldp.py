@@ -33,22 +33,29 @@ ACCOUNTED = {"laplace": "l1", "gaussian": "l2"}
 class LDPOptions(Options):
     """Options of local differential privacy."""
 
-    norm: Literal["l1", "l2", "linf"] = Field(default="l1", description="of all that leaves in one message")
+    norm: Literal["l1", "l2", "linf"] = Field(default="l1", description="privacy budget of a message")
     bound: float = Field(
         default=1.0,
         gt=0,
-        description="larger messages are scaled down to it; linf: numbers are cut off there",
+        description="largest norm: larger messages are scaled down; linf: values are clipped",
     )
     noise: Literal["laplace", "gaussian"] = Field(
-        default="laplace", description="law of the noise on each number"
+        default="laplace", description="distribution of the noise on each value"
     )
-    scale: float = Field(ge=0, description="of the law: b of Laplace, the Gaussian's deviation; 0: clip only")
+    scale: float = Field(
+        ge=0,
+        description="scale of the noise: b of the Laplace distribution, sigma of the Gaussian; 0: clip only",
+    )
     of: Literal["model", "update"] = Field(
         default="model",
-        description="model: what leaves; update: its difference to what was received (fedavg)",
+        description="model: clip and perturb the model; update: clip and perturb its difference from the "
+        "received model (fedavg)",
     )
     delta: float = Field(
-        default=1e-6, gt=0, lt=1, description="for Gaussian noise: with which epsilon may not hold"
+        default=1e-6,
+        gt=0,
+        lt=1,
+        description="for Gaussian noise: probability with which epsilon may not hold",
     )
 
 
@@ -102,8 +109,9 @@ class LDP(Policy):
         """Refuse updates where what they are relative to is not what somebody else has sent."""
         if self.options.of == "update" and Op.ADOPT not in behaviour.on_receive:
             raise ScenarioError(
-                "policies: ldp: of: found 'update', but in gossip a node's update is relative to a model with its own "
-                "past in it, which would leave without noise; set of to 'model', or use fedavg"
+                "policies: ldp: of: found 'update', but in gossip an update is relative to a model that "
+                "contains the node's own earlier training, which would be sent without noise; set of to "
+                "'model', or use fedavg"
             )
 
     def transform(self) -> Transform:

@@ -20,11 +20,11 @@ class RobustMergeOptions(Options):
 
     rule: Rule = Field(description="an aggregator, such as median, or {name: krum, byzantine: 2}")
     buffer: int = Field(
-        default=8, ge=1, le=LARGEST, description="of what came since the last wake, only so many models count"
+        default=8, ge=1, le=LARGEST, description="maximum number of models since the last wake that count"
     )
     invalid: Invalid = Field(
         default="fatal",
-        description="models with a number that is not finite: fatal ends the run, discard leaves them out",
+        description="models with NaN or infinite values: fatal ends the run, discard drops them",
     )
 
     @model_validator(mode="after")
@@ -46,12 +46,13 @@ class RobustMerge(Policy):
             return
         streams = (
             "adopts it" if Op.ADOPT in behaviour.on_receive
-            else "trains on what it receives at once (train_on: receive)" if Op.BLEND in behaviour.on_receive
-            else "weighs each model by its performance as it comes"
+            else "trains immediately on each received model (train_on: receive)" if Op.BLEND in behaviour.on_receive
+            else "weights each model by its performance on arrival"
         )  # fmt: skip
         raise ScenarioError(
-            f"policies: robust-merge: {name_of(self.options.rule)!r} wants an inbox, but with this protocol a node "
-            f"{streams}; use rand-gossip with train_on: wake, or for a coordinator protocol.merge of fedavg"
+            f"policies: robust-merge: {name_of(self.options.rule)!r} requires an inbox, but with this "
+            f"protocol a node {streams}; use rand-gossip with train_on: wake, or set protocol.merge of "
+            "fedavg for a coordinator"
         )
 
     def inbox(self) -> InboxRule:

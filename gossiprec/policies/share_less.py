@@ -28,7 +28,7 @@ class ShareLessOptions(Options):
     tau: float = Field(
         default=1.0,
         ge=0,
-        description="weight of the items' squared drift since the local update began; 0: none",
+        description="weight of the squared drift of items since the start of the local update; 0: none",
     )
 
 

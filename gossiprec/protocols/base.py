@@ -125,7 +125,9 @@ class Protocol(ABC):
 
         With a coordinator: which group (`sender`) its server has put some clients (`receiver`) into.
         """
-        raise NotImplementedError(f"{type(self).__name__} appraises versions but learns nothing from it")
+        raise NotImplementedError(
+            f"{type(self).__name__} scores versions but does not implement how it uses the scores"
+        )
 
     @property
     def whole_user_table(self) -> bool:
@@ -182,7 +184,7 @@ class Protocol(ABC):
 
     def on_sent(self, first: int, receivers: Sequence[int]) -> None:
         """Be told that what the call before this one returned goes out, as messages first, first + 1, ..."""
-        raise NotImplementedError(f"{type(self).__name__} steers but does not follow its messages")
+        raise NotImplementedError(f"{type(self).__name__} steers peers but does not follow its messages")
 
     @property
     def factor(self) -> float:

@@ -26,7 +26,7 @@ class CentralOptions(Options):
         default=100,
         ge=1,
         le=LARGEST,
-        description="wakes of the coordinator: training.local_epochs passes each",
+        description="wakes of the coordinator, each of training.local_epochs epochs",
     )
 
 

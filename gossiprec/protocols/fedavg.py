@@ -50,8 +50,8 @@ class FedAvg(Protocol):
         super().__init__(options, **world)
         if self.options.slice is not None and self.options.slice > self.n_users:
             raise ScenarioError(
-                f"protocol.slice: found {self.options.slice}, but there are only {self.n_users} clients; lower it, or "
-                "leave it out to ask them all at once"
+                f"protocol.slice: found {self.options.slice}, but there are only {self.n_users} clients; "
+                "lower it, or remove it to ask all clients at once"
             )
         self._n_wakes = 0
         self._jobs = ClientTasks()

@@ -25,37 +25,37 @@ class RoundOptions(Options):
         default=None,
         gt=0,
         le=LONGEST,
-        description="after so long a round ends if `minimum` have answered; null: it waits for all",
+        description="time after which a round ends if `minimum` clients have answered; null waits for all clients",
     )
     minimum: float = Field(
         default=0.0,
         ge=0,
         le=1,
-        description="share of the asked clients that a round waits for past its deadline",
+        description="fraction of the asked clients that a round waits for after its deadline",
     )
     give_up: float | None = Field(
         default=None,
         gt=0,
         le=LONGEST,
-        description="after so long a round ends in any case; null: ten times the deadline, or 10 without one",
+        description="time after which a round always ends; null: ten times the deadline, or 10 without a deadline",
     )
     at_least: float | None = Field(
         default=None,
         ge=0,
         le=LONGEST,
-        description="a round lasts at least so long, even if all have answered; null: 1, or the deadline if shorter",
+        description="minimum duration of a round, even if all clients have answered; null: 1, or the deadline "
+        "if shorter",
     )
     late: Late = Field(
         default="count",
-        description="answers to an earlier round: count in the round in which they arrive, or discard",
+        description="how to treat answers to an earlier round: count them in the round in which they arrive, or "
+        "discard them",
     )
 
     @model_validator(mode="after")
     def _in_order(self) -> RoundOptions:
         if self.deadline is None and self.minimum:
-            raise ValueError(
-                f"found minimum {self.minimum} but no deadline; set deadline, or leave minimum out"
-            )
+            raise ValueError(f"found minimum {self.minimum} but no deadline; set deadline, or remove minimum")
         if self.deadline is not None and self.longest < self.deadline:
             raise ValueError(
                 f"found give_up {self.give_up}, which comes before the deadline {self.deadline}; raise give_up"
@@ -90,7 +90,7 @@ class Staleness(Options):
     law: Literal["constant", "polynomial"] = Field(
         default="constant", description="constant: 1; polynomial: (1 + tau)^-exponent"
     )
-    exponent: float = Field(default=0.5, gt=0, description="of the polynomial law")
+    exponent: float = Field(default=0.5, gt=0, description="exponent of the polynomial weight")
 
     def weight(self, tau: int) -> float:
         """Return s(tau), above 0 and at most 1."""
@@ -106,13 +106,14 @@ class _Aggregation(Options):
         default=None,
         gt=0,
         le=1,
-        description="alpha: share of full-weight answers in a new version, the old one keeping the rest; null: all",
+        description="alpha: fraction of a new version that comes from full-weight answers, the rest from the "
+        "old version; null: all",
     )
 
     invalid: Invalid = Field(
         default="fatal",
-        description="answers with a number that is not finite, where answers wait in an inbox: fatal ends the run, "
-        "discard leaves them out",
+        description="answers with NaN or infinite values, if answers wait in an inbox: fatal ends the run, "
+        "discard drops them",
     )
 
     @property
@@ -136,24 +137,24 @@ class Buffered(_Aggregation):
     """
 
     name: Literal["buffered"]
-    buffer: int = Field(default=10, ge=1, le=LARGEST, description="K: answers that make a version")
-    concurrency: int = Field(ge=1, le=LARGEST, description="M: clients at work after each version")
+    buffer: int = Field(default=10, ge=1, le=LARGEST, description="K: number of answers per version")
+    concurrency: int = Field(ge=1, le=LARGEST, description="M: number of working clients after each version")
     give_up: float = Field(
         default=PATIENCE,
         gt=0,
         le=LONGEST,
-        description="a client that has not answered for so long is replaced by another",
+        description="time after which a client that has not answered is replaced",
     )
     late: Late = Field(
-        default="count", description="answers of clients that have been replaced: count, or discard"
+        default="count", description="how to treat answers of replaced clients: count or discard"
     )
 
     @model_validator(mode="after")
     def _fills(self) -> Buffered:
         if self.buffer > self.concurrency:
             raise ValueError(
-                f"found buffer {self.buffer} but concurrency {self.concurrency}: a buffer that the clients at work "
-                "cannot fill; lower buffer or raise concurrency"
+                f"found buffer {self.buffer}, but concurrency {self.concurrency}: the working clients cannot "
+                "fill the buffer; lower buffer or raise concurrency"
             )
         return self
 
@@ -168,70 +169,73 @@ class FedAvgOptions(Options):
         default=100,
         ge=1,
         le=LARGEST,
-        description="wakes of the coordinator, or with slice passes over all clients",
+        description="wakes of the coordinator; with slice, passes over all clients",
     )
     participation: float = Field(
-        default=1.0, gt=0, le=1, description="share of the clients asked in each round"
+        default=1.0, gt=0, le=1, description="fraction of the clients asked in each round"
     )
     slice: int | None = Field(
         default=None,
         ge=1,
         le=LARGEST,
-        description="a round is a global epoch: all clients are asked once, shuffled, so many at a time, a wake of "
-        "the coordinator for each slice",
+        description="clients per slice; a round is then a global epoch that asks all clients once, in shuffled "
+        "order, with one wake of the coordinator per slice",
     )
     close_epochs: bool = Field(
         default=False,
-        description="an epoch of slices ends with one more wake of the coordinator, which asks nobody: it merges the "
-        "answers of the last slice and takes the recommender's step at the end of an epoch, and the report of the "
-        "epoch sees both; false: the first wake of the next epoch does so, after the report",
+        description="end an epoch of slices with one more wake of the coordinator, which asks no client, merges "
+        "the answers of the last slice and takes the recommender's step at the end of an epoch, so "
+        "that the report of the epoch includes both; false: the first wake of the next epoch does "
+        "this, after the report",
     )
     user_table: Literal["own", "averaged"] = Field(
         default="own",
-        description="own: a client keeps its user's row; averaged: all rows travel and are averaged (published code)",
+        description="own: a client keeps its user row; averaged: all rows are sent and averaged (published code)",
     )
     client_model: Literal["own", "none"] = Field(
         default="own",
-        description="own: a client keeps a whole model; none: its user's row and private weights only, and it answers "
-        "with an update, the rows that it touched",
+        description="own: a client keeps a whole model; none: a client keeps only its user row and private "
+        "weights, and answers with an update, the rows that it touched",
     )
     upload: Literal["changes", "gradients"] = Field(
         default="changes",
-        description="what an update holds: what training.optimizer has made of the version, or the raw gradient of one "
-        "step, times -training.learning_rate; the user's row goes by training.optimizer in any case",
+        description="content of an update: the deltas made by training.optimizer, or the raw gradient of one "
+        "step times -training.learning_rate; the user row is always trained by training.optimizer",
     )
     merge: Rule = Field(
         default="samples",
-        description="what is made of answers: samples or mean (weight of a client: its positives, or 1), or another "
-        "aggregator, such as median, or {name: krum, byzantine: 2}",
+        description="how answers are aggregated: samples or mean (a client's weight is its number of positives, "
+        "or 1), or another aggregator such as median, or {name: krum, byzantine: 2}",
     )
     server: ServerChoice | None = Field(
         default=None,
-        description="what the coordinator computes between aggregating and pushing, such as momentum; null: nothing",
+        description="server optimizer of the coordinator, applied between aggregating and pushing, such as "
+        "momentum; null: none",
     )
     ask: Literal["all", "online"] = Field(
-        default="all", description="whom a round may ask: all clients, or only those online when it begins"
+        default="all", description="clients eligible for a round: all, or only those online at its start"
     )
     choose: Literal["uniform", "proportional"] = Field(
         default="uniform",
-        description="how a part of the clients is chosen: uniform; proportional: to each group of alike clients that "
-        "the recommender finds its share, uniform before it has found any",
+        description="how clients are chosen: uniform; proportional: in proportion to the groups of similar "
+        "clients that the recommender finds (uniform before it has found any)",
     )
     pause: int = Field(
         default=0,
         ge=0,
         le=LARGEST,
-        description="a client that was asked is not asked again in so many rounds, unless too few others are left",
+        description="number of rounds in which an asked client is not asked again, unless too few others are left",
     )
     round: RoundOptions | None = Field(
         default=None, description="when a round ends; null: after one unit of time"
     )
-    aggregation: Aggregation = Field(default=Synchronous(), description="what becomes of answers")
+    aggregation: Aggregation = Field(default=Synchronous(), description="aggregation of answers")
     merge_last: bool = Field(
         default=False,
-        description="true: after the last round the coordinator wakes once more, asks no client and merges the answers "
-        "to its last push, and the last report is of that version; false: these answers stay unmerged, where answers "
-        "wait for a wake (updates, a server, or a rule that is no weighted mean)",
+        description="true: after the last round the coordinator wakes once more, asks no client and merges the "
+        "answers to its last push, and the last report covers that version; false: these answers "
+        "stay unmerged if answers wait for a wake (updates, a server, or a rule other than a "
+        "weighted mean)",
     )
 
     @model_validator(mode="after")
@@ -239,39 +243,39 @@ class FedAvgOptions(Options):
         if self.slice is not None and (self.participation != 1.0 or isinstance(self.aggregation, Buffered)):
             found = "participation" if self.participation != 1.0 else "buffered aggregation"
             raise ValueError(
-                f"found slice and {found}, but slices ask all clients in turn; leave one of them out"
+                f"found slice and {found}, but slices ask all clients in turn; remove one of them"
             )
         if self.close_epochs and self.slice is None:
             raise ValueError(
-                "found close_epochs but no slice, and an epoch is a pass over slices of the clients; set slice, or "
-                "leave close_epochs out"
+                "found close_epochs but no slice, although an epoch is a pass over slices of the clients; "
+                "set slice, or remove close_epochs"
             )
         if self.close_epochs and self.merge_last:
             raise ValueError(
-                "found close_epochs and merge_last, but the wake that closes the last epoch merges the last answers; "
-                "leave merge_last out"
+                "found close_epochs and merge_last, but the wake that closes the last epoch merges the last "
+                "answers; remove merge_last"
             )
         if self.server is not None and self.aggregation.mixing is not None:
             raise ValueError(
-                "found server and aggregation.mixing, but what the old version keeps is for the server to say; leave "
-                "mixing out"
+                "found server and aggregation.mixing, but the server determines how the old version is "
+                "kept; remove mixing"
             )
         if self.slice is not None and (self.choose != "uniform" or self.pause):
             found = "pause" if self.pause else "choose proportional"
             raise ValueError(
-                f"found slice and {found}, but slices ask all clients in turn; leave one of them out"
+                f"found slice and {found}, but slices ask all clients in turn; remove one of them"
             )
         self._check_updates()
         if isinstance(self.aggregation, Buffered):
             if self.round is not None:
                 raise ValueError(
-                    "found round, but buffered aggregation has no rounds; leave round out (give_up and late are "
-                    "options of aggregation)"
+                    "found round, but buffered aggregation has no rounds; remove round (give_up and late "
+                    "are options of aggregation)"
                 )
             if self.participation != 1.0:
                 raise ValueError(
-                    f"found participation {self.participation}, but with buffered aggregation concurrency says how "
-                    "many clients work; leave participation out"
+                    f"found participation {self.participation}, but with buffered aggregation concurrency "
+                    "sets the number of working clients; remove participation"
                 )
         return self
 
@@ -280,17 +284,17 @@ class FedAvgOptions(Options):
             refuse_changes(self.merge, "merge", "clients", "set client_model to none, or ")
             if self.upload == "gradients":
                 raise ValueError(
-                    "found upload gradients, but clients send whole models; set client_model to none, or leave upload "
-                    "out"
+                    "found upload gradients, but clients send whole models; set client_model to none, or "
+                    "remove upload"
                 )
             return
         if self.user_table == "averaged":
             raise ValueError(
-                "found client_model none and user_table averaged, but a client without a model has its own user's row "
-                "alone; set user_table to own"
+                "found client_model none and user_table averaged, but a client without a model has only its "
+                "own user row; set user_table to own"
             )
         if self.aggregation.mixing is not None:
             raise ValueError(
-                "found client_model none and aggregation.mixing, but updates are added to the version as it is; leave "
-                "mixing out"
+                "found client_model none and aggregation.mixing, but updates are added to the version "
+                "without mixing; remove mixing"
             )

@@ -19,11 +19,13 @@ from gossiprec.sim.clock import WakeClock
 class WakeOptions(Options):
     """When a node wakes."""
 
-    law: Literal["exponential", "constant"] = Field(default="exponential", description="law of the intervals")
+    law: Literal["exponential", "constant"] = Field(
+        default="exponential", description="distribution of the intervals"
+    )
     mean: float = Field(default=1.0, gt=0, description="mean interval: the unit of virtual time, usually 1")
     redraw: bool = Field(
         default=True,
-        description="draw each interval anew; false: one draw per node, as in the published code",
+        description="draw every interval; false: one draw per node, as in the published code",
     )
 
 
@@ -31,23 +33,23 @@ class ClockedRefresh(Options):
     """Views are refreshed on an exponential clock."""
 
     law: Literal["exponential"] = "exponential"
-    mean: float = Field(default=0.1, gt=0, description="mean time between refreshes")
+    mean: float = Field(default=0.1, gt=0, description="mean time between refreshes of the view")
 
 
 class CountedRefresh(Options):
     """Views are refreshed every so many wakes."""
 
-    every: int = Field(ge=1, le=LARGEST, description="wakes between refreshes")
+    every: int = Field(ge=1, le=LARGEST, description="wakes between refreshes of the view")
 
 
 class ViewOptions(Options):
     """Whom a node knows."""
 
-    size: int = Field(default=3, ge=1, le=LARGEST, description="view size P: distinct other nodes")
+    size: int = Field(default=3, ge=1, le=LARGEST, description="view size P: number of distinct other nodes")
     refresh: ClockedRefresh | CountedRefresh = ClockedRefresh()
     heal: bool = Field(
         default=True,
-        description="replace a peer that is away at the wake by a random one that is there; false: send in vain",
+        description="replace offline peers of a view by random online ones; if false, messages to them are lost",
     )
 
     @model_validator(mode="before")
@@ -67,11 +69,12 @@ class GossipOptions(Options):
     )
     user_table: Literal["own", "averaged"] = Field(
         default="own",
-        description="own: a node holds its user's row; averaged: every node holds and merges all rows (published code)",
+        description="own: a node has only its own user row; averaged: every node has and merges all rows "
+        "(published code)",
     )
     start: Literal["common", "own"] = Field(
         default="common",
-        description="item tables and shared weights that nodes begin with: common, or each node with a draw of its own",
+        description="initial item tables and shared weights: the same for all nodes, or drawn per node",
     )
     wake: WakeOptions = WakeOptions()
     wakes: int = Field(default=500, ge=1, le=LARGEST, description="wakes of each node")

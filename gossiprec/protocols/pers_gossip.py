@@ -27,7 +27,7 @@ class PersGossipOptions(GossipOptions):
     """Options of Pers-Gossip."""
 
     exploration: float = Field(
-        default=0.4, ge=0, le=1, description="share of a view that is drawn at random, rounded up"
+        default=0.4, ge=0, le=1, description="fraction of a view that is drawn at random, rounded up"
     )
     view: ViewOptions = ViewOptions()
 

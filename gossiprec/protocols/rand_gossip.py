@@ -48,16 +48,18 @@ View: TypeAlias = Annotated[
 class RandGossipOptions(GossipOptions):
     """Options of Rand-Gossip."""
 
-    fanout: int = Field(default=3, ge=1, le=LARGEST, description="peers of the view that a wake pushes to")
+    fanout: int = Field(
+        default=3, ge=1, le=LARGEST, description="number of peers of the view to which a node sends per wake"
+    )
     merge: Rule = Field(
         default="samples",
         description="weight of a model in a merge: samples (its positives), mean (1), or another streaming rule",
     )
     average: Literal["pairwise", "all"] = Field(
         default="pairwise",
-        description="pairwise: a model is averaged with the node's as it arrives, so that earlier ones fade (of three "
-        "with equal weights the shares are 1/8, 1/8, 1/4, 1/2); all: the mean, by weights, of the node's version and "
-        "all that arrived since its last wake",
+        description="pairwise: a model is averaged with the node's model on arrival, so that earlier models "
+        "fade (three models with equal weights get 1/8, 1/8, 1/4, 1/2); all: the weighted mean of "
+        "the node's model and all models that arrived since its last wake",
     )
     view: View = ViewOptions()
 
@@ -65,15 +67,15 @@ class RandGossipOptions(GossipOptions):
         """Return that pairwise averages are no mean."""
         if self.average == "all":
             return {}
-        return {"merge": "pairwise: the latest arrival counts most; average: all gives the mean by weights"}
+        return {"merge": "pairwise: the latest arrival counts most; average: all gives the weighted mean"}
 
     @field_validator("merge")
     @classmethod
     def _streams(cls, merge: Any) -> Any:
         if not make_rule(merge).streaming:
             raise ValueError(
-                f"found {name_of(merge)!r}, which wants an inbox, but gossip blends models one by one as they arrive; "
-                "use the policy robust-merge with this rule"
+                f"found {name_of(merge)!r}, which requires an inbox, but gossip merges models one by one on "
+                "arrival; use the policy robust-merge with this rule"
             )
         return merge
 
@@ -81,15 +83,18 @@ class RandGossipOptions(GossipOptions):
     def _reads_all(self) -> RandGossipOptions:
         if self.average == "all" and self.train_on == "receive":
             raise ValueError(
-                "average all wants a node that reads its model at its wake, but with train_on receive it trains after "
-                "each merge; set train_on to wake, or average to pairwise"
+                "average all requires training at wakes, but with train_on receive a node trains after each "
+                "merge; set train_on to wake, or average to pairwise"
             )
         return self
 
     @model_validator(mode="after")
     def _fanout_fits(self) -> RandGossipOptions:
         if self.view.size is not None and self.fanout > self.view.size:
-            raise ValueError(f"fanout {self.fanout} is larger than view.size {self.view.size}")
+            raise ValueError(
+                f"fanout {self.fanout} is larger than view.size {self.view.size}; lower fanout, or raise "
+                "view.size"
+            )
         return self
 
 

@@ -75,8 +75,8 @@ class Recommender(ABC):
         names = {block.name for role in (Role.USER, Role.ITEM) for block in layout.of(role)}
         if names != {"users", "items"} or self.model.feed is not PointwiseFeed:
             raise ScenarioError(
-                f"recommender: {name} contrasts one row of each user and each item of models that learn from positives "
-                f"and negatives, which {of_model} is not; take gmf, mf with cross-entropy, or ncf"
+                f"recommender: {name} requires a model with one row per user and item that learns from "
+                f"positives and negatives, which {of_model} is not; choose gmf, mf with cross-entropy, or ncf"
             )
         if not full_batches:
             raise ScenarioError(

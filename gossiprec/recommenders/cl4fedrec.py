@@ -37,29 +37,30 @@ class CL4FedRecOptions(Options):
     """Options of CL4FedRec."""
 
     temperature: float = Field(default=0.2, gt=0, description="tau of both contrastive losses")
-    user_weight: float = Field(default=0.5, ge=0, description="lambda 1, of the users' loss; 0: without it")
-    item_weight: float = Field(default=0.5, ge=0, description="lambda 2, of the items' loss; 0: without it")
-    noise: float = Field(default=0.1, gt=0, description="eta, the norm of the noise of a user's view")
+    user_weight: float = Field(default=0.5, ge=0, description="lambda 1, weight of the user loss; 0: off")
+    item_weight: float = Field(default=0.5, ge=0, description="lambda 2, weight of the item loss; 0: off")
+    noise: float = Field(default=0.1, gt=0, description="eta, norm of the noise of a user's view")
     item_views: Literal["step", "noise"] = Field(
         default="step",
-        description="step: an item is moved by one gradient step for a user's view (the paper); noise: as SimGCL's",
+        description="step: items move by one gradient step for a user's view (as in the paper); noise: as in SimGCL",
     )
     item_view_scale: float | Literal["learning-rate"] = Field(
         default=0.1,
-        description="norm that the step of each item is scaled to; learning-rate: the step of the training's own size",
+        description="norm to which the step of each item is scaled; learning-rate: use the learning rate of the "
+        "training",
     )
     item_loss: Literal["mean", "sum"] = Field(
-        default="mean", description="over a client's positives; the paper prints a sum"
+        default="mean", description="reduction over a client's positives; the paper has a sum"
     )
     synthetic_users: int = Field(default=60, ge=1, le=100_000, description="|U_syn|: 60 or 10 in the paper")
     synthetic_items: int = Field(
-        default=30, ge=1, le=LARGEST, description="N, items of each, without repetition"
+        default=30, ge=1, le=LARGEST, description="N, number of items of each, without repetition"
     )
     synthetic_by: Literal["popularity", "uniform"] = Field(
-        default="popularity", description="how their items are drawn; uniform: an ablation"
+        default="popularity", description="how their items are drawn; uniform: ablation"
     )
     refresh: bool = Field(
-        default=True, description="fit them to the present items in every epoch (eq. 5); false: an ablation"
+        default=True, description="fit them to the current items in every epoch (eq. 5); false: ablation"
     )
     fit_steps: int = Field(default=10, ge=1, le=10**4, description="Adam steps of a refresh, warm-started")
     fit_rate: float = Field(default=0.01, gt=0, description="learning rate of a refresh")
@@ -69,10 +70,10 @@ class RegularisedOptions(CL4FedRecOptions):
     """Options of rCL4FedRec."""
 
     hot_items: int = Field(
-        default=100, ge=1, le=LARGEST, description="most popular items that are drawn apart"
+        default=100, ge=1, le=LARGEST, description="number of most popular items that are spread out"
     )
     sub_items: int = Field(
-        default=256, ge=1, le=LARGEST, description="|V_sub|, others that are drawn anew each step"
+        default=256, ge=1, le=LARGEST, description="|V_sub|, number of other items, redrawn in each step"
     )
     regulariser_steps: int = Field(default=1, ge=1, le=10**4, description="Adam steps at the end of an epoch")
     regulariser_rate: float = Field(default=0.001, gt=0, description="their learning rate")

@@ -24,21 +24,21 @@ class ClusterOptions(Options):
 
     number: int = Field(default=5, ge=1, le=LARGEST, description="K")
     first: int = Field(default=44, ge=1, le=LARGEST, description="round of the first clustering")
-    every: int = Field(default=6, ge=1, le=LARGEST, description="rounds from one to the next")
+    every: int = Field(default=6, ge=1, le=LARGEST, description="rounds between two clusterings")
     last: int | None = Field(
-        default=None, ge=1, le=LARGEST, description="after this round the clusters stay; null: to the end"
+        default=None, ge=1, le=LARGEST, description="last round with a clustering; null: the last round"
     )
     lasting: bool = Field(
         default=True,
-        description="true: clusters stay until the next clustering; false: they are dropped after the choice of "
-        "clients in the round of the clustering, as in the published code",
+        description="true: clusters are kept until the next clustering; false: they are dropped after the "
+        "choice of clients in the round of the clustering, as in the published code",
     )
 
     @model_validator(mode="after")
     def _in_order(self) -> ClusterOptions:
         if self.last is not None and self.last < self.first:
             raise ValueError(
-                f"found last {self.last}, before first {self.first}; raise last, or leave it out"
+                f"found last {self.last}, which is before first {self.first}; raise last, or remove it"
             )
         return self
 

@@ -75,10 +75,10 @@ def by_size(clusters: Any) -> I64:
 def _require(rows: F32, number: int) -> None:
     if not 1 <= number <= len(rows):
         raise ScenarioError(
-            f"recommender.clusters: found {number}; allowed: 1 to {len(rows)}, as many as there are users to cluster"
+            f"recommender.clusters: found {number}; expected 1 to {len(rows)}, the number of users to cluster"
         )
     if not np.isfinite(rows).all():
         raise ScenarioError(
-            "recommender.clusters: rows of users have numbers that are not finite, so that they have no clusters; "
-            "lower training.learning_rate"
+            "recommender.clusters: user rows contain NaN or infinite values and cannot be clustered; lower "
+            "training.learning_rate"
         )

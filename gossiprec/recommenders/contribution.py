@@ -71,7 +71,8 @@ class Contribution:
         }
         if self.expected_keep >= BARE:
             told["note"] = (
-                f"{self.expected_keep:.1%} of items stay themselves: these are nearly the training data"
+                f"{self.expected_keep:.1%} of the contributed items are unchanged: they reveal most "
+                "of the training data"
             )
         return told
 

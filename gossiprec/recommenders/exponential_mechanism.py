@@ -44,7 +44,7 @@ class ExponentialMechanism:
 
     def __init__(self, similarity: Similarity, *, epsilon: float, sensitivity: float | None = None) -> None:
         if not (epsilon > 0 and math.isfinite(epsilon)):
-            raise ScenarioError(f"epsilon: found {epsilon}; allowed: a finite number above 0, such as 5")
+            raise ScenarioError(f"epsilon: found {epsilon}; expected a finite number above 0, such as 5")
         self.similarity = similarity
         self.epsilon = epsilon
         self.sensitivity = _sensitivity(similarity, sensitivity)
@@ -89,8 +89,9 @@ class ExponentialMechanism:
     def _require_near(self, spread: float) -> None:
         if not spread <= self.sensitivity * (1 + 1e-6):
             raise ScenarioError(
-                f"sensitivity: found {self.sensitivity:g}, but similarities of two items to a third differ by "
-                f"{spread:g}, so that epsilon would not hold; allowed: at least the most that they can differ by"
+                f"sensitivity: found {self.sensitivity:g}, but similarities of two items to a third differ "
+                f"by {spread:g}, so epsilon would not hold; expected at least their largest possible "
+                "difference"
             )
 
 
@@ -100,13 +101,15 @@ def _sensitivity(similarity: Similarity, stated: float | None) -> float:
     if stated is None:
         if known is None:
             raise ScenarioError(
-                f"sensitivity: found none, and that of the similarity {name} is not known; allowed: a number above 0, "
-                "the most by which the similarities of two items to a third can differ"
+                f"sensitivity: found none, and the sensitivity of the similarity {name} is unknown; expected "
+                "a number above 0, the largest difference between the similarities of two items to a third"
             )
         return known
     if not (stated > 0 and math.isfinite(stated) and stated >= (known or 0)):
         least = (
-            "a finite number above 0" if known is None else f"at least {known:g}, by which {name} can differ"
+            "a finite number above 0"
+            if known is None
+            else f"at least {known:g}, the largest difference of {name}"
         )
-        raise ScenarioError(f"sensitivity: found {stated}; allowed: {least}")
+        raise ScenarioError(f"sensitivity: found {stated}; expected {least}")
     return stated

@@ -36,23 +36,23 @@ class FedSoftmaxOptions(Options):
         default=100,
         ge=0,
         le=LARGEST,
-        description="random items that a client keeps for the run, none of its own",
+        description="number of random items that a client keeps for the run, excluding its own",
     )
     local_negatives: int = Field(
-        default=10, ge=0, le=LARGEST, description="K, drawn among them; 0: an ablation"
+        default=10, ge=0, le=LARGEST, description="K, number of negatives drawn from them; 0: ablation"
     )
     local_drawn: Literal["positive", "update"] = Field(
         default="positive",
-        description="positive: K for each positive by itself, as in the paper; update: K for all positives of a local "
-        "update together",
+        description="positive: draw K for each positive, as in the paper; update: draw K for all positives of a "
+        "local update together",
     )
 
     @model_validator(mode="after")
     def _enough(self) -> FedSoftmaxOptions:
         if self.local_negatives > self.local_items:
             raise ValueError(
-                f"found local_negatives {self.local_negatives}, but only {self.local_items} local_items to draw them "
-                "from; lower the former or raise the latter"
+                f"found local_negatives {self.local_negatives}, but only {self.local_items} local_items to "
+                "draw them from; lower local_negatives, or raise local_items"
             )
         return self
 
@@ -75,7 +75,7 @@ class FedSoftmax(Recommender):
         require_vectors(type(self).__name__, self.model)
         if not (self._n_negatives or self.model.options.in_batch):
             raise ScenarioError(
-                "recommender: found no negatives at all (local_negatives 0), so that nothing is learnt; raise "
+                "recommender: found no negatives (local_negatives 0), so nothing can be learned; raise "
                 "local_negatives, or set model.in_batch"
             )
 
@@ -125,6 +125,6 @@ def require_vectors(name: str, model: object) -> None:
     """
     if not isinstance(model, SequenceModel):
         raise ScenarioError(
-            f"recommender: {name} is for models that score items by a vector of the user, which {type(model).__name__} "
-            "does not; take two-tower, gru4rec or bert4rec"
+            f"recommender: {name} requires a model that scores items by a user vector, which {type(model).__name__} "
+            "does not; choose two-tower, gru4rec or bert4rec"
         )

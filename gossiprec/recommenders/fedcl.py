@@ -46,33 +46,37 @@ class FedCLOptions(FedSoftmaxOptions):
         default=20,
         ge=0,
         le=LARGEST,
-        description="T, semi-hard negatives of each local update; 0: an ablation, in which nobody tells of its user",
+        description="T, number of semi-hard negatives per local update; 0: ablation without uploads of user vectors",
     )
     semi_hard_share: float = Field(
         default=0.25,
         gt=0,
         le=1,
-        description="R: share of the items, the best of its cluster, to draw them from",
+        description="R: fraction of the items, the best of the cluster, to sample them from",
     )
     hard: bool = Field(
-        default=False, description="take the T best items of its cluster instead of drawn ones: an ablation"
+        default=False, description="use the T best items of the cluster instead of sampling them (ablation)"
     )
     clusters: int = Field(
-        default=25, ge=1, le=LARGEST, description="of the users that have told their vector"
+        default=25,
+        ge=1,
+        le=LARGEST,
+        description="number of clusters of the users that have uploaded a vector",
     )
     clustering: Literal["ward", "kmeans", "none"] = Field(
-        default="ward", description="how they are clustered; none: each user's own vector is its centroid"
+        default="ward", description="clustering method; none: the vector of each user is its centroid"
     )
-    clip: float = Field(default=1.0, gt=0, description="delta, the L1 norm to which vectors are scaled down")
+    clip: float = Field(default=1.0, gt=0, description="delta, L1 norm to which vectors are scaled down")
     epsilon: float | None = Field(
         default=4.0,
-        description="budget of each told vector: Laplace noise of scale 2 delta / epsilon on its numbers; null: none",
+        description="privacy budget of each uploaded vector: Laplace noise of scale 2 delta / epsilon on its "
+        "values; null: no noise",
     )
     leaks: int | None = Field(
         default=None,
         ge=1,
         le=LARGEST,
-        description="size of communities for which the summary tells what told vectors give away; null: it does not",
+        description="community size for which the summary reports what uploaded vectors reveal; null: no such report",
     )
 
     @property
@@ -129,7 +133,8 @@ class FedCL(FedSoftmax):
         leaks = self.options.leaks
         if leaks is not None and leaks >= split.n_users:
             raise ScenarioError(
-                f"recommender.leaks: found {leaks}, but a user has {split.n_users - 1} others; lower it"
+                f"recommender.leaks: found {leaks}, but there are only {split.n_users - 1} other "
+                "users; lower it"
             )
 
     def told_width(self, layout: Layout) -> int:

@@ -47,33 +47,37 @@ class PDCOptions(Options):
     """Options of PDC-FRS."""
 
     similarity: Annotated[str | dict[str, Any], Named(SIMILARITIES)] = Field(
-        default="titles", description="of items: by what an item is replaced; its name, or name and options"
+        default="titles",
+        description="item similarity that determines the replacement of items: a name, or name and options",
     )
-    epsilon: float = Field(default=5.0, gt=0, description="budget of each contributed item")
+    epsilon: float = Field(default=5.0, gt=0, description="privacy budget of each contributed item")
     sensitivity: float | None = Field(
-        default=None, gt=0, description="Delta of the similarity; null: its own, 1 for those from 0 to 1"
+        default=None,
+        gt=0,
+        description="Delta of the similarity; null: the sensitivity of the similarity, 1 for similarities from 0 to 1",
     )
     augmented: int = Field(
-        default=30, ge=0, le=LARGEST, description="alpha, items with soft labels for each user; 0: without"
+        default=30, ge=0, le=LARGEST, description="alpha, number of items with soft labels per user; 0: off"
     )
-    user_weight: float = Field(default=0.05, ge=0, description="lambda, of the users' loss; 0: without it")
-    item_weight: float = Field(default=0.05, ge=0, description="beta, of the items' loss; 0: without it")
+    user_weight: float = Field(default=0.05, ge=0, description="lambda, weight of the user loss; 0: off")
+    item_weight: float = Field(default=0.05, ge=0, description="beta, weight of the item loss; 0: off")
     item_optimizer: Literal["sgd", "adam"] = Field(
         default="sgd",
-        description="of the items' loss at the coordinator; sgd: a plain step at the clients' rate on the sum over all "
-        "items, so that beta counts; adam: a new Adam takes that loss alone, so that every beta above 0 does the same",
+        description="optimizer of the item loss at the coordinator; sgd: a plain step with the clients' "
+        "learning rate on the sum over all items, so that beta matters; adam: a new Adam for this "
+        "loss only, so that every beta above 0 has the same effect",
     )
-    temperature: float = Field(default=0.2, gt=0, description="tau of both")
+    temperature: float = Field(default=0.2, gt=0, description="tau of both losses")
     auxiliary_epochs: int = Field(
-        default=1, ge=1, le=10**4, description="passes of the auxiliary model before each round"
+        default=1, ge=1, le=10**4, description="epochs of the auxiliary model before each round"
     )
-    auxiliary_batch: int = Field(default=1024, ge=1, le=LARGEST, description="samples of its steps")
+    auxiliary_batch: int = Field(default=1024, ge=1, le=LARGEST, description="batch size of its steps")
     leaks: int | None = Field(
         default=None,
         ge=1,
         le=LARGEST,
-        description="size of communities for which the summary tells what contribution and auxiliary model give away; "
-        "null: it does not",
+        description="community size for which the summary reports what contribution and auxiliary model reveal; "
+        "null: no such report",
     )
 
 
@@ -98,7 +102,8 @@ class PDC(Recommender):
         options = self.options
         if options.leaks is not None and options.leaks >= split.n_users:
             raise ScenarioError(
-                f"recommender: leaks is {options.leaks}, but a user has {split.n_users - 1} others; lower it"
+                f"recommender: leaks is {options.leaks}, but there are only {split.n_users - 1} "
+                "other users; lower it"
             )
         try:
             similarity = make_named(SIMILARITIES, options.similarity).fit(split, seed=seed)

@@ -41,24 +41,25 @@ class FedGNNOptions(Options):
     """Options of what clients learn from."""
 
     pseudo_items: float = Field(
-        default=0.1, ge=0, le=1, description="share of a client's pairs that are about items it has not taken"
+        default=0.1, ge=0, le=1, description="fraction of a client's pairs with items that it has not taken"
     )
     pseudo_from: Literal["others", "all"] = Field(
         default="others",
-        description="what pseudo items and their negatives are drawn from: others: items that the user has not taken; "
-        "all: all items, those of the user among them, as in the published code",
+        description="source of pseudo items and their negatives; others: items that the user has not taken; "
+        "all: all items, including those of the user, as in the published code",
     )
     user_rows: Literal["own", "averaged"] = Field(
         default="own",
-        description="own: a client keeps its user's row, which moves by its whole step; averaged: the coordinator "
-        "keeps the rows, sends each client its own and treats the rows that come back like those of items, by the "
-        "server that the protocol names, so that a row moves by its client's share of the answers (published code)",
+        description="own: a client keeps its user row, which moves by the whole step; averaged: the coordinator "
+        "keeps the rows, sends each client its own row and aggregates the returned rows like item "
+        "rows, with the server of the protocol, so that a row moves by its client's fraction of the "
+        "answers (published code)",
     )
     table_noise: float = Field(
         default=0.0,
         ge=0,
-        description="lambda: the coordinator adds to each number of the items the mean of as many Laplace variables as "
-        "clients have answered, as the published code does; policy ldp has clients add theirs",
+        description="lambda: to each item value the coordinator adds the mean of one Laplace variable per "
+        "answer, as in the published code; with policy ldp the clients add noise",
     )
 
 
@@ -68,15 +69,21 @@ class PerFedRecOptions(FedGNNOptions):
     clusters: ClusterOptions = Field(default=ClusterOptions(), description="of clients")
     cluster_models: Literal["own", "round", "none"] = Field(
         default="own",
-        description="own: a cluster's model goes on from where it was, by its members' changes; round: it is what "
-        "members have made of the last version, on average; none: there are none, as in the published code",
+        description="own: a cluster's model continues from its previous state, by the deltas of its members; "
+        "round: it is the mean of what its members made of the last version; none: no cluster "
+        "models, as in the published code",
     )
-    local_share: float = Field(default=1 / 3, ge=0, le=1, description="of the client's own model in its mix")
+    local_share: float = Field(
+        default=1 / 3, ge=0, le=1, description="weight of the client's own model in its mix"
+    )
     cluster_share: float = Field(
-        default=1 / 3, ge=0, le=1, description="of its cluster's; the rest is the global one's"
+        default=1 / 3,
+        ge=0,
+        le=1,
+        description="weight of the cluster model; the rest is the weight of the global model",
     )
     row_noise: float = Field(
-        default=0.0, ge=0, description="scale of Laplace noise on each number of the user's row that is told"
+        default=0.0, ge=0, description="scale of the Laplace noise on each value of an uploaded user row"
     )
 
     @model_validator(mode="after")
@@ -94,7 +101,7 @@ class PerFedRecPlusOptions(PerFedRecOptions):
 
     pretraining: PretrainingOptions = Field(default=PretrainingOptions(), description="at the coordinator")
     pretraining_layers: int = Field(
-        default=2, ge=1, le=LARGEST, description="L: how often its views are made of neighbours' rows"
+        default=2, ge=1, le=LARGEST, description="L: number of propagation layers of its views"
     )
 
 
@@ -110,14 +117,14 @@ class FedGNN(Recommender):
         """Refuse pseudo items where a client learns from single items."""
         if self.options.pseudo_items and "negatives" not in self.model.feed.item_columns:
             raise ScenarioError(
-                f"recommender.pseudo_items: found {self.options.pseudo_items}, but {type(self.model).__name__} does "
-                "not learn from pairs of which some could be replaced; set it to 0, or take lightgcn, or mf with loss "
-                "bpr"
+                f"recommender.pseudo_items: found {self.options.pseudo_items}, but "
+                f"{type(self.model).__name__} does not learn from pairs that could be replaced; set it to 0, "
+                "or choose lightgcn, or mf with loss bpr"
             )
         if self._averages_rows and (layout.of(Role.PRIVATE) or not layout.of(Role.USER)):
             raise ScenarioError(
-                f"recommender.user_rows: found averaged, but {type(self.model).__name__} has no user rows that could "
-                "be sent and averaged; set it to own, or take lightgcn, or mf with loss bpr"
+                f"recommender.user_rows: found averaged, but {type(self.model).__name__} has no user rows "
+                "that could be sent and averaged; set it to own, or choose lightgcn, or mf with loss bpr"
             )
 
     @property
@@ -166,12 +173,12 @@ class PerFedRec(FedGNN):
         super().check(layout, full_batches=full_batches)
         if layout.of(Role.PRIVATE):
             raise ScenarioError(
-                f"recommender: {type(self.model).__name__} has weights that each node keeps to itself, which are in no "
-                "version that could be mixed; take lightgcn, mf, gmf or ncf"
+                f"recommender: {type(self.model).__name__} has private weights, which are not part of a "
+                "version and cannot be mixed; choose lightgcn, mf, gmf or ncf"
             )
         if not layout.of(Role.USER):
             raise ScenarioError(
-                f"recommender: {type(self.model).__name__} has no rows of users that could be clustered; take "
+                f"recommender: {type(self.model).__name__} has no user rows that could be clustered; choose "
                 "lightgcn, mf, gmf or ncf"
             )
 
@@ -228,8 +235,8 @@ class PerFedRecPlus(PerFedRec):
         names = {block.name for role in (Role.USER, Role.ITEM) for block in layout.of(role)}
         if names != {"users", "items"} or layout.user_width != layout.item_width:
             raise ScenarioError(
-                f"recommender: pre-training is of one row of each user and item, as long as each other, which "
-                f"{type(self.model).__name__} does not have; take lightgcn, mf, gmf or ncf"
+                "recommender: pre-training requires one row per user and item, all of the same length, "
+                f"which {type(self.model).__name__} does not have; choose lightgcn, mf, gmf or ncf"
             )
 
     def contributed(self, split: TrainingData, seed: int) -> Graph | None:

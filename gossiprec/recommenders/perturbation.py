@@ -37,8 +37,8 @@ def laplace_scale(bound: float, epsilon: float) -> float:
     if not SMALLEST_SCALE <= scale <= LARGEST_SCALE:
         kind = "none" if scale < SMALLEST_SCALE else "infinite"
         raise ValueError(
-            f"found epsilon {epsilon:g} with clip {bound:g}, whose noise of scale {scale:g} would be {kind}; take an "
-            "epsilon such as 4, or null for no noise"
+            f"found epsilon {epsilon:g} with clip {bound:g}, for which noise of scale {scale:g} would be "
+            f"{kind}; set an epsilon such as 4, or null for no noise"
         )
     return scale
 

@@ -46,8 +46,8 @@ class PopularityRegulariser:
             )
         if popularity.min() == popularity.max():
             raise ScenarioError(
-                f"recommender: the regulariser draws popular items apart, but all {n_items} items have "
-                f"{popularity.min()} interactions; take cl4fedrec"
+                f"recommender: the regulariser spreads out popular items, but all {n_items} items have "
+                f"{popularity.min()} interactions; use cl4fedrec"
             )
         self._known, self._steps, self._rate, self._temperature = known, steps, rate, temperature
         order = np.argsort(-popularity, kind="stable")

@@ -38,9 +38,9 @@ if TYPE_CHECKING:
 class PretrainingOptions(Options):
     """Options of the coordinator's pre-training."""
 
-    epochs: int = Field(default=5, ge=0, le=10**4, description="k, steps of Adam; 0: no pre-training")
+    epochs: int = Field(default=5, ge=0, le=10**4, description="k, number of Adam steps; 0: no pre-training")
     views: Literal["noise", "mix"] = Field(
-        default="noise", description="as the published code has them, or the paper's eqs. 1-3"
+        default="noise", description="views: as in the published code, or as in eqs. 1-3 of the paper"
     )
     noise: float = Field(default=0.1, gt=0, description="norm of the noise on a row of a layer")
     temperature: float = Field(default=0.2, gt=0, description="tau")
@@ -48,14 +48,14 @@ class PretrainingOptions(Options):
         default=256,
         ge=2,
         le=LARGEST,
-        description="users contrasted in a step, and items; all, where there are no more",
+        description="number of users, and of items, contrasted per step (all, if there are fewer)",
     )
     learning_rate: float = Field(default=0.05, gt=0, le=10**6, description="of Adam")
     pseudo_edges: float = Field(
         default=0.1,
         ge=0,
         le=1,
-        description="share, of a view's true edges, of random ones added in views mix",
+        description="number of random edges added in views mix, as a fraction of the true edges of a view",
     )
 
 
@@ -95,7 +95,7 @@ def pretrained(
 
     if (len(users), len(items)) != (graph.n_users, graph.n_items):
         raise ValueError(
-            f"found rows of {len(users)} users and {len(items)} items; allowed: {graph.n_users} and {graph.n_items}, "
+            f"found rows of {len(users)} users and {len(items)} items; expected {graph.n_users} and {graph.n_items}, "
             "as in the graph"
         )
     rows = torch.from_numpy(np.concatenate([users, items])).requires_grad_()
@@ -109,8 +109,8 @@ def pretrained(
     found = rows.detach().numpy()
     if not np.isfinite(found).all():
         raise ScenarioError(
-            "recommender: pre-training gives numbers that are not finite; lower its learning_rate or noise, or raise "
-            "its temperature"
+            "recommender: pre-training produced NaN or infinite values; lower its learning_rate or noise, "
+            "or raise its temperature"
         )
     return found[: graph.n_users].copy(), found[graph.n_users :].copy()
 

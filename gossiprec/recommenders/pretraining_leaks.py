@@ -73,7 +73,9 @@ class EdgesKnown:
             "bytes_received": int(self.received_bytes(dim).sum()),
         }
         if self.told.any():
-            told["note"] = f"the coordinator is told {self.share:.1%} of training interactions as they are"
+            told["note"] = (
+                f"the coordinator receives {self.share:.1%} of the training interactions unmodified"
+            )
         return told
 
 

@@ -31,9 +31,9 @@ if TYPE_CHECKING:
 class SimGCLOptions(Options):
     """Options of SimGCL."""
 
-    weight: float = Field(default=0.5, gt=0, description="lambda, of the contrastive loss")
+    weight: float = Field(default=0.5, gt=0, description="lambda, weight of the contrastive loss")
     temperature: float = Field(default=0.2, gt=0, description="tau")
-    noise: float = Field(default=0.1, gt=0, description="epsilon, the norm of the noise")
+    noise: float = Field(default=0.1, gt=0, description="epsilon, norm of the noise")
 
 
 @RECOMMENDERS.register("simgcl")

@@ -60,7 +60,7 @@ def _opened(path: Path) -> Run:
     try:
         return open_run(path)
     except LogError as error:
-        raise LogError(f"{error}; nor is it the folder of a study: it has no {STUDY_MARK}") from None
+        raise LogError(f"{error}; it is not a study folder either: it has no {STUDY_MARK}") from None
 
 
 def _of_study(path: Path, home: Path) -> Iterator[Section]:

@@ -21,7 +21,7 @@ CLOCKS = {"round": Axis("round"), "time": Axis("virtual time (mean wake periods)
 LABELS = FIELDS[1:]
 """Labels of attacks."""
 
-OF_NODES = {"found": "found by those interested", "accuracy": "what the node finds"}
+OF_NODES = {"found": "exposure", "accuracy": "attack accuracy"}
 """Measures of nodes that belong to an attack: both are shares of a community."""
 
 

@@ -41,7 +41,7 @@ class Study:
     def name_of(self, point: Point) -> str:
         """Return a combination in words: the values of the axes that vary."""
         told = (f"{name} {shown(point[self.table.axis(name)])}" for name in self.table.varying)
-        return ", ".join(told) or "the scenario as it is"
+        return ", ".join(told) or "the unmodified scenario"
 
     def link(self, run: str) -> list[str]:
         """Return the name of a run and the address of its report, which is empty where none was written."""
@@ -113,5 +113,5 @@ def _mark(path: Path) -> Mapping[str, Any]:
     except (OSError, ValueError) as error:
         raise LogError(f"cannot read {path / MARK}: {error}") from error
     if not isinstance(mark, dict):
-        raise LogError(f"cannot read {path / MARK}: it holds no mapping")
+        raise LogError(f"cannot read {path / MARK}: it is not a mapping")
     return mark

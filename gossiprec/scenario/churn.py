@@ -20,11 +20,11 @@ class Who(Options):
 class AlternatingSessions(Who):
     """Nodes come and go: a time online, a time offline, and so on, each drawn anew."""
 
-    online: RandomTime = Field(description="Law of a time online.")
-    offline: RandomTime = Field(description="Law of a time offline.")
+    online: RandomTime = Field(description="Distribution of a time online.")
+    offline: RandomTime = Field(description="Distribution of a time offline.")
     start: Literal["stationary", "online"] = Field(
         default="stationary",
-        description="State at time 0: as after a long time, or online at the beginning of a session.",
+        description="State at time 0: stationary, or online at the beginning of a session.",
     )
 
     @model_validator(mode="after")
@@ -32,9 +32,9 @@ class AlternatingSessions(Who):
         for key in ("online", "offline"):
             law = getattr(self, key)
             if law.law == "constant" and law.value == 0:
-                raise ValueError(f"found {key} of no time at all; it must last, or leave the entry out")
+                raise ValueError(f"found {key} of length 0; expected a positive length; or remove the entry")
             if law.law == "trace" and law.order == "sequence":
-                raise ValueError(f"found {key} in the order of a file; write order: random")
+                raise ValueError(f"found {key} with order: sequence; set order: random")
         return self
 
 
@@ -42,11 +42,9 @@ class PeriodicSessions(Who):
     """Nodes are offline in the same part of every period, as phones are at night."""
 
     period: PositiveTime = Field(description="Length of a day.")
-    offline_from: Time = Field(description="Time of the day at which nodes go.")
-    offline_until: PositiveTime = Field(description="Time of the day at which they come.")
-    jitter: Time = Field(
-        default=0.0, description="Each going and coming is earlier or later by up to so much."
-    )
+    offline_from: Time = Field(description="Time of the day at which nodes go offline.")
+    offline_until: PositiveTime = Field(description="Time of the day at which nodes come back online.")
+    jitter: Time = Field(default=0.0, description="Maximum random shift of each start and end of a session.")
 
     @model_validator(mode="after")
     def _within_a_day(self) -> PeriodicSessions:
@@ -58,8 +56,8 @@ class PeriodicSessions(Who):
             )
         if 2.0 * self.jitter >= min(away, self.period - away):
             raise ValueError(
-                f"found jitter {self.jitter:g}, must be below half of the time away ({away:g}) and of the time there "
-                f"({self.period - away:g})"
+                f"found jitter {self.jitter:g}; expected less than half of the time offline ({away:g}) and "
+                f"of the time online ({self.period - away:g})"
             )
         return self
 
@@ -68,11 +66,11 @@ class TraceSessions(Options):
     """Nodes come and go as a file says."""
 
     trace: str = Field(
-        min_length=1, description="csv file with the header node,time,online (0 or 1) or node,from,until."
+        min_length=1, description="CSV file with the header node,time,online (0 or 1) or node,from,until."
     )
     end: Literal["repeat", "hold", "refuse"] = Field(
         default="refuse",
-        description="Where the run is longer than the file: begin again, keep the last state, or no run.",
+        description="If the run is longer than the file: repeat the file, keep the last state, or refuse the run.",
     )
 
 
@@ -97,23 +95,24 @@ class ForGood(Options):
     """Nodes that join, or leave, once and for good."""
 
     nodes: Nodes = Field(description="{fraction: f}, or a list of node ids.")
-    at: Time | UniformTime = Field(description="When: a time, or {law: uniform, low: l, high: h}.")
+    at: Time | UniformTime = Field(description="Time of the event, or {law: uniform, low: l, high: h}.")
 
 
 class Churn(Options):
     """When nodes are away, and what becomes of their messages and models meanwhile. Without it nobody ever is."""
 
     sessions: tuple[Sessions, ...] = Field(
-        default=(), description="Who comes and goes, and when; one entry or a list."
+        default=(), description="Online sessions of nodes; one entry or a list."
     )
-    join: tuple[ForGood, ...] = Field(default=(), description="Nodes that are not there from the start.")
-    leave: tuple[ForGood, ...] = Field(default=(), description="Nodes that leave for good.")
+    join: tuple[ForGood, ...] = Field(default=(), description="Nodes that join after the start.")
+    leave: tuple[ForGood, ...] = Field(default=(), description="Nodes that leave permanently.")
     messages: Literal["lost", "held"] = Field(
-        default="lost", description="What becomes of messages that arrive while their receiver is away."
+        default="lost", description="How to treat messages that arrive while the receiver is offline."
     )
 
     model: Literal["kept", "reset"] = Field(
-        default="kept", description="What a node comes back with: the model it had, or its first one."
+        default="kept",
+        description="Model of a node that comes back online: its last one, or its initial one.",
     )
 
     @field_validator("sessions", "join", "leave", mode="before")

@@ -39,27 +39,28 @@ def check_sections(
     if protocol.get("upload") == "gradients" and (training.local_epochs > 1 or training.batch_size != "full"):
         problems.add(
             ("protocol", "upload"),
-            "found 'gradients', of one step, but a client takes several (training.local_epochs "
-            f"{training.local_epochs}, batch_size {training.batch_size}); set these to 1 and full, or leave upload out",
+            "found 'gradients', of one step, but a client takes several steps (training.local_epochs "
+            f"{training.local_epochs}, batch_size {training.batch_size}); set them to 1 and full, or remove "
+            "upload",
         )
     aggregation = protocol.get("aggregation") or {}
     if aggregation.get("name") == "buffered" and _takes_no_time(plain["network"]):
         problems.add(
             ("protocol", "aggregation"),
-            "buffered aggregation lives on answers that take time, but latency is 0 and computing takes no time: all "
-            "would happen at once; give network.latency a value, or set network.compute",
+            "buffered aggregation requires that answers take time, but network latency is 0 and computing "
+            "takes no time, so all answers would arrive at once; set network.latency or network.compute",
         )
     for index, entry in enumerate(plain["observers"]):
         if not (peers_meet or holds_all_data) and entry.get("who") in ("single", "coalition"):
             problems.add(
                 ("observers", index, "who"),
-                f"found {entry['who']!r}, but with a coordinator nodes meet nobody else and would find nothing; write "
-                "who: coordinator",
+                f"found {entry['who']!r}, but with a coordinator nodes receive no models from other nodes "
+                "and can find nothing; set who: coordinator",
             )
     if peers_meet and scenario.evaluate.keep_version:
         problems.add(
             ("evaluate", "keep_version"),
-            f"found true, but in {protocol['name']} there is no coordinator whose version could be kept; take "
+            f"found true, but in {protocol['name']} there is no coordinator with a version to save; use "
             "fedavg, or remove it",
         )
     for key in ("policies", "attackers", "observers"):
@@ -72,7 +73,7 @@ def check_sections(
     if plain["evaluate"]["targets"] == "attacked" and not scenario.attackers:
         problems.add(
             ("evaluate", "targets"),
-            "found 'attacked', but there are no attackers; name items, or add the section attackers",
+            "found 'attacked', but there are no attackers; list items, or add the section attackers",
         )
 
 
@@ -113,7 +114,7 @@ def check_validation(scenario: Scenario, n_validation: int) -> None:
         if read_metric(metric).on_validation:
             problems.add(
                 ("evaluate", "metrics", index),
-                f"found {metric!r}, but the split {scenario.dataset.split.name} keeps no validation items; give it "
+                f"found {metric!r}, but the split {scenario.dataset.split.name} has no validation items; add "
                 "some (dataset.split.validation), or remove the metric",
             )
     problems.raise_any(scenario.source_map)
@@ -131,7 +132,7 @@ def check_train_loss(scenario: Scenario, *, holds_all_data: bool) -> None:
         found = "central training" if holds_all_data else "an executor of shards"
         problems.add(
             ("evaluate", "train_loss"),
-            f"found true with {found}; expected models of single users in one process; leave train_loss out",
+            f"found true with {found}; expected models of single users in one process; remove train_loss",
         )
     problems.raise_any(scenario.source_map)
 
@@ -146,7 +147,7 @@ def check_activity_groups(scenario: Scenario, n_tested: int) -> None:
     problems, groups = Problems(), scenario.evaluate.activity_groups
     if groups is not None and groups > n_tested:
         lower = f"lower it to {n_tested} or less, or remove it" if n_tested > 1 else "remove it"
-        found = f"found {groups}, but only {n_tested} users have test items to be put into groups; {lower}"
+        found = f"found {groups}, but only {n_tested} users have test items; {lower}"
         problems.add(("evaluate", "activity_groups"), found)
     problems.raise_any(scenario.source_map)
 
@@ -164,7 +165,7 @@ def _oversized(plain: dict[str, Any], n_users: int, n_items: int) -> Iterator[tu
         yield ("protocol", "view", "size"), f"found {size}, but a node has only {n_users - 1} possible peers"
     participation = _number(protocol, "participation")
     if participation is not None and round(participation * n_users) < 1:
-        yield ("protocol", "participation"), f"found {participation}, which is no node out of {n_users}"
+        yield ("protocol", "participation"), f"found {participation}, which selects no node of {n_users}"
     concurrency = _number(protocol.get("aggregation"), "concurrency")
     if concurrency is not None and concurrency > n_users:
         clients = ("protocol", "aggregation", "concurrency")
@@ -178,8 +179,8 @@ def _oversized(plain: dict[str, Any], n_users: int, n_items: int) -> Iterator[tu
         if fraction and poisoners_in(fraction, n_users) < 1:
             yield (
                 ("attackers", index, "fraction"),
-                f"found {fraction}, which is no poisoner for {n_users} users; raise it to "
-                f"{_least(n_users):.2g} or more, or write number: 1 in its place",
+                f"found {fraction}, which gives no poisoner for {n_users} users; raise it to "
+                f"{_least(n_users):.2g} or more, or set number: 1 instead",
             )
     for key in ("policies", "observers"):
         for index, entry in enumerate(plain[key]):
@@ -199,12 +200,12 @@ def _oversized(plain: dict[str, Any], n_users: int, n_items: int) -> Iterator[tu
             if size >= n_users:
                 found = f"a community has at most {n_users - 1} members (all other users)"
             else:
-                found = f"of the {n_users - 1} others of a user a guess finds {size / (n_users - 1):.0%}"
+                found = f"of the {n_users - 1} other users, guessing finds {size / (n_users - 1):.0%}"
             if size > most:
                 yield (
                     path,
-                    f"found {size}, but {found}; a community is at most half of the {n_users} users: lower it to "
-                    f"{most} or less, or take more users",
+                    f"found {size}, but {found}; a community can have at most half of the {n_users} users; "
+                    f"lower it to {most} or less, or use more users",
                 )
 
 
@@ -221,7 +222,7 @@ def _beyond_targets(targets: Any, n_items: int) -> Iterator[tuple[KeyPath, str]]
     """Check target items against the number of items."""
     for index, item in enumerate(targets if isinstance(targets, list) else []):
         if item >= n_items:
-            yield ("targets", index), f"found item {item}, but items are numbered 0 to {n_items - 1}"
+            yield ("targets", index), f"found item {item}, but item ids range from 0 to {n_items - 1}"
     count = _number(targets, "least_popular")
     if count is not None and count > n_items:
         yield ("targets", "least_popular"), f"found {count}, but there are only {n_items} items"
@@ -251,19 +252,22 @@ def _population(entry: dict[str, Any], at: KeyPath, n_users: int) -> Iterator[tu
         if round(fraction * n_users) < 1:
             yield (
                 path,
-                f"found {fraction}, which is no node out of {n_users}; raise it to {1 / n_users:.2g} or more",
+                f"found {fraction}, which selects no node of {n_users}; raise it to {1 / n_users:.2g} or more",
             )
     for path, victim in _values(entry, "victim", at):
         if victim >= n_users:
-            yield path, f"found node {victim}, but nodes are numbered 0 to {n_users - 1}"
+            yield path, f"found node {victim}, but node ids range from 0 to {n_users - 1}"
         for place, fraction in _values(entry, "fraction", at):
             if round(fraction * n_users) == n_users:
-                yield place, f"found {fraction}: then the victim of an eclipse colludes too; lower it"
+                yield (
+                    place,
+                    (f"found {fraction}, with which the victim of an eclipse would collude too; lower it"),
+                )
     for key in ("nodes", "members"):
         ids = entry.get(key)
         for index, node_id in enumerate(ids if isinstance(ids, list) else []):
             if isinstance(node_id, int) and node_id >= n_users:
-                yield (*at, key, index), f"found node {node_id}, but nodes are numbered 0 to {n_users - 1}"
+                yield (*at, key, index), f"found node {node_id}, but node ids range from 0 to {n_users - 1}"
 
 
 def _values(holder: Mapping[str, Any], key: str, at: KeyPath) -> list[tuple[KeyPath, Any]]:

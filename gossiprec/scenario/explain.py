@@ -99,13 +99,13 @@ def checked(allowed: type[Model], given: Mapping[str, Any], what: str) -> Model:
     except ValidationError as error:
         explain(error, allowed, raw, (), problems)
     problems.raise_any(SourceMap(Origin(what)))
-    raise AssertionError("what does not validate has problems")
+    raise AssertionError("a scenario that fails validation must report at least one problem")
 
 
 def unknown_key(key: str, allowed: Iterable[str]) -> str:
     """Return the message for a key that a section does not have."""
     known = sorted(set(allowed))
-    return f"unknown key{suggestion(key, known)} (allowed: {', '.join(known) or 'none'})"
+    return f"unknown key{suggestion(key, known)} (known: {', '.join(known) or 'none'})"
 
 
 def misread_booleans(raw: Any, valid: Any, at: KeyPath, problems: Problems) -> None:

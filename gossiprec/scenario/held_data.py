@@ -29,9 +29,9 @@ def check_held_data(scenario: Scenario, problems: Problems, *, protocol: Any, mo
         or_clients = ", or to {name: fedavg, client_model: none, ...}" if at_clients else ""
         problems.add(
             ("model", "name"),
-            f"{scenario.model.name!r} looks through the graph of everybody's interactions, which no node of "
-            f"{scenario.protocol.name} holds; set protocol to {{name: central}}{or_clients}, or take another model, "
-            "such as mf",
+            f"{scenario.model.name!r} uses the interaction graph of all users, which no node of "
+            f"{scenario.protocol.name} has; set protocol to {{name: central}}{or_clients}, or choose another "
+            "model, such as mf",
         )
 
 
@@ -49,8 +49,8 @@ def _check_center(scenario: Scenario, problems: Problems) -> None:
     for section in (section for section, used in idle.items() if used):
         problems.add(
             (section,),
-            f"is about messages or about users' nodes, but under {name} a coordinator holds all data and nobody sends "
-            "anything; remove the section, or take another protocol",
+            f"is about messages or nodes of users, but with {name} a coordinator holds all data and no "
+            "messages are sent; remove the section, or choose another protocol",
         )
     executor = scenario.executor
     allowed = {"name": ("auto", "batched", "reference"), "storage": ("float32",), "device": ("auto", "cpu")}
@@ -58,6 +58,6 @@ def _check_center(scenario: Scenario, problems: Problems) -> None:
         if getattr(executor, key) not in values:
             problems.add(
                 ("executor", key),
-                f"found {getattr(executor, key)!r}, must be {' or '.join(values)}: under {name} one model is trained "
-                "by autograd, on the CPU",
+                f"found {getattr(executor, key)!r}; expected {' or '.join(values)}, because with {name} one "
+                "model is trained by autograd on the CPU",
             )

@@ -98,7 +98,7 @@ def strays() -> list[str]:
     groups = [PREFIX + kind for kind in KINDS]
     found = set()
     for group in entry_points().keys() - groups:
-        what = f"the group {group}, of which gossiprec takes none{suggestion(group, groups)}"
+        what = f"the group {group}, which gossiprec does not know{suggestion(group, groups)}"
         points = itertools.chain.from_iterable(entry_points()[group].values())
         found |= {f"{origin_of(point)} has entry points in {what}" for point in points}
     return sorted(found)

@@ -76,7 +76,7 @@ def read_source(source: str | os.PathLike[str] | Mapping[str, Any], problems: Pr
     """
     own = read_mapping(source, problems) if isinstance(source, Mapping) else read_file(Path(source), problems)
     if own.data is None and not problems:
-        raise ScenarioError(f"{own.whole}: is empty; start from what `gossiprec init` writes")
+        raise ScenarioError(f"{own.whole}: is empty; start from a file that `gossiprec init` writes")
     if not isinstance(own.data, dict):
         raise ScenarioError(
             f"{own.whole}: found {shown(own.data)}, must be a mapping of keys (name, dataset, ...)"
@@ -133,8 +133,8 @@ def _say_how_to_change_names(
             section = override.keys[0]
             problems.add(
                 (section,),
-                f"keys of what was named before stay; give it keys of its own: --set '{section}={{name: "
-                f"{override.value}, ...}}'",
+                "the keys of the previous choice are kept; replace the whole section: --set "
+                f"'{section}={{name: {override.value}, ...}}'",
                 origin=override.origin,
             )
 
@@ -207,7 +207,7 @@ class _Builder:
         key = str(at[-1])
         if key in holder:
             return self._named(kind, holder[key], at, registry)
-        self._problems.add(at, f"is missing; write {{name: ...}} with one of {', '.join(registry)}")
+        self._problems.add(at, f"is missing; expected {{name: ...}} with one of {', '.join(registry)}")
         return None
 
     def _named(
@@ -237,7 +237,7 @@ class _Builder:
                 at, f"found {shown(raw)}, must be a mapping such as {{name: {next(iter(registry), '...')}}}"
             )
         elif not isinstance(raw.get("name"), str):
-            what = f"found {shown(raw['name'])}, must be" if "name" in raw else "is missing, must be"
+            what = f"found {shown(raw['name'])}, must be" if "name" in raw else "is missing; expected"
             self._problems.add((*at, "name"), f"{what} one of {', '.join(registry)}")
         else:
             try:

@@ -26,7 +26,7 @@ Slug = Annotated[
     Field(
         max_length=64,
         pattern=r"^[A-Za-z0-9]+([._-][A-Za-z0-9]+)*$",
-        description="Names the run directory: letters and digits, joined by single '-', '_' or '.'.",
+        description="Name of the run directory: letters and digits, joined by single '-', '_' or '.'.",
     ),
 ]
 
@@ -78,33 +78,33 @@ class AttackerChoice(Choice):
         default=None,
         ge=0,
         le=1,
-        description="Number of poisoners as a fraction of all users, rounded down; 0: none, to compare with.",
+        description="Number of poisoners as a fraction of all users, rounded down; 0: none (baseline).",
     )
     number: int | None = Field(default=None, ge=0, le=10**6, description="Number of poisoners.")
     targets: Targets = Field(
         default=LeastPopular(least_popular=1),
-        description="Items that they promote: ids, or {least_popular: n} of training and test items together.",
+        description="Items that the poisoners promote: ids, or {least_popular: n} of training and test items together.",
     )
     start: int = Field(
         default=1,
         ge=1,
         le=LARGEST,
-        description="First round in which they poison; before they change nothing.",
+        description="First round of poisoning; before it the nodes send unmodified models.",
     )
     scale: Literal["gradient", "matched"] = Field(
         default="gradient",
         description="gradient: learning rate times gradient; matched: rows change as much as an average client's.",
     )
-    boost: float = Field(default=1.0, gt=0, le=1e9, description="Multiplies what they send.")
+    boost: float = Field(default=1.0, gt=0, le=1e9, description="Factor applied to the poisoned update.")
     clip: float | None = Field(
-        default=None, gt=0, description="Largest norm of the change of an item's row; null: none."
+        default=None, gt=0, description="Largest norm of the delta of an item row; null: no limit."
     )
 
     @model_validator(mode="after")
     def _counted_once(self) -> AttackerChoice:
         if (self.fraction is None) == (self.number is None):
             found = "neither" if self.fraction is None else "both"
-            raise ValueError(f"found {found} of fraction and number, must be one: how many nodes poison")
+            raise ValueError(f"found {found} of fraction and number; expected exactly one of them")
         return self
 
 
@@ -112,8 +112,8 @@ class Identity(Options):
     """The plain values at the top of a scenario."""
 
     name: Slug
-    seed: int = Field(default=1, ge=0, le=2**63 - 1, description="The one seed of every random draw.")
-    plots: bool = Field(default=True, description="Whether a run ends by drawing its curves.")
+    seed: int = Field(default=1, ge=0, le=2**63 - 1, description="Seed of all random draws.")
+    plots: bool = Field(default=True, description="Draw figures at the end of a run.")
 
 
 class Scenario(Identity):

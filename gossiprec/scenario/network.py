@@ -33,7 +33,7 @@ class ConstantLatency(Options):
     """Every message takes the same time."""
 
     law: Literal["constant"] = "constant"
-    value: Time = Field(default=0.0, description="Time on the way, in mean wake periods.")
+    value: Time = Field(default=0.0, description="Delay of a message, in mean wake periods.")
 
 
 class UniformLatency(UniformTime, Drawn):
@@ -57,7 +57,7 @@ class PairsLatency(Options):
 
     law: Literal["pairs"]
     path: str = Field(
-        min_length=1, description="A .npy or .csv file of n x n numbers; nobody reads its diagonal."
+        min_length=1, description="A .npy or .csv file of n x n numbers; the diagonal is ignored."
     )
 
 
@@ -68,10 +68,10 @@ class GeographicLatency(Options):
     coordinates: str = Field(
         default="random",
         min_length=1,
-        description="random: uniform on the globe; or a csv file with the header node,latitude,longitude.",
+        description="random: uniform on the globe; or a CSV file with the header node,latitude,longitude.",
     )
     speed_km: Annotated[float, Field(ge=0.1)] = Field(description="Kilometres per mean wake period.")
-    base: Time = Field(default=0.0, description="Time besides that of the distance.")
+    base: Time = Field(default=0.0, description="Constant added to the distance-based latency.")
 
 
 Latency: TypeAlias = Annotated[
@@ -108,15 +108,17 @@ class LognormalRate(Options):
     """A normally distributed logarithm."""
 
     law: Literal["lognormal"]
-    median: Rate = Field(description="Half of the nodes are slower.")
-    sigma: Annotated[float, Field(gt=0, le=10)] = Field(description="Deviation of the natural logarithm.")
+    median: Rate = Field(description="Median: half of the nodes are slower.")
+    sigma: Annotated[float, Field(gt=0, le=10)] = Field(
+        description="Standard deviation of the natural logarithm."
+    )
 
 
 class FileRate(Options):
     """A rate for each node from a file."""
 
     law: Literal["file"]
-    path: str = Field(min_length=1, description="Text file: one rate a line, in the order of node ids.")
+    path: str = Field(min_length=1, description="Text file with one rate per line, in order of node ids.")
 
 
 Rates: TypeAlias = Rate | Annotated[UniformRate | LognormalRate | FileRate, Field(discriminator="law")]
@@ -126,7 +128,7 @@ class Bandwidth(Options):
     """Bytes per mean wake period that a node sends and receives, shared fairly by its messages."""
 
     up: Rates | None = Field(
-        default=None, description="Upload rate: a number, or a law over nodes; null: no limit."
+        default=None, description="Upload rate: a number, or a distribution over nodes; null: no limit."
     )
     down: Rates | None = Field(default=None, description="Download rate.")
     coordinator: Rate | None = Field(default=None, description="Both rates of a coordinator; null: no limit.")
@@ -140,8 +142,10 @@ class Bandwidth(Options):
 class Reordering(Options):
     """Some messages are held back, so that later ones overtake them."""
 
-    share: Annotated[float, Field(ge=0, le=1)] = Field(default=0.0, description="Probability of a message.")
-    delay: Time = Field(default=0.0, description="By how much it is held back.")
+    share: Annotated[float, Field(ge=0, le=1)] = Field(
+        default=0.0, description="Probability that a message is delayed."
+    )
+    delay: Time = Field(default=0.0, description="Additional delay of a reordered message.")
 
 
 class Partition(Options):
@@ -150,10 +154,10 @@ class Partition(Options):
     begin: Time = Field(alias="from", description="Beginning.")
     until: PositiveTime = Field(description="End.")
     groups: tuple[NodeIds, ...] | None = Field(
-        default=None, min_length=1, description="Lists of node ids; all nodes in no list are one more group."
+        default=None, min_length=1, description="Lists of node ids; nodes in no list form one more group."
     )
     parts: Annotated[int, Field(ge=2, le=LARGEST)] | None = Field(
-        default=None, description="Instead of groups: so many random groups of equal size."
+        default=None, description="Number of random groups of equal size, instead of groups."
     )
 
     @model_validator(mode="after")
@@ -162,33 +166,35 @@ class Partition(Options):
             raise ValueError(f"found from {self.begin:g}, but the window ends at {self.until:g}; swap them")
         if (self.groups is None) == (self.parts is None):
             raise ValueError(
-                "needs groups (lists of node ids) or parts (a number of random groups), and not both"
+                "requires either groups (lists of node ids) or parts (a number of random groups)"
             )
         named = sorted(node for group in self.groups or () for node in group)
         twice = sorted({node for node, after in itertools.pairwise(named) if node == after})
         if twice:
-            raise ValueError(f"found node {twice[0]} in more than one place; a node is in one group")
+            raise ValueError(f"found node {twice[0]} twice; expected each node in one group")
         return self
 
 
 class Compute(Options):
     """How long a local update takes."""
 
-    time: RandomTime = Field(description="Law of the time of one local update.")
+    time: RandomTime = Field(description="Distribution of the time of one local update.")
     per: Literal["update", "node"] = Field(
         default="update",
         description="Draw for each local update, or once for each node: a slow node stays slow.",
     )
     per_sample: bool = Field(
         default=False,
-        description="The law is that of one training sample; an update takes as many times longer.",
+        description="`time` is per training sample; an update takes that time multiplied by its number of samples.",
     )
 
 
 class Network(Options):
     """What happens to a message between its sender and its receiver."""
 
-    latency: Latency = Field(default=ConstantLatency(), description="Time on the way, in mean wake periods.")
+    latency: Latency = Field(
+        default=ConstantLatency(), description="Delay of a message, in mean wake periods."
+    )
     bandwidth: Bandwidth = Field(
         default=Bandwidth(), description="Bytes per mean wake period; messages share it fairly at both ends."
     )
@@ -196,9 +202,11 @@ class Network(Options):
     duplication: float = Field(
         default=0.0, ge=0, lt=1, description="Probability that a message is sent twice."
     )
-    reordering: Reordering = Field(default=Reordering(), description="Messages that are held back.")
-    in_order: bool = Field(default=False, description="Messages from one node to another never overtake.")
-    partitions: tuple[Partition, ...] = Field(default=(), description="Windows in which groups are cut off.")
+    reordering: Reordering = Field(default=Reordering(), description="Reordering: messages that are delayed.")
+    in_order: bool = Field(default=False, description="Messages from one node to another keep their order.")
+    partitions: tuple[Partition, ...] = Field(
+        default=(), description="Time windows in which groups are disconnected from each other."
+    )
     compute: Compute | None = Field(default=None, description="Time of a local update; null: none.")
 
     @field_validator("latency", mode="before")
@@ -206,8 +214,8 @@ class Network(Options):
     def _law(cls, latency: object) -> object:
         if isinstance(latency, str | float | int):
             raise ValueError(
-                f"found {latency!r}, must be a law, such as {{law: constant, value: 0.1}}; times are in mean "
-                "wake periods: where nodes wake once a second on average, 0.1 is 100 ms"
+                f"found {latency!r}; expected a distribution, such as {{law: constant, value: 0.1}}; times "
+                "are in mean wake periods: if nodes wake once per second on average, 0.1 is 100 ms"
             )
         return latency
 

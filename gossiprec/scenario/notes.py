@@ -17,8 +17,9 @@ def _on_item_weight(scenario: Scenario) -> Iterator[str]:
     options = getattr(scenario.recommender, "options", None)
     if getattr(options, "item_optimizer", None) == "adam" and getattr(options, "item_weight", 0):
         yield (
-            "recommender.item_weight: a new Adam takes the items' loss alone (item_optimizer: adam), so every weight "
-            "above 0 gives the same result up to rounding; set item_optimizer to sgd if the weight is to count"
+            "recommender.item_weight: a new Adam optimises only the item loss (item_optimizer: adam), so "
+            "every weight above 0 gives the same result up to rounding; set item_optimizer to sgd to make "
+            "the weight effective"
         )
 
 
@@ -30,9 +31,10 @@ def _on_drift(scenario: Scenario) -> Iterator[str]:
     for choice in scenario.policies:
         if choice.name == "share-less" and getattr(choice.options, "tau", False):
             yield (
-                "policies: share-less: tau draws items back to where a local update began, and with one step per "
-                "update (training.batch_size: full, local_epochs: 1) none has moved yet, so every tau gives the same "
-                "result; raise training.local_epochs or set a batch size if tau is to count"
+                "policies: share-less: tau pulls items back to their values at the start of a local update, "
+                "but with one step per update (training.batch_size: full, local_epochs: 1) no item has "
+                "moved yet, so every tau gives the same result; raise training.local_epochs or set a batch "
+                "size to make tau effective"
             )
 
 
@@ -44,6 +46,6 @@ def _on_reduction(scenario: Scenario) -> Iterator[str]:
     gradients = getattr(scenario.protocol.options, "upload", None) == "gradients"
     if summed and adam and alone and not drift and not gradients and scenario.model.name != "prme-g":
         yield (
-            "model.loss_reduction: Adam divides a gradient by its own size, so without another loss beside it the sum "
-            "gives the result of the mean up to training.eps"
+            "model.loss_reduction: Adam normalises gradients, so without an additional loss the sum gives "
+            "the result of the mean up to training.eps"
         )

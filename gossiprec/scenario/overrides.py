@@ -48,7 +48,7 @@ def _parsed(text: str, problems: Problems) -> Override | None:
     path, equals, value = text.partition("=")
     keys = tuple(path.strip().split("."))
     if not equals or not all(keys):
-        problems.add((), "must read key.path=value, such as protocol.wakes=10", origin=origin)
+        problems.add((), "expected key.path=value, such as protocol.wakes=10", origin=origin)
         return None
     if not value.strip():
         return Override(keys, None, origin)
@@ -92,12 +92,12 @@ def _step(holder: Any, key: str, path: KeyPath) -> str | int | _Refusal:
     if isinstance(holder, dict):
         return key
     if not isinstance(holder, list):
-        return _Refusal(f"{dotted(path)} is {shown(holder)}, not a section that could hold {key!r}")
+        return _Refusal(f"{dotted(path)} is {shown(holder)}, not a section that can contain {key!r}")
     if key.isascii() and key.isdigit() and len(key) < 9 and int(key) <= len(holder):
         return int(key)
     held = f"{len(holder)} entries, counted from 0" if holder else "no entries yet"
     return _Refusal(
-        f"{dotted(path)} is a list with {held}; {key!r} is none of them ({len(holder)} would append)"
+        f"{dotted(path)} is a list with {held}; {key!r} is not one of them (use {len(holder)} to append)"
     )
 
 

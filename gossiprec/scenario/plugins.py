@@ -40,7 +40,8 @@ def check_modules(scenario: Scenario) -> None:
             importlib.import_module(module)
         except ImportError as error:
             raise ResourceError(
-                f"{thing} needs the module {module}, which cannot be imported ({error}); install it, or leave this out"
+                f"{thing} requires the module {module}, which cannot be imported ({error}); install "
+                f"it, or remove {thing}"
             ) from error
 
 

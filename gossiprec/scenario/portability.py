@@ -12,7 +12,10 @@ from gossiprec.registry import Registry
 from gossiprec.scenario.model import Scenario
 from gossiprec.scenario.problems import KeyPath, Problems
 
-WHY = "executor.portable is for compiled kernels: torch's last digits are each processor's own"
+WHY = (
+    "executor.portable requires compiled kernels, because the last digits of torch's results depend on the "
+    "processor"
+)
 
 
 def check_portable(
@@ -43,15 +46,18 @@ def _by_torch(
     if executor.device == "cuda":
         yield ("executor", "device"), "found 'cuda', must be cpu or auto"
     if holds_all_data:
-        yield ("protocol", "name"), f"found {scenario.protocol.name!r}, whose coordinator trains with torch"
+        yield (
+            ("protocol", "name"),
+            (f"found {scenario.protocol.name!r}, in which the coordinator trains with torch"),
+        )
     if scenario.recommender is not None:
         name = scenario.recommender.name
-        yield ("recommender", "name"), f"found {name!r}, and recommenders compute with torch; leave it out"
+        yield ("recommender", "name"), f"found {name!r}, but recommenders compute with torch; remove it"
     if scenario.attackers:
-        yield ("attackers",), "poisoners compute with torch; leave them out"
+        yield ("attackers",), "poisoners compute with torch; remove them"
     for index, observer in enumerate(scenario.observers):
         if getattr(attacks[observer.name], "by_torch", False):
             yield (
                 ("observers", index, "name"),
-                f"found {observer.name!r}, which computes with torch; leave it out",
+                f"found {observer.name!r}, which computes with torch; remove it",
             )

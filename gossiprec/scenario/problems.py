@@ -90,7 +90,7 @@ class Problems:
         lines = [f"{origin}: {dotted(path)}{': ' if path else ''}{text}" for path, text, origin in located]
         shortened = list(dict.fromkeys(lines))
         if len(shortened) > MOST_SHOWN:
-            shortened[MOST_SHOWN:] = [f"... and {len(shortened) - MOST_SHOWN} problems more"]
+            shortened[MOST_SHOWN:] = [f"... and {len(shortened) - MOST_SHOWN} more problems"]
         if shortened:
             raise ScenarioError("\n".join(shortened))
 

@@ -54,7 +54,7 @@ def json_schema(registries: Registries | None = None) -> dict[str, Any]:
         "type": "object",
         "properties": {
             **schemas.properties(Identity),
-            "preset": {"enum": preset_names(), "description": "Values that lie under those of this file."},
+            "preset": {"enum": preset_names(), "description": "Preset: values that this file overrides."},
             **{key: one_of[key] for key in ("dataset", "model", "protocol")},
             "recommender": {"anyOf": [one_of["recommender"], {"type": "null"}], "default": None},
             "policies": {"type": "array", "default": [], "items": one_of["policy"]},

@@ -24,32 +24,30 @@ class Training(Options):
     """
 
     optimizer: Literal["adam", "sgd"] = Field(
-        default="adam", description="Its state stays with the node and never travels."
+        default="adam", description="Its state stays on the node and is never sent."
     )
     learning_rate: float = Field(default=0.01, gt=0, description="Step size of the optimizer.")
     batch_size: Annotated[int, Field(ge=1, le=LARGEST)] | Literal["full"] = Field(
         default=64,
-        description="Samples (positives and negatives) a step; `full`: all samples of the epoch in one step.",
+        description="Samples (positives and negatives) per step; `full`: all samples of the epoch in one step.",
     )
     local_epochs: int = Field(
-        default=1, ge=1, le=10**6, description="Passes over the node's samples each time it trains."
+        default=1, ge=1, le=10**6, description="Epochs over the samples of a node per local update."
     )
-    negatives: int = Field(
-        default=4, ge=1, le=10**6, description="Items drawn as negatives for each positive."
-    )
+    negatives: int = Field(default=4, ge=1, le=10**6, description="Number of negatives drawn per positive.")
     negatives_drawn: Literal["each_update", "once"] = Field(
-        default="each_update", description="Anew each time that a node trains, or once for each node."
+        default="each_update", description="Draw negatives for each local update, or once per node."
     )
     betas: tuple[Annotated[float, Field(ge=0, lt=1)], Annotated[float, Field(ge=0, lt=1)]] = Field(
-        default=(0.9, 0.999), description="Adam's decay of the first and second moment."
+        default=(0.9, 0.999), description="Decay rates of the first and second moments of Adam."
     )
-    eps: float = Field(default=1e-8, gt=0, description="Adam's term against division by zero.")
+    eps: float = Field(default=1e-8, gt=0, description="Term of Adam that prevents division by zero.")
 
 
 class NodeFraction(Options):
     """A part of all nodes, drawn at random from the scenario's seed."""
 
-    fraction: float = Field(gt=0, le=1, description="Part of all nodes.")
+    fraction: float = Field(gt=0, le=1, description="Fraction of all nodes.")
 
 
 NodeIds: TypeAlias = Annotated[tuple[Annotated[int, Field(ge=0, le=LARGEST)], ...], Field(min_length=1)]
@@ -59,7 +57,7 @@ Nodes: TypeAlias = Literal["all"] | NodeFraction | NodeIds
 class LeastPopular(Options):
     """The items that fewest users have."""
 
-    least_popular: int = Field(ge=1, le=LARGEST, description="How many items; of equals those of lower id.")
+    least_popular: int = Field(ge=1, le=LARGEST, description="Number of items; on ties those with lower ids.")
 
 
 ItemIds: TypeAlias = Annotated[tuple[Annotated[int, Field(ge=0, le=LARGEST)], ...], Field(min_length=1)]
@@ -69,13 +67,13 @@ Targets: TypeAlias = LeastPopular | ItemIds
 class Denser(Options):
     """Reports that come more often for a while."""
 
-    every: int = Field(ge=1, le=LARGEST, description="Rounds between two of them.")
-    until: int = Field(ge=1, le=LARGEST, description="The last round at which there may be one.")
+    every: int = Field(ge=1, le=LARGEST, description="Rounds between two additional reports.")
+    until: int = Field(ge=1, le=LARGEST, description="Last round with an additional report.")
 
     @model_validator(mode="after")
     def _some(self) -> Denser:
         if self.until < self.every:
-            raise ValueError(f"until: {self.until} comes before the first of them, every: {self.every}")
+            raise ValueError(f"until: {self.until} is before the first report, every: {self.every}")
         return self
 
 
@@ -93,7 +91,8 @@ class Evaluate(Options):
     )
     also: Rounds | Denser | None = Field(
         default=None,
-        description="More rounds at which to score: a list, or {every: 2, until: 60}, as where accuracy peaks early.",
+        description="Additional rounds at which to evaluate: a list, or {every: 2, until: 60}; useful if "
+        "accuracy peaks early.",
     )
     metrics: tuple[str, ...] = Field(
         default=("hr@20", "ndcg@20"),
@@ -101,30 +100,29 @@ class Evaluate(Options):
         "(docs/measures.md).",
     )
     mask: Literal["train", "train+validation"] = Field(
-        default="train", description="Items that are in nobody's own list of all items: those of these parts."
+        default="train", description="Parts of the split whose items are excluded from a user's ranking."
     )
     beside: tuple[Literal["popularity", "random"], ...] = Field(
         default=(),
-        description="Orders of the items that the same metrics are taken of, once: the most popular ones, any.",
+        description="Baseline rankings to evaluate with the same metrics: by popularity, or random.",
     )
     targets: Targets | Literal["attacked"] | None = Field(
         default=None,
-        description="Items whose exposure is measured (er@K): ids, {least_popular: n} of training items, or attacked: "
-        "those that attackers promote.",
+        description="Items whose exposure is measured (er@K): ids, {least_popular: n} of training items, or "
+        "`attacked`, the items that attackers promote.",
     )
     activity_groups: Annotated[int, Field(ge=2, le=100)] | None = Field(
         default=None,
-        description="Into so many groups users are put by their training interactions: the summary has the metrics of "
-        "test items for each.",
+        description="Number of user groups by activity; the summary reports test metrics for each group.",
     )
     train_loss: bool = Field(
         default=False,
-        description="Whether each report has `train_loss`, the mean over users of the model's loss on their own "
-        "training samples (docs/measures.md); not for central training, and not divided among shards.",
+        description="Report `train_loss`, the mean over users of the loss on their own training samples "
+        "(docs/measures.md); not available for central training or sharded runs.",
     )
     keep_version: bool = Field(
         default=False,
-        description="Whether a coordinator's last version, items and shared weights, is kept (version.npz).",
+        description="Save the coordinator's final item embeddings and shared weights (version.npz).",
     )
 
     def rounds(self) -> Iterator[int]:
@@ -151,7 +149,7 @@ class Evaluate(Options):
     @classmethod
     def _once(cls, beside: tuple[str, ...]) -> tuple[str, ...]:
         if len(set(beside)) < len(beside):
-            raise ValueError(f"found {', '.join(beside)}, must name each order once")
+            raise ValueError(f"found {', '.join(beside)}; expected each order once")
         return beside
 
     @field_validator("metrics")
@@ -161,7 +159,7 @@ class Evaluate(Options):
             read_metric(metric)
         repeated = sorted({metric for metric in metrics if metrics.count(metric) > 1})
         if repeated:
-            raise ValueError(f"{', '.join(repeated)} written twice")
+            raise ValueError(f"found {', '.join(repeated)} twice; remove the repetition")
         return metrics
 
     @model_validator(mode="after")
@@ -169,12 +167,12 @@ class Evaluate(Options):
         exposing = [metric for metric in self.metrics if read_metric(metric).measure.wants is TargetRanks]
         if exposing and self.targets is None:
             raise ValueError(
-                f"{exposing[0]} measures how often target items are shown; say which: targets: [ids] or "
-                "targets: {least_popular: n}, or with attackers targets: attacked"
+                f"{exposing[0]} measures how often target items are shown; set targets: [ids] or targets: "
+                "{least_popular: n}, or with attackers targets: attacked"
             )
         if self.targets is not None and not exposing:
             raise ValueError(
-                "targets belongs to a metric of target items, such as er@10; add one or remove it"
+                "targets requires a metric of target items, such as er@10; add one, or remove targets"
             )
         return self
 
@@ -182,49 +180,53 @@ class Evaluate(Options):
     def _groups_have_metrics(self) -> Evaluate:
         if self.activity_groups and not any(read_metric(metric).of_test_items for metric in self.metrics):
             raise ValueError(
-                f"found activity_groups: {self.activity_groups}, but no metric of test items is measured, such as "
-                "recall@20; add one or remove it"
+                f"found activity_groups: {self.activity_groups}, but no metric of test items, such as "
+                "recall@20; add one, or remove activity_groups"
             )
         return self
 
 
 class Executor(Options):
-    """How the arithmetic is run; no choice here changes a result beyond rounding."""
+    """How computations are executed. No option changes results beyond rounding."""
 
     name: Literal["auto", "reference", "batched", "fused", "ray"] = Field(
         default="auto",
-        description="auto: fused where the model has compiled kernels, else batched; ray: the nodes divided among "
-        "shards, processes on one machine or several (docs/shards.md).",
+        description="auto: fused if the model has compiled kernels, otherwise batched; ray: divide the nodes "
+        "among shards, processes on one or several machines (docs/shards.md).",
     )
     threads: Annotated[int, Field(ge=1, le=1024)] | Literal["auto"] = Field(
         default="auto",
-        description="auto: one for each core; under ray, of each shard: the cores divided by the shards.",
+        description="auto: one thread per core; with ray, threads per shard: the number of cores divided by the "
+        "number of shards.",
     )
     wave_size: Annotated[int, Field(ge=1, le=LARGEST)] | Literal["unlimited"] = Field(
-        default="unlimited", description="Most operations run together; lower it to save memory."
+        default="unlimited", description="Maximum number of operations per wave; lower it to save memory."
     )
     device: Literal["auto", "cpu", "cuda"] = Field(
-        default="auto", description="Where the batched executor keeps the models."
+        default="auto", description="Device on which the batched executor stores the models."
     )
     storage: Literal["float32", "float16"] = Field(
         default="float32",
-        description="What models are kept in; float16 halves the memory and rounds at random (docs/models.md).",
+        description="Number format of stored models; float16 halves the memory and uses stochastic rounding "
+        "(docs/models.md).",
     )
     portable: bool = Field(
         default=False,
-        description="The same bytes on every processor of one architecture; compiled kernels only, and slower.",
+        description="Produce the same bytes on every processor of one architecture; requires compiled kernels, "
+        "and is slower.",
     )
     shards: Annotated[int, Field(ge=1, le=64)] = Field(
-        default=1, description="ray: Processes that the nodes are divided among, this one included."
+        default=1,
+        description="ray: number of processes among which the nodes are divided, including this one.",
     )
     address: str = Field(
         default="auto",
-        description="ray: The cluster: host:port; auto: the one that is there, or else Ray started on this machine; "
-        "local: Ray started on this machine.",
+        description="ray: address of the cluster, host:port; auto: a running cluster, otherwise start Ray on "
+        "this machine; local: start Ray on this machine.",
     )
     inner: Literal["auto", "reference", "batched", "fused"] = Field(
         default="auto",
-        description="ray: What computes within a shard, as `name` says it of a run that is not divided.",
+        description="ray: executor within a shard, like `name` for a run without shards.",
     )
 
     @model_validator(mode="after")
@@ -232,7 +234,7 @@ class Executor(Options):
         fields = type(self).model_fields
         given = [key for key in ("shards", "address", "inner") if getattr(self, key) != fields[key].default]
         if given and self.name != "ray":
-            raise ValueError(f"{given[0]} belongs to name: ray, found name: {self.name}")
+            raise ValueError(f"{given[0]} requires name: ray, found name: {self.name}")
         return self
 
     @property
@@ -245,9 +247,10 @@ class Checkpoint(Options):
     """When a run notes its state; none of it changes a result. Checkpoints are taken at reports (``evaluate``)."""
 
     every: Annotated[int, Field(ge=1)] | None = Field(
-        default=None, description="Rounds between two checkpoints; null: only by the clock."
+        default=None, description="Rounds between checkpoints; null: only by time."
     )
     minutes: Annotated[float, Field(gt=0)] | None = Field(
-        default=5.0, description="Minutes between two checkpoints; null, and every null: none are taken."
+        default=5.0,
+        description="Minutes between checkpoints; if this and `every` are null, no checkpoints are written.",
     )
-    keep: int = Field(default=2, ge=1, description="How many are kept, the last ones.")
+    keep: int = Field(default=2, ge=1, description="Number of most recent checkpoints to keep.")

@@ -121,7 +121,7 @@ def found(kind: str | None, name: str) -> Shipped:
             each.removesuffix("s").replace("studie", "study") for each in KINDS if kind in (None, each)
         )
         raise ScenarioError(
-            f"no {what} {name!r} comes with gossiprec{suggestion(plain, known)}; see them all with: gossiprec list "
+            f"no bundled {what} {name!r}{suggestion(plain, known)}; list all with: gossiprec list "
             f"{kind or 'scenarios, gossiprec list studies'}"
         )
     return known[plain]
@@ -153,9 +153,7 @@ def write(one: Shipped, into: Path, *, force: bool = False) -> dict[Path, bool]:
     same = {file: file.is_file() and file.read_bytes() == text for file, text in texts.items()}
     for file in texts:
         if file.exists() and not same[file] and not force:
-            raise ScenarioError(
-                f"{file} exists and says something else; add --force to replace it, or rename it"
-            )
+            raise ScenarioError(f"{file} exists and differs; pass --force to overwrite it, or rename it")
     for file, text in texts.items():
         if not same[file]:
             with writing(file):

@@ -70,7 +70,7 @@ def read_file(path: Path, problems: Problems) -> Layer:
     except UnicodeDecodeError:
         text = "\0"
     if "\0" in text:
-        raise ScenarioError(f"{path}: not a text file; a scenario is YAML in UTF-8")
+        raise ScenarioError(f"{path}: not a text file; expected YAML in UTF-8")
     return read_text(text, str(path), problems)
 
 
@@ -111,7 +111,7 @@ def read_mapping(mapping: Mapping[str, Any], problems: Problems, source: str = "
     try:
         text = yaml.safe_dump(dict(mapping), sort_keys=False)
     except yaml.YAMLError as error:
-        raise ScenarioError(f"{source}: holds something that YAML cannot say: {error}") from None
+        raise ScenarioError(f"{source}: contains a value that YAML cannot represent: {error}") from None
     except RecursionError:
         raise ScenarioError(f"{source}: is nested too deeply") from None
     return read_text(text, source, problems, numbered=False)
@@ -127,7 +127,7 @@ def _syntax_error(error: yaml.MarkedYAMLError, source: str, numbered: bool) -> s
 def _near(path: Path) -> str:
     """Return the next step where a file is not there: its folder, a near name, or the command that writes it."""
     if path.stem in shipped("scenarios") or path.stem in shipped(STUDIES):
-        return f"; gossiprec init {path.stem} writes it"
+        return f"; run gossiprec init {path.stem} to write it"
     if not path.parent.is_dir():
         return f" (and no folder {path.parent})"
     there = sorted(p.name for p in path.parent.iterdir() if p.suffix in (".yaml", ".yml"))
@@ -153,7 +153,7 @@ class _Reader:
                 if self._visited > MAX_VALUES
                 else f"more than {MAX_DEPTH} levels"
             )
-            raise ScenarioError(f"{self._origin(node)}: holds {much}, each use of an alias (*) counted")
+            raise ScenarioError(f"{self._origin(node)}: contains {much}, counting each use of an alias (*)")
         if isinstance(node, yaml.MappingNode) and node.tag == _TAG + "map":
             return self._mapping(node, path)
         if isinstance(node, yaml.SequenceNode) and node.tag == _TAG + "seq":
@@ -179,9 +179,7 @@ class _Reader:
                 self._problems.add(path, f"the key {shown(key_node.value)} must be text", origin=origin)
             elif key_node.value in found:
                 first = lines[key_node.value]
-                self._problems.add(
-                    (*path, key_node.value), f"written twice (first in {first})", origin=origin
-                )
+                self._problems.add((*path, key_node.value), f"found twice (first in {first})", origin=origin)
             else:
                 lines[key_node.value] = self.origins[(*path, key_node.value)] = origin
                 found[key_node.value] = self.value(value_node, (*path, key_node.value))
@@ -193,7 +191,7 @@ class _Reader:
         """Lay what ``<<`` names under the mapping's own keys; of several, the first to say something wins."""
         for part in node.value if isinstance(node, yaml.SequenceNode) else [node]:
             if not isinstance(part, yaml.MappingNode):
-                self._problems.add(path, "`<<` must name a mapping", origin=self._origin(part))
+                self._problems.add(path, "`<<` must refer to a mapping", origin=self._origin(part))
                 continue
             inner = _Reader(self._source, self._problems, self._numbered)
             inner._visited = self._visited
@@ -211,7 +209,7 @@ class _Reader:
                 return self._scalars.construct_object(node)
             except (ValueError, KeyError, IndexError):  # `!!int x`, `0x`, or more digits than Python reads
                 kind = node.tag.removeprefix(_TAG)
-                self._problems.add(path, f"{shown(node.value)} is no {kind}", origin=self._origin(node))
+                self._problems.add(path, f"{shown(node.value)} is not a {kind}", origin=self._origin(node))
                 return None
         self._problems.add(path, f"the tag {shown(node.tag)} is not allowed", origin=self._origin(node))
         return None

@@ -46,30 +46,37 @@ class LognormalTime(Options):
     """A normally distributed logarithm: most times near the median, a few much longer."""
 
     law: Literal["lognormal"]
-    median: PositiveTime = Field(description="Half of the times are shorter.")
-    sigma: Annotated[float, Field(gt=0, le=10)] = Field(description="Deviation of the natural logarithm.")
+    median: PositiveTime = Field(description="Median: half of the times are shorter.")
+    sigma: Annotated[float, Field(gt=0, le=10)] = Field(
+        description="Standard deviation of the natural logarithm."
+    )
 
 
 class WeibullTime(Options):
     """``P(T > t) = exp(-(t / scale)^shape)``; shape below 1: many short times and a few very long ones."""
 
     law: Literal["weibull"]
-    scale: PositiveTime = Field(description="63 % of the times are shorter.")
-    shape: Annotated[float, Field(ge=0.1, le=20)] = Field(description="1 is the exponential law.")
+    scale: PositiveTime = Field(description="Scale: 63 % of the times are shorter.")
+    shape: Annotated[float, Field(ge=0.1, le=20)] = Field(
+        description="Shape; 1 is the exponential distribution."
+    )
 
 
 class TraceTime(Options):
     """Measured times from a file."""
 
     law: Literal["trace"]
-    path: str = Field(min_length=1, description="Text file: one time a line, or a csv file with a header.")
-    column: str | None = Field(default=None, description="Column of the csv file, by its header.")
+    path: str = Field(
+        min_length=1, description="Text file with one time per line, or a CSV file with a header."
+    )
+    column: str | None = Field(default=None, description="Column of the CSV file, named as in the header.")
     order: Literal["random", "sequence"] = Field(
-        default="random", description="Drawn with replacement, or each node takes one after the other."
+        default="random",
+        description="random: drawn with replacement; sequence: each node takes the times one after the other.",
     )
     end: Literal["repeat", "hold", "refuse"] = Field(
         default="repeat",
-        description="sequence: what follows the last time: the first, the last for ever, or no run.",
+        description="for sequence, after the last time: start over, keep the last time, or refuse the run.",
     )
 
 

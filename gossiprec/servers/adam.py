@@ -30,17 +30,17 @@ class AdamOptions(Options):
 
     learning_rate: float = Field(default=0.01, gt=0, description="size of a step")
     betas: tuple[Decay, Decay] = Field(
-        default=(0.9, 0.999), description="decay of the mean change and of its mean square"
+        default=(0.9, 0.999), description="decay rates of the mean delta and of its mean square"
     )
-    eps: float = Field(default=1e-8, gt=0, description="term against division by zero")
+    eps: float = Field(default=1e-8, gt=0, description="term that prevents division by zero")
     step_per: Literal["round", "answer"] = Field(
         default="round",
-        description="round: one step per round, by the aggregated change; answer: one step per answer, in order of "
-        "arrival and each from the published version, with moments that all answers share; the version moves by the "
-        "mean step (the published code of PerFedRec++)",
+        description="round: one step per round, with the aggregated delta; answer: one step per answer, in "
+        "order of arrival and each from the published version, with shared moments; the version "
+        "moves by the mean step (published code of PerFedRec++)",
     )
     step_bound: float | None = Field(
-        default=None, gt=0, description="largest absolute value of a step in one number; null: no limit"
+        default=None, gt=0, description="largest absolute value of a step per coordinate; null: no limit"
     )
 
 

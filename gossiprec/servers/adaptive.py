@@ -23,10 +23,10 @@ class AdaptiveOptions(Options):
     """Options of adaptive server optimization."""
 
     learning_rate: float = Field(default=0.01, gt=0, description="size of a step")
-    beta1: float = Field(default=0.9, ge=0, lt=1, description="decay of the mean difference")
-    beta2: float = Field(default=0.99, ge=0, lt=1, description="decay of the mean square")
+    beta1: float = Field(default=0.9, ge=0, lt=1, description="decay rate of the mean difference")
+    beta2: float = Field(default=0.99, ge=0, lt=1, description="decay rate of the mean square")
     tau: float = Field(
-        default=1e-3, gt=0, description="degree of adaptivity: added to the root of the mean square"
+        default=1e-3, gt=0, description="degree of adaptivity, added to the root of the mean square"
     )
 
 

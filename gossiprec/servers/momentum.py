@@ -21,7 +21,7 @@ from gossiprec.servers.base import Answers, Downlink, Round, Server
 class MomentumOptions(Options):
     """Options of server momentum."""
 
-    beta: float = Field(default=0.9, ge=0, lt=1, description="share of the last step that is taken again")
+    beta: float = Field(default=0.9, ge=0, lt=1, description="fraction of the previous step that is added")
     learning_rate: float = Field(default=1.0, gt=0, description="size of a step")
 
 

@@ -197,7 +197,7 @@ class Engine:
             If the time has passed.
         """
         if time < self.now:
-            raise ValueError(f"node {node} cannot wake at {time}: it is {self.now}")
+            raise ValueError(f"node {node} cannot wake at {time}, because the time is {self.now}")
         if self.wakes_left[node]:
             self._set_alarm(node, time)
 

@@ -39,17 +39,20 @@ class CoOccurrence(Similarity):
         """Whose data are public: one of the two."""
 
         path: Path | None = Field(
-            None, description="file of public data: a user and one or more items a line"
+            None, description="file of public data, with a user and one or more items per line"
         )
         public_users: float | None = Field(
-            None, gt=0, le=1, description="part of the run's users, drawn by the seed, whose data are public"
+            None,
+            gt=0,
+            le=1,
+            description="fraction of the users of the run with public data, drawn with the seed",
         )
 
         @model_validator(mode="after")
         def _one_of_two(self) -> CoOccurrence.Options:
             if (self.path is None) == (self.public_users is None):
                 raise ValueError(
-                    f"found path {self.path} and public_users {self.public_users}; must state one of them"
+                    f"found path {self.path} and public_users {self.public_users}; set exactly one of them"
                 )
             return self
 
@@ -92,7 +95,7 @@ def _read(path: Path, split: TrainingData) -> Ragged:
     ids = np.array([id_of.get(name, -1) for name in items.ids])[part.items]
     if (ids < 0).all():
         raise DataError(
-            f"{source}: found none of the items of {split.name}; allowed: a user and one or more items a line, which "
-            f"are called as in the data, such as {next(iter(id_of))}"
+            f"{source}: found none of the items of {split.name}; expected a user and one or more items per "
+            f"line, named as in the data, such as {next(iter(id_of))}"
         )
     return Ragged.sets(part.users[ids >= 0], ids[ids >= 0], len(users.ids))

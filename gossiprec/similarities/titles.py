@@ -30,7 +30,7 @@ class Titles(Similarity):
     class Options(OptionSet):
         """Options of the similarity."""
 
-        dim: int = Field(64, ge=1, le=1000, description="dimensions kept; all, where there are no more")
+        dim: int = Field(64, ge=1, le=1000, description="number of dimensions kept (all, if there are fewer)")
 
     options: Options
     sensitivity = 1.0

@@ -75,8 +75,8 @@ def read_vectors(source: Source, words: Container[str]) -> dict[str, F64]:
                 found[word] = _numbers(source, line, cells[1:], dim)
     if not found:
         raise DataError(
-            f"{source}: found a vector of no word in the item texts; allowed: text with a word and its numbers a line, "
-            "such as glove.6B.100d.txt, in the language of the texts"
+            f"{source}: found no vector of a word in the item texts; expected text with a word and its "
+            "numbers per line, such as glove.6B.100d.txt, in the language of the texts"
         )
     return found
 
@@ -90,5 +90,5 @@ def _numbers(source: Source, line: int, cells: list[bytes], dim: int) -> F64:
     except ValueError as error:
         raise source.error(line, str(error), allowed) from error
     if not np.isfinite(vector).all():
-        raise source.error(line, "a number that is not finite", allowed)
+        raise source.error(line, "a NaN or infinite number", allowed)
     return vector

@@ -22,8 +22,8 @@ def words_of_items(split: TrainingData, name: str) -> list[list[str]]:
     found = [WORD.findall(text) for text in split.item_texts or ()]
     if not any(found):
         raise ScenarioError(
-            f"similarity: {name} compares texts of items, of which {split.name} has none; allowed: movielens-1m with "
-            "movies.dat beside the ratings, movielens-100k with u.item, data set file with item_texts; or take "
-            "similarity co-occurrence"
+            f"similarity: {name} compares item texts, but {split.name} has none; expected movielens-1m with "
+            "movies.dat next to the ratings, movielens-100k with u.item, or data set file with item_texts; "
+            "or use similarity co-occurrence"
         )
     return found

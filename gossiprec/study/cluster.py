@@ -86,7 +86,7 @@ class Cluster:
                 while waiting and len(running) < self._window(ray, threads):
                     task = waiting.pop()
                     running[run.remote(task, threads, os.getcwd(), str(token))] = task
-                    self.say(task.hash, "handed to Ray")
+                    self.say(task.hash, "passed to Ray")
                 ended, _ = ray.wait(list(running), num_returns=1)
                 for reference in ended:
                     yield _received(ray, reference, running.pop(reference))
@@ -133,7 +133,7 @@ def _connected(address: str, jobs: int | None) -> Any:
         start_here(ray, cpus=jobs * share_of_cores(jobs), store_bytes=STORE_BYTES)
         return ray
     address = os.environ["RAY_ADDRESS"] if address == LOCAL else address
-    join(ray, address, instead="leave the address out to start Ray here for this study")
+    join(ray, address, instead="remove the address to start Ray on this machine")
     return ray
 
 
@@ -144,7 +144,7 @@ def _received(ray: Any, reference: Any, task: Task) -> Done:
     except ray.exceptions.RayError as error:  # the worker died once too often, or the node ran out of memory
         reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
         return Done(
-            task.hash, 0.0, f"Ray gave it up after {RETRIES + 1} attempts: {type(error).__name__}: {reason}"
+            task.hash, 0.0, f"Ray gave up after {RETRIES + 1} attempts: {type(error).__name__}: {reason}"
         )
     if returned.files:
         _put(Path(task.path), returned.files)

@@ -44,7 +44,7 @@ class StudyFolder:
         LogError
         """
         if self.path.exists() and not self.path.is_dir():
-            raise LogError(f"{self.path} is a file, a study needs a folder; choose another with --out")
+            raise LogError(f"{self.path} is a file, but a study needs a folder; choose another with --out")
         mark = self.path / MARK
         if mark.is_file():
             found = read_mark(mark).get("study")
@@ -53,7 +53,9 @@ class StudyFolder:
                     f"{self.path} holds the study {found!r}, not {name!r}; choose another with --out"
                 )
         elif self.path.is_dir() and self._holds_more_than_a_lock():
-            raise LogError(f"{self.path} is not empty and holds no study; choose another folder with --out")
+            raise LogError(
+                f"{self.path} is not empty and contains no study; choose another folder with --out"
+            )
 
     def _holds_more_than_a_lock(self) -> bool:
         own = {LOCK, LOCK + MARKER}
@@ -122,5 +124,5 @@ def read_mark(path: Path) -> dict[str, Any]:
     except (OSError, ValueError) as error:
         raise LogError(f"cannot read {path}: {error}; choose another folder with --out") from error
     if not isinstance(found, dict) or "gossiprec" not in found or "study" not in found:
-        raise LogError(f"{path} is not of a study of gossiprec; choose another folder with --out")
+        raise LogError(f"{path} does not belong to a gossiprec study; choose another folder with --out")
     return found

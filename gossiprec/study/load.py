@@ -80,8 +80,8 @@ def load_study(study: str | os.PathLike[str] | Mapping[str, Any]) -> Study:
         source, folder = read_file(Path(study), problems), Path(study).parent
     if not isinstance(source.data, dict):
         raise ScenarioError(
-            f"{source.whole}: found {shown(source.data)}, must be a mapping of keys (name, base, axes, ...); "
-            "start from what `gossiprec init churn` writes"
+            f"{source.whole}: found {shown(source.data)}; expected a mapping of keys (name, base, axes, "
+            "...); start from the file that `gossiprec init churn` writes"
         )
     if "dataset" in source.data and "axes" not in source.data:
         raise ScenarioError(

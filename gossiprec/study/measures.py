@@ -56,7 +56,7 @@ def parse_measures(study: Study, problems: Problems) -> list[Measure] | None:
             problems.add(("measures", place), str(error))
             continue
         if found in parsed:
-            problems.add(("measures", place), f"found {text!r} a second time; remove one")
+            problems.add(("measures", place), f"found {text!r} twice; remove one")
         parsed.append(found)
     return parsed
 
@@ -74,11 +74,11 @@ def check_measures(measures: Sequence[Measure], scenarios: Iterable[Scenario], p
             known = ", ".join(sorted(metrics))
             problems.add(at, f"no run measures {name!r}: evaluate.metrics has {known}; add it there")
         elif name in _reported() and name not in _reported(attacks):
-            problems.add(at, f"no run has an attack that reports {name!r}; add one to observers")
+            problems.add(at, f"no run has an attack that reports {name!r}; add such an attack to observers")
         elif name in (*OF_ATTACKS, *_reported()) and keys is not None and not _is_of_any(measure, keys):
             there = ", ".join(sorted({attack_key(**labels_of(key)) for key in keys})) or "none"
             problems.add(
-                at, f"no run has such an attack; there are (observer/relevance/momentum/size): {there}"
+                at, f"no run has such an attack; expected one of (observer/relevance/momentum/size): {there}"
             )
 
 
@@ -99,7 +99,8 @@ def _known(measure: Measure) -> Measure:
     name = measure.name
     if name.partition(".")[0] in VARYING:
         raise ValueError(
-            f"{name!r} differs from run to run of one scenario; look it up in the runs' summary.json"
+            f"{name!r} differs between runs of the same scenario, so it cannot be collected; see the "
+            "runs' summary.json"
         )
     of_attacks = (*OF_ATTACKS, *_reported())
     if "@" in name:
@@ -110,7 +111,7 @@ def _known(measure: Measure) -> Measure:
             f"unknown measure {name!r}{suggestion(name, known)} (metrics such as hr@20, or: {', '.join(known)})"
         )
     if measure.filters and name not in of_attacks:
-        raise ValueError(f"{name!r} is a number of the whole run; leave out the brackets")
+        raise ValueError(f"{name!r} describes the whole run; remove the brackets")
     return measure
 
 

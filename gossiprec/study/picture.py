@@ -22,22 +22,20 @@ class Picture(Options):
     """A figure of a study, as the options of ``gossiprec plot study`` describe it."""
 
     kind: Literal["lines", "heat", "front", "paired"] = Field(
-        default="lines", description="As --kind: lines, heat, front or paired."
+        default="lines", description="Kind of figure: lines, heat, front or paired."
     )
-    x: str | None = Field(default=None, description="The axis that lines run along.")
+    x: str | None = Field(default=None, description="Axis shown along x.")
     by: str | None = Field(
-        default=None, description="The axis that lines are told apart by; measure: by what they measure."
+        default=None, description="Axis that distinguishes lines, rows or colours; `measure`: the measures."
     )
     y: list[str] | None = Field(
-        default=None, description="Measures, such as max_aac[single].  [default: max_aac]"
+        default=None, description="Measures to draw, such as max_aac[single].  [default: max_aac]"
     )
-    against: str | None = Field(default=None, description="The utility of a front.")
+    against: str | None = Field(default=None, description="Utility metric of the figure `front`.")
     to: dict[str, Any] | None = Field(
-        default=None, description="What differences are taken to, in place of the baseline."
+        default=None, description="Baseline of the figure `paired`, instead of the baseline of the study."
     )
-    where: dict[str, Any] | None = Field(
-        default=None, description="Only the runs in which axes have these values."
-    )
+    where: dict[str, Any] | None = Field(default=None, description="Only runs with these values of axes.")
 
     @field_validator("y")
     @classmethod

@@ -123,7 +123,8 @@ def _check_seed_keys(study: Study, problems: Problems) -> None:
             said.append(("axes", name))
     for path in said:
         problems.add(
-            path, "seed is set here; write seeds: [1, 2, 3] instead, at the top of the study or beside a base"
+            path,
+            "seed is set here; write seeds: [1, 2, 3] instead, at the top of the study or next to a base",
         )
 
 
@@ -170,9 +171,9 @@ def _baseline(study: Study, problems: Problems) -> dict[str, Label]:
         axis = study.file.axes.get(name)
         if axis is None:
             known = ", ".join(study.file.axes) or "none"
-            problems.add(("baseline", name), f"is no axis; axes are: {known}")
+            problems.add(("baseline", name), f"is not an axis; axes are: {known}")
         elif axis.values is None:
-            problems.add(("baseline", name), "is a range; a baseline is one of an axis' values")
+            problems.add(("baseline", name), "is a range, but a baseline must be a value of an axis")
         else:
             setting = find_setting(study, name, value)
             if setting is None:
@@ -218,8 +219,8 @@ def _check_observers(study: Study, variants: Sequence[Variant], problems: Proble
         for index, name in clashes(scenario):
             found.add(
                 ("observers", index),
-                f"an earlier observer is called {name} too; give one another fraction, momentum, relevance or "
-                "community_size",
+                f"an earlier observer has the same key {name}; change the fraction, momentum, relevance or "
+                "community_size of one of them",
             )
         gathered.add(found, scenario.source_map, variant.labels)
     gathered.tell(problems, len(variants))

@@ -54,13 +54,14 @@ def make_points(study: Study, problems: Problems) -> list[Point]:
             what = "a range" if axis.is_range else "no values"
             problems.add(
                 ("axes", name),
-                f"has {what}, and a grid needs values; write values, or search: {{method: random, samples: N}}",
+                f"has {what}, but a grid needs values; set values, or search: {{method: random, samples: N}}",
                 origin=study.origin("axes", name),
             )
     n_points = math.prod(len(known) for known in settings.values())
     if n_points > MOST_POINTS:
         problems.add(
-            ("axes",), f"make {n_points:,} combinations, at most {MOST_POINTS:,} are run; draw some of them"
+            ("axes",),
+            f"make {n_points:,} combinations, but at most {MOST_POINTS:,} can be run; sample some of them",
         )
     if problems:
         return []
@@ -112,10 +113,10 @@ def _listed(study: Study, problems: Problems) -> list[Point]:
         for name in row:
             if name not in axes:
                 near = suggestion(name, axes)
-                problems.add((*at, name), f"is no axis; axes are: {', '.join(axes) or 'none'}{near}")
+                problems.add((*at, name), f"is not an axis; axes are: {', '.join(axes) or 'none'}{near}")
         for name in axes:
             if name not in row:
-                problems.add(at, f"lacks the axis {name}; each combination says all axes")
+                problems.add(at, f"lacks the axis {name}; each combination must set all axes")
         if not problems:
             points.append({name: _of_row(study, name, row[name], (*at, name), problems) for name in axes})
     return points
@@ -126,7 +127,7 @@ def _of_row(study: Study, name: str, value: Any, at: tuple[str | int, ...], prob
     if axis.values is None:
         inside = not axis.is_range or (isinstance(value, int | float) and axis.low <= value <= axis.high)  # type: ignore[operator]
         if not inside:
-            problems.add(at, f"found {shown(value)}, but the axis reaches from {axis.low:g} to {axis.high:g}")
+            problems.add(at, f"found {shown(value)}, but the axis ranges from {axis.low:g} to {axis.high:g}")
         return Setting(label_of(value), (_override(study, axis.key, value, *at),))
     found = find_setting(study, name, value)
     if found is None:
@@ -142,7 +143,7 @@ def _labels(axis: Axis) -> str:
 def _refuse_open(study: Study, problems: Problems) -> None:
     for name, axis in study.file.axes.items():
         if axis.values is None and not axis.is_range:
-            problems.add(("axes", name), "needs values, or low and high, to draw from")
+            problems.add(("axes", name), "requires values, or low and high")
 
 
 def _drawn(study: Study, settings: dict[str, list[Setting]]) -> list[Point]:

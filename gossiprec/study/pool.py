@@ -29,8 +29,8 @@ ORPHANED = 137
 UNGUARDED = 138
 """Exit status of a worker that would have started the study again while it imported the main script."""
 UNGUARDED_CALL = (
-    "study: found jobs above 1 in a script without a main guard, and each worker process imports the script; put the "
-    'call under `if __name__ == "__main__":`, or use jobs=1'
+    "study: found jobs above 1 in a script without a main guard, but each worker process imports the "
+    'script; put the call under `if __name__ == "__main__":`, or use jobs=1'
 )
 AT_WORK = ("simulating", "going on")
 """How the phases begin in which a run has its kernels."""
@@ -119,7 +119,7 @@ class Pool:
             if task is not None:
                 yield from _lost(task, worker.process.exitcode or 0, waiting, attempts)
             return
-        assert task is not None, "an idle worker says nothing"
+        assert task is not None, "an idle worker sends nothing"
         if isinstance(heard, Done):
             worker.task = None
             waiting.compiled(task)

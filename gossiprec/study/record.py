@@ -132,8 +132,8 @@ class Record:
         lacking = missing(summary, keys)
         if lacking:
             raise LogError(
-                f"{self.folder.run(simulation)} has no attack called {lacking}, which its scenario should give it: the "
-                "attack's table_keys and what it does in a run differ, a defect"
+                f"{self.folder.run(simulation)} has no attack named {lacking}, although its scenario defines "
+                "one: the attack's table_keys do not match the rows it reports; this is a bug in the attack"
             )
         attacks = {choice.name for choice in scenario.observers}
         return measured(summary, scenario.evaluate.measured(), keys, self.plan.measures, attacks)

@@ -94,7 +94,7 @@ class StudyResult:
 
         if name not in TABLES:
             raise LogError(
-                f"a study has no table {name!r}{suggestion(name, TABLES)}; it has {', '.join(TABLES)}"
+                f"unknown table {name!r}{suggestion(name, TABLES)}; a study has {', '.join(TABLES)}"
             )
         with open_to_read(self.path / PARQUET) as file:
             runs = pq.read_table(file)
@@ -186,7 +186,9 @@ class StudyResult:
         from gossiprec.figures.study.panels import Choice
 
         if kind is not None and kind not in KINDS:
-            raise LogError(f"there is no figure {kind!r}{suggestion(kind, KINDS)}; take {', '.join(KINDS)}")
+            raise LogError(
+                f"unknown figure {kind!r}{suggestion(kind, KINDS)}; expected one of {', '.join(KINDS)}"
+            )
         chosen, against = (
             {name: shown(value) for name, value in (told or {}).items()} for told in (where, to)
         )
@@ -227,7 +229,5 @@ def open_study(path: str | os.PathLike[str]) -> StudyResult:
     """
     folder = Path(path)
     if not (folder / MARK).is_file():
-        raise LogError(
-            f"{folder} is not the folder of a study: it has no {MARK}; give one such as studies/churn"
-        )
+        raise LogError(f"{folder} is not a study folder: it has no {MARK}; pass one such as studies/churn")
     return StudyResult(folder)

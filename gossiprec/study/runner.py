@@ -99,9 +99,9 @@ class StudyRunner:
             versions = ", ".join(sorted(set(others.values())))
             here = ", ".join(sorted({ours[hash_] for hash_ in others}))
             raise LogError(
-                f"{self.folder.path} holds {len(others)} of {len(runs)} runs made by the code version {versions}, and "
-                f"this is {here}; give --again to run them again, --keep to use them as they are "
-                "(the column code of the table tells which), or another --out"
+                f"{self.folder.path} contains {len(others)} of {len(runs)} runs made by code version "
+                f"{versions}, but this is {here}; pass --again to rerun them, --keep to use them as they are "
+                "(the table column `code` identifies them), or another --out"
             )
         others |= self._of_other_data(runs, refused=other_code == "refuse")
         for hash_, code in found.items():
@@ -117,8 +117,8 @@ class StudyRunner:
         moved = of_other_data((s, run) for s in self.plan.simulations if (run := runs[s.hash]) is not None)
         if moved and refused:
             raise LogError(
-                f"{self.folder.path} holds {len(moved)} of {len(runs)} runs made with other data: "
-                f"{next(iter(moved.values()))}; put the old data back, give --again to run them again, --keep to use "
+                f"{self.folder.path} contains {len(moved)} of {len(runs)} runs made with other data: "
+                f"{next(iter(moved.values()))}; restore the original data, pass --again to rerun them, --keep to use "
                 "them as they are, or another --out"
             )
         return moved

@@ -26,7 +26,7 @@ Seed = Annotated[int, Field(ge=0, le=2**63 - 1)]
 
 def _each_once(seeds: int | list[int]) -> int | list[int]:
     if isinstance(seeds, list) and len(set(seeds)) < len(seeds):
-        raise ValueError("a seed is written twice")
+        raise ValueError("a seed is listed twice")
     return seeds
 
 
@@ -43,20 +43,22 @@ class Axis(Options):
     """One thing that varies: a key and its values or range, or named variants that set several keys."""
 
     key: str | None = Field(
-        default=None, description="The key that varies, dotted as in --set, such as protocol.fanout."
+        default=None, description="Key that varies, dotted as in --set, such as protocol.fanout."
     )
     values: list[Any] | dict[str, Any] | None = Field(
         default=None,
-        description="A list of values of the key; or a mapping of labels to values; or, without key, a mapping of "
-        "labels to mappings of dotted keys to values, among which base and seeds are those of the study.",
+        description="List of values of the key, or mapping from labels to values; without key: mapping from "
+        "labels to mappings from dotted keys to values, where base and seeds refer to the study.",
     )
-    low: float | None = Field(default=None, description="The lower end of a range, for random searches.")
-    high: float | None = Field(default=None, description="The upper end of a range, for random searches.")
-    scale: Literal["linear", "log"] = Field(default="linear", description="How a range is drawn from.")
+    low: float | None = Field(default=None, description="Lower end of a range, for random searches.")
+    high: float | None = Field(default=None, description="Upper end of a range, for random searches.")
+    scale: Literal["linear", "log"] = Field(
+        default="linear", description="Scale on which a range is sampled."
+    )
     words: str | None = Field(
         default=None,
         max_length=80,
-        description="What pictures call the axis, with its unit, such as view lifetime (wakes).  [default: its name]",
+        description="Label of the axis in figures, with its unit, such as view lifetime (wakes).  [default: its name]",
     )
     integer: bool = Field(
         default=False, description="Whether a range holds whole numbers only, both ends included."
@@ -68,7 +70,7 @@ class Axis(Options):
             raise ValueError("values is empty; an axis needs at least one value")
         ends = (self.low is not None) + (self.high is not None)
         if self.values is not None and ends:
-            raise ValueError("has both values and a range; keep one")
+            raise ValueError("has both values and a range; remove one")
         if ends == 1:
             raise ValueError("a range needs both low and high")
         if self.key is None:
@@ -76,26 +78,28 @@ class Axis(Options):
         if ends:
             self._check_range()
         elif {"scale", "integer"} & self.model_fields_set:
-            raise ValueError("scale and integer belong to a range of low and high")
+            raise ValueError("scale and integer require a range (low and high)")
         return self
 
     def _check_variants(self) -> None:
         if not isinstance(self.values, dict):
             raise ValueError(
-                "needs a key (such as protocol.fanout), or values of the form {label: {key: value}}"
+                "requires a key (such as protocol.fanout), or values of the form {label: {key: value}}"
             )
         for label, sets in self.values.items():
             if not isinstance(sets, dict):  # an empty mapping changes nothing: the base, to compare with
                 raise ValueError(
-                    f"without a key of the axis, {label!r} must be a mapping of keys to values; {{}} changes nothing"
+                    f"if the axis has no key, {label!r} must be a mapping from keys to values ({{}} "
+                    "changes nothing)"
                 )
             if not isinstance(sets.get("base", ""), str | dict):
-                raise ValueError(f"the base of {label!r} must be a scenario file, or a scenario")
+                raise ValueError(f"the base of {label!r} must be a scenario file or a scenario")
             try:
                 TypeAdapter(Seeds).validate_python(sets.get("seeds", 1), strict=True)
             except ValidationError:
                 raise ValueError(
-                    f"found {sets['seeds']!r} for the seeds of {label!r}, must be different seeds, or their number"
+                    f"found {sets['seeds']!r} for the seeds of {label!r}, must be different seeds, or their "
+                    "number"
                 ) from None
 
     def _check_range(self) -> None:
@@ -125,16 +129,15 @@ class Axis(Options):
 
 
 class Search(Options):
-    """Which combinations of the axes are run."""
+    """How combinations of the axes are chosen."""
 
     method: Literal["grid", "list", "random", "latin-hypercube"] = Field(
         default="grid",
-        description="grid: all combinations; list: those written; random and latin-hypercube: drawn.",
+        description="grid: all combinations; list: the combinations under list; random, latin-hypercube: "
+        "sampled combinations.",
     )
-    samples: int | None = Field(
-        default=None, ge=1, le=100_000, description="How many combinations are drawn."
-    )
-    seed: Seed = Field(default=0, description="Of the draws of random and latin-hypercube.")
+    samples: int | None = Field(default=None, ge=1, le=100_000, description="Number of sampled combinations.")
+    seed: Seed = Field(default=0, description="Seed of the methods random and latin-hypercube.")
     rows: list[dict[str, Any]] | None = Field(
         default=None,
         alias="list",
@@ -145,13 +148,13 @@ class Search(Options):
     def _makes_sense(self) -> Search:
         drawn = self.method in ("random", "latin-hypercube")
         if drawn and self.samples is None:
-            raise ValueError(f"method {self.method} needs samples: how many combinations to draw")
+            raise ValueError(f"method {self.method} requires samples, the number of combinations")
         if not drawn and {"samples", "seed"} & self.model_fields_set:
-            raise ValueError("samples and seed belong to method random or latin-hypercube")
+            raise ValueError("samples and seed require method random or latin-hypercube")
         if (self.method == "list") != (self.rows is not None):
-            raise ValueError("method list and the key list belong together: give both or neither")
+            raise ValueError("method list and the key list must be given together")
         if self.rows is not None and not self.rows:
-            raise ValueError("list is empty; it needs at least one combination")
+            raise ValueError("list is empty; expected at least one combination")
         return self
 
 
@@ -161,33 +164,34 @@ class StudyFile(Options):
     name: Slug
     base: str | dict[str, Any] | None = Field(
         default=None,
-        description="A scenario file, its path relative to this file; or a whole scenario. Not needed where each value "
+        description="Scenario file (path relative to this file), or a whole scenario. Not needed if each value "
         "of an axis has a base.",
     )
     sets: dict[str, Any] = Field(
-        default_factory=dict, alias="set", description="Values of all runs, by dotted key as in --set."
+        default_factory=dict, alias="set", description="Values for all runs, by dotted key as in --set."
     )
     seeds: Seeds | None = Field(
         default=None,
-        description="A list of seeds; or their number: 3 means 1, 2, 3.  [default: the base's own]",
+        description="List of seeds, or their number: 3 means 1, 2, 3.  [default: the seed of the base]",
     )
-    axes: dict[AxisName, Axis] = Field(default_factory=dict, description="What varies; each is a column.")
-    search: Search = Field(default=Search(), description="Which combinations of the axes are run.")
+    axes: dict[AxisName, Axis] = Field(
+        default_factory=dict, description="Axes that vary; each is a column of the table."
+    )
+    search: Search = Field(default=Search(), description="How combinations of the axes are chosen.")
     measures: list[str] | None = Field(
-        default=None, description="What to collect, such as hr@20 or max_aac[single,standardized,0.99]."
+        default=None, description="Measures to collect, such as hr@20 or max_aac[single,standardized,0.99]."
     )
     baseline: dict[str, Any] | None = Field(
-        default=None, description="The value of one or several axes that others are compared with."
+        default=None, description="Values of one or several axes with which other runs are compared."
     )
     picture: Picture | None = Field(
         default=None,
-        description="The picture that answers the study's question: what gossiprec plot study draws where nothing is "
-        "asked for.",
+        description="Figure that answers the question of the study; default of `gossiprec plot study`.",
     )
     share: bool = Field(
         default=True,
-        description="Whether runs that differ only in observers share one simulation; false: each has its own, whose "
-        "times and memory are its own.",
+        description="Whether runs that differ only in observers share one simulation; if false, each run has "
+        "its own simulation with its own times and memory.",
     )
 
     @property
@@ -209,7 +213,9 @@ class StudyFile(Options):
     def _free_names(cls, axes: dict[str, Axis]) -> dict[str, Axis]:
         taken = [name for name in axes if name in COLUMNS]
         if taken:
-            raise ValueError(f"{taken[0]!r} is a column of the table already; call the axis something else")
+            raise ValueError(
+                f"{taken[0]!r} is already a column of the table; choose another name for the axis"
+            )
         return axes
 
     @model_validator(mode="after")
@@ -224,9 +230,7 @@ class StudyFile(Options):
     @model_validator(mode="after")
     def _has_a_base(self) -> StudyFile:
         if self.base is None and not any(axis.brings_base for axis in self.axes.values()):
-            raise ValueError(
-                "base is missing: name a scenario file; or write a base in each value of an axis"
-            )
+            raise ValueError("base is missing; name a scenario file, or set a base in each value of an axis")
         return self
 
 

@@ -108,7 +108,7 @@ def perform(task: Task, *, threads: int, progress: Progress | None = None, load:
         problem, _ = describe_os_error(error)
     except Exception as error:  # one run must not take the other runs of the study with it
         if isinstance(error, MemoryError) or "can't allocate memory" in str(error):
-            problem = "the memory is exhausted; lower --jobs, or the size of the runs"
+            problem = "out of memory; lower --jobs, or the size of the runs"
         else:
             problem, trace = f"{type(error).__name__}: {error}", traceback.format_exc()
     return Done(task.hash, time.monotonic() - begin, problem, trace, compiling, tuple(heard.notes))

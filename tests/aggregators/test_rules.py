@@ -125,9 +125,9 @@ def test_if_no_model_has_a_norm_the_own_one_stays():
         ),
         (
             {"name": "norm-bound", "bond": 1},
-            r"has no option 'bond'; did you mean 'bound'\? \(allowed: bound, over",
+            r"has no option 'bond'; did you mean 'bound'\? \(known: bound, over",
         ),
-        ({"name": "mean", "share": 1}, r"mean has no option 'share' \(allowed: none\)"),
+        ({"name": "mean", "share": 1}, r"mean has no option 'share' \(known: none\)"),
         ({"share": 0.1}, "must be a name or {name: ...} with one of .*trimmed-mean"),
     ],
 )

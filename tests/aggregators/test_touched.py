@@ -342,10 +342,10 @@ def test_how_many_models_a_rule_takes(rule, least):
 @pytest.mark.parametrize(
     ("rule", "message"),
     [
-        ({"name": "median", "rescale": "n"}, "^median: rescale n multiplies changes; set over to touched"),
-        ({"name": "krum", "mode": "nearest-to-mean"}, "goes item by item; set over to touched, or mode"),
-        ({"name": "norm-bound", "then": "sum"}, "then is about changes; set over to touched"),
-        ({"name": "norm-bound", "shared_bound": 1.0}, "shared_bound is about changes"),
+        ({"name": "median", "rescale": "n"}, "^median: rescale n multiplies deltas; set over to touched"),
+        ({"name": "krum", "mode": "nearest-to-mean"}, "works item by item; set over to touched, or mode"),
+        ({"name": "norm-bound", "then": "sum"}, "then requires deltas; set over to touched"),
+        ({"name": "norm-bound", "shared_bound": 1.0}, "shared_bound requires deltas"),
         ({"name": "median", "over": "touchd"}, "over: found 'touchd', input should be 'all' or 'touched'"),
         ({"name": "hics", "top": 0}, "top: found 0"),
     ],

@@ -170,14 +170,14 @@ def test_a_row_that_fails_says_why_and_stops_no_other(tmp_path):
 
 
 def test_finished_runs_are_not_repeated(whole):
-    assert "to run: 0, finished before: 12" in study(whole, *TINY, "--dry-run").stdout
+    assert "to run: 0, already finished: 12" in study(whole, *TINY, "--dry-run").stdout
 
 
 @pytest.mark.parametrize(
     ("options", "message"),
     [
         (("--scale", "tiny", "--only", "watchd"), "did you mean 'watched'"),
-        (("--data", "nowhere", "--dataset", "movielens-1m"), "must hold at least one of ml-1m"),
+        (("--data", "nowhere", "--dataset", "movielens-1m"), "expected at least one of ml-1m"),
         ((), "--data is missing"),
     ],
 )

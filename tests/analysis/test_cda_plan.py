@@ -260,7 +260,7 @@ def test_missing_data_are_no_error(tmp_path):
 
 def test_a_data_folder_without_data_is_refused(tmp_path):
     with pytest.raises(
-        DataError, match=r"found none of the data sets in .*; it must hold at least one of ml-100k or"
+        DataError, match=r"found none of the data sets in .*; expected at least one of ml-100k or"
     ):
         missing_data([], data=tmp_path, scale="full")
     with pytest.raises(DataError, match="--data is missing"):

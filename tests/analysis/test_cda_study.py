@@ -81,7 +81,7 @@ def whole(tmp_path_factory):
 
 def test_a_tiny_study_runs_and_reports(whole):
     out, result = whole
-    assert "3 runs made in" in result.stderr
+    assert "3 runs finished in" in result.stderr
     assert [Path(line).name for line in result.stdout.split()] == ["table.parquet", "table.csv", *REPORTS]
     assert {name: run.manifest["status"] for name, run in runs_of(out).items()} == dict.fromkeys(
         NAMES, "complete"
@@ -144,11 +144,11 @@ def test_a_study_that_is_stopped_goes_on_to_the_same_report_without_repeating_a_
 
     result = study(out, *TINY)
 
-    assert "2 runs made in" in result.stderr
+    assert "2 runs finished in" in result.stderr
     assert "1 finished before" in result.stderr
     assert all(open_run(path).manifest == manifest for path, manifest in before.items())
     assert (out / "cells.csv").read_bytes() == (whole[0] / "cells.csv").read_bytes()
-    assert "0 runs made in" in study(out, *TINY).stderr
+    assert "0 runs finished in" in study(out, *TINY).stderr
 
 
 def test_a_result_of_a_kernel_that_has_changed_since_does_not_count(whole, tmp_path):
@@ -172,8 +172,8 @@ def test_a_result_of_a_kernel_that_has_changed_since_does_not_count(whole, tmp_p
     )
     assert f"0 of {count_runs(1, 'tiny')} runs are finished" in _report_in(out, after)
     assert refused.returncode == 2
-    assert "holds 3 of 3 runs made by the code version" in refused.stderr
-    assert "to run: 3, finished before: 0" in again.stdout
+    assert "contains 3 of 3 runs made by code version" in refused.stderr
+    assert "to run: 3, already finished: 0" in again.stdout
     assert f"3 of {count_runs(1, 'tiny')} runs are finished" in _report_in(kept, keeping)
 
 

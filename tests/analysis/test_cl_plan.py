@@ -139,5 +139,5 @@ def test_the_data_are_looked_for_under_their_names(tmp_path):
     assert place_of_data(None, "tiny") is None
     with pytest.raises(DataError, match="--data is missing"):
         place_of_data(None, "full")
-    with pytest.raises(DataError, match=r"no MovieLens-1M in nowhere; it must hold ml-1m or ml-1m\.zip"):
+    with pytest.raises(DataError, match=r"no MovieLens-1M in nowhere; expected ml-1m or ml-1m\.zip"):
         place_of_data(Path("nowhere"), "full")

@@ -31,7 +31,7 @@ def whole(tmp_path_factory):
 
 def test_a_tiny_study_runs_and_reports(whole):
     out, result = whole
-    assert "3 runs made in" in result.stderr
+    assert "3 runs finished in" in result.stderr
     assert [Path(line).name for line in result.stdout.split()] == ["table.parquet", "table.csv", *REPORTS]
     page = (out / "report.md").read_text()
     assert f"3 of {len(experiments())} runs, of 2 epochs each, are finished" in page
@@ -73,9 +73,9 @@ def test_the_best_validation_epoch_is_the_one_that_the_run_itself_chose(whole):
 
 def test_finished_runs_are_not_repeated_and_a_longer_study_runs_its_own(whole):
     out, _ = whole
-    assert "0 runs made in" in study(out, *TINY).stderr
+    assert "0 runs finished in" in study(out, *TINY).stderr
     told = study(out, *TINY, "--epochs", "3", "--dry-run").stdout
-    assert "to run: 3, finished before: 0" in told
+    assert "to run: 3, already finished: 0" in told
 
 
 def test_what_can_be_named_is_listed():

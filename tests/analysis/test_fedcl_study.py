@@ -37,7 +37,7 @@ def run_of(out, name):
 
 def test_a_tiny_study_runs_and_reports(whole):
     out, result = whole
-    assert "4 runs made in" in result.stderr
+    assert "4 runs finished in" in result.stderr
     assert [Path(line).name for line in result.stdout.split()] == ["table.parquet", "table.csv", *REPORTS]
     assert "no number here says anything about the paper" in (out / "report.md").read_text()
     assert {path.stem for path in (out / "figures").iterdir()} == {
@@ -73,7 +73,7 @@ def test_finished_runs_are_not_repeated_and_a_report_can_be_had_alone(whole):
     again = study(out, *TINY, "--report-only")
     assert again.returncode == 0
     assert [Path(line).name for line in again.stdout.split()] == list(REPORTS)
-    assert "to run: 0, finished before: 4" in study(out, *TINY, "--dry-run").stdout
+    assert "to run: 0, already finished: 4" in study(out, *TINY, "--dry-run").stdout
 
 
 def test_help_tells_the_length_of_its_own_runs():

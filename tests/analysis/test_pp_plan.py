@@ -256,6 +256,6 @@ def test_the_most_wanted_come_first():
 
 
 def test_missing_data_are_told(tmp_path):
-    with pytest.raises(DataError, match="must hold at least one of yelp"):
+    with pytest.raises(DataError, match="expected at least one of yelp"):
         missing_data(list(experiments()), DATA, data_of, data=tmp_path, scale="full")
     assert missing_data(list(experiments()), DATA, data_of, data=None, scale="tiny") == {}

@@ -12,7 +12,7 @@ from gossiprec.errors import ScenarioError
 from tests.attacks.glimpses import N_ITEMS, N_USERS, Receptions, make_world, started
 
 REFUSED = {
-    "a coalition needs either fraction or members": [
+    "a coalition requires either fraction or members": [
         {"who": "coalition"},
         {"who": "coalition", "fraction": 0.5, "members": (0, 1)},
     ],
@@ -28,7 +28,7 @@ REFUSED = {
         {"who": "single", "placement": ("random", "degree")},
         {"who": "coordinator", "placement": "degree"},
     ],
-    "placement: eclipse needs a victim, and no other placement takes one": [
+    "victim is required with placement: eclipse, and not allowed with other placements": [
         {"who": "coalition", "fraction": 0.5, "placement": ("degree", "eclipse")},
         {"who": "coalition", "fraction": 0.5, "placement": "degree", "victim": 1},
         {"who": "coalition", "fraction": 0.5, "victim": 1},
@@ -138,7 +138,7 @@ def test_there_is_one_ranking_for_each_combination_and_a_value_written_twice_cou
 
 
 def test_a_coordinator_is_needed_to_observe_as_one():
-    with pytest.raises(ScenarioError, match="needs a protocol with a coordinator, such as fedavg"):
+    with pytest.raises(ScenarioError, match="requires a protocol with a coordinator, such as fedavg"):
         attack(who="coordinator")
 
 

@@ -173,7 +173,7 @@ def test_single_adversaries_expose_no_guesses():
         ("at least 1 item", {"who": "single", "threshold": ()}),
         ("Extra inputs are not permitted", {"who": "single", "relevance": "ndcg"}),
         ("less than 1", {"who": "single", "momentum": 1.0}),
-        ("a coalition needs either fraction or members", {"who": "coalition"}),
+        ("a coalition requires either fraction or members", {"who": "coalition"}),
     ],
 )
 def test_what_does_not_fit_is_refused(message, options):

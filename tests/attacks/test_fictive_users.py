@@ -356,7 +356,7 @@ def test_options_that_do_not_fit_are_refused():
         "refit_every belongs to fictive_user: fitted, found fictive_user: paper": {
             "who": "single", "fictive_user": PAPER, "refit_every": 5,
         },
-        "refit_every belongs to who: single, found who: coordinator; pools fit at each report": {
+        "refit_every belongs to who: single, found who: coordinator; coalitions and the coordinator": {
             "who": "coordinator", "refit_every": 5,
         },
         "greater than 0": {"who": "single", "refit_every": 0},

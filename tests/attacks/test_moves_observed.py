@@ -298,7 +298,7 @@ def test_any_number_of_threads_ranks_movers_alike():
         (
             EntropyMIA,
             EntropyMIAOptions(who="coordinator"),
-            "entropy-mia asks .* or a model that does, such as gmf",
+            "entropy-mia requires .* or a model that predicts them, such as gmf",
         ),
         (AIA, AIAOptions(), "aia trains models on sets of items, .* learns from previous too; use name: cda"),
     ],

@@ -103,9 +103,15 @@ def test_other_attacks_by_coalitions_place_them_too():
 @pytest.mark.parametrize(
     ("world", "message"),
     [
-        ({"coordinator": N_USERS}, "with a coordinator nodes meet nobody else; use placement: random"),
-        ({"met": meetings([], complete=False)}, "depends on how well models do; use placement: random"),
-        ({"met": meetings([])}, "no message arrives in this run, so there is nothing to place colluders by"),
+        (
+            {"coordinator": N_USERS},
+            "with a coordinator nodes receive models only from it; use placement: random",
+        ),
+        ({"met": meetings([], complete=False)}, "they depend on model performance; use placement: random"),
+        (
+            {"met": meetings([])},
+            "no message arrives in this run, so there are no contacts to place colluders by",
+        ),
     ],
 )
 def test_where_contacts_are_not_known_only_random_is_possible(world, message):

@@ -11,5 +11,5 @@ from gossiprec.errors import DataError
 @pytest.mark.parametrize("name", ["a.jsonl", "b.json", "c.json"])
 @pytest.mark.parametrize("form", ["pairs", "lists"])
 def test_json_is_refused_by_name(in_case, name, form):
-    with pytest.raises(DataError, match=r"found JSON; expected delimited text.*; write it as CSV"):
+    with pytest.raises(DataError, match=r"found JSON; expected delimited text.*; convert it to CSV"):
         DelimitedFile(DelimitedFile.Options(path=in_case("json_lines") / name, form=form)).load(0)

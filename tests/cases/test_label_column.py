@@ -17,7 +17,7 @@ def make(folder, **options):
 def test_labels_are_refused_until_it_is_said_what_they_mean(in_case):
     folder = in_case("label_column")
     with pytest.raises(
-        DataError, match="line 1: found the column 'label:float', which may say which lines count"
+        DataError, match="line 1: found the column 'label:float', which may mark the lines that count"
     ):
         make(folder).load(0)
     labelled = {"columns": NAMED | {"rating": "label:float"}}

@@ -11,7 +11,7 @@ from gossiprec.errors import DataError
 def test_the_file_is_refused_until_the_delimiter_is_stated(in_case):
     path = in_case("tab_and_blanks") / "mixed.txt"
     with pytest.raises(
-        DataError, match=r"line 1: found lines that a tab and blanks would split .*with delimiter"
+        DataError, match=r"line 1: found lines that a tab and blanks would split .*the option delimiter"
     ):
         DelimitedFile(DelimitedFile.Options(path=path)).load(0)
     data = DelimitedFile(DelimitedFile.Options(path=path, delimiter=" ")).load(0)

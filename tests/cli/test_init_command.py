@@ -48,7 +48,7 @@ def test_a_study_comes_with_the_scenario_that_it_varies(capsys, tmp_path):
     _, out, _ = invoke(capsys, "init", "churn.yaml")
     assert out.startswith("studies/churn.yaml: written\nsmall_gossip.yaml: written\n")
     assert invoke(capsys, "study", "studies/churn.yaml", "--dry-run")[0] == 0
-    assert "small_gossip.yaml: is there already, the same" in invoke(capsys, "init", "small-gossip")[1]
+    assert "small_gossip.yaml: already exists, unchanged" in invoke(capsys, "init", "small-gossip")[1]
 
 
 def test_what_lies_there_is_replaced_only_by_force_and_nothing_else_is_written(capsys, tmp_path):
@@ -56,10 +56,7 @@ def test_what_lies_there_is_replaced_only_by_force_and_nothing_else_is_written(c
     mine.write_text("mine")
     code, out, err = invoke(capsys, "init", "churn")
     assert (code, out) == (2, "")
-    assert (
-        err
-        == "error: small_gossip.yaml exists and says something else; add --force to replace it, or rename it\n"
-    )
+    assert err == "error: small_gossip.yaml exists and differs; pass --force to overwrite it, or rename it\n"
     assert [path.name for path in tmp_path.iterdir()] == ["small_gossip.yaml"]
     assert invoke(capsys, "init", "churn", "--force")[0] == 0
     assert mine.read_text() != "mine"
@@ -67,7 +64,9 @@ def test_what_lies_there_is_replaced_only_by_force_and_nothing_else_is_written(c
 
 def test_data_that_are_needed_are_told(capsys):
     _, out, _ = invoke(capsys, "init", "cda_ml100k_fedavg")
-    assert "it reads movielens-100k at ml-100k; elsewhere: --set dataset.path=PATH" in out
+    assert (
+        "this scenario reads movielens-100k from ml-100k; to use another path: --set dataset.path=PATH" in out
+    )
 
 
 @pytest.mark.parametrize(
@@ -124,7 +123,7 @@ def test_from_a_file_of_ones_own_to_the_picture_by_the_commands_of_the_quick_sta
     rows = [f"c{u},B{(7 * u + 3 * n) % 120},{n}" for u in range(30) for n in range(12)]
     (tmp_path / "views.csv").write_text("\n".join(["customer,product,ts", *rows, ""]))
     _, out, _ = invoke(capsys, "data", "check", "views.csv")
-    pasted = shlex.split(out.partition("or, with any scenario:  ")[2])
+    pasted = shlex.split(out.partition("Or pass it to any scenario:  ")[2])
     smaller = [
         "--set",
         "protocol.wakes=2",

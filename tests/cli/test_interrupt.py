@@ -80,7 +80,7 @@ def test_a_run_keeps_what_it_found_before_ctrl_c(tmp_path):
     assert code == 130
     assert "Traceback" not in errors
     assert "interrupted at virtual time" in errors
-    assert f"go on with it: gossiprec resume {out}" in errors
+    assert f"resume with: gossiprec resume {out}" in errors
     assert "smoke, seed 1: interrupted" in output
     run = open_run(out)
     assert run.manifest["status"] == run.summary["status"] == "interrupted"
@@ -106,7 +106,7 @@ def test_a_run_that_is_asked_to_end_can_be_resumed_from_there(by, asked_to_end, 
     code, _, errors, out = asked_to_end(by=by)
     assert code == 130
     assert "note: stopping at the next report" in errors
-    assert f"go on with it: gossiprec resume {out}" in errors
+    assert f"resume with: gossiprec resume {out}" in errors
     reached = open_run(out).summary["virtual_time"]
     assert reached == read_stamp(CheckpointFolder(out).newest_first()[0]).time == 2
 

@@ -82,7 +82,7 @@ def test_a_run_killed_by_the_system_is_resumed_to_the_same_bytes(tmp_path, capsy
 
     assert code == 0
     assert "smoke, seed 1: complete" in printed
-    assert "going on from time" in said
+    assert "resuming at virtual time" in said
     assert manifest(out)["log_digest"] == manifest(whole)["log_digest"]
     for table in ("metrics.csv", "attacks.csv"):
         assert (out / table).read_bytes() == (whole / table).read_bytes()
@@ -102,7 +102,7 @@ def test_what_cannot_be_resumed_is_one_message(tmp_path, simulated, capsys):
 
     code, _, said = invoke(capsys, "resume", tmp_path / "nothing")
     assert code == 2
-    assert "is not a folder" in said
+    assert "is not a directory" in said
 
 
 def test_from_start_runs_it_again_in_place(simulated, capsys):

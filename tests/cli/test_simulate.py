@@ -93,7 +93,7 @@ def test_a_shipped_scenario_runs_from_end_to_end(capsys, tmp_path, path):
         assert attack["observer"] in out
     if run.summary["attacks"] and path in DRAWN:  # there is nothing to draw without
         assert all((run.path / name).stat().st_size for name in ("cdf.png", "curves.png"))
-        assert f"pictures      {run.path / 'cdf.png'}, {run.path / 'curves.png'}" in out
+        assert f"figures       {run.path / 'cdf.png'}, {run.path / 'curves.png'}" in out
     assert f"gossiprec report {run.path}\n" in out
     code, _, err = invoke(capsys, "report", run.path)
     assert code == 0, err
@@ -187,7 +187,7 @@ def test_ctrl_c_while_drawing_keeps_the_results(capsys, tmp_path, monkeypatch):
     code, out, err = invoke(capsys, "simulate", SMOKE, *arguments, "--out", tmp_path / "run")
     assert code == 0
     assert "AAC" in out
-    assert "note: pictures left out" in err
+    assert "note: figures skipped" in err
 
 
 def test_an_earlier_run_is_refused_before_any_work_and_replaced_on_request(capsys, tmp_path):
@@ -209,7 +209,7 @@ def test_overwrite_does_not_touch_a_folder_that_holds_no_run(capsys, tmp_path):
     (tmp_path / "letter.txt").write_text("dear")
     code, _, err = invoke(capsys, "simulate", SMOKE, *QUICK, "--out", tmp_path, "--overwrite")
     assert code == 2
-    assert "holds no run" in err
+    assert "contains no gossiprec run" in err
     assert [path.name for path in tmp_path.iterdir()] == ["letter.txt"]
 
 
@@ -222,7 +222,7 @@ def test_a_dry_run_says_what_is_ahead_and_writes_nothing(capsys, tmp_path, monke
         "240 wakes, 720 messages",
         "240 local epochs",
         "MiB available",
-        "% of the others met",
+        "% of the nodes met",
     ):
         assert words in out
     assert not list(tmp_path.iterdir())
@@ -231,10 +231,11 @@ def test_a_dry_run_says_what_is_ahead_and_writes_nothing(capsys, tmp_path, monke
 def test_a_dry_run_says_how_long_it_will_take_by_earlier_runs(capsys, tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     asked = ("simulate", SMOKE, *QUICK, "--executor", "reference", "--dry-run")
-    assert "time          not known: no run like it on this machine yet" in invoke(capsys, *asked)[1]
+    assert "time          unknown (no comparable run on this machine yet)" in invoke(capsys, *asked)[1]
     quick(capsys, tmp_path, "--executor", "reference")
     assert re.search(
-        r"time {10}about [\d.]+ s \([\d.]+ s to [\d.]+ s\), by a run of its kind", invoke(capsys, *asked)[1]
+        r"time {10}about [\d.]+ s \([\d.]+ s to [\d.]+ s\), from a run of this kind",
+        invoke(capsys, *asked)[1],
     )
 
 
@@ -272,7 +273,7 @@ def test_a_dry_run_of_a_star_promises_what_the_coordinator_will_hear(capsys):
     code, out, err = invoke(capsys, "simulate", *arguments)
     assert code == 0, err
     assert "60 nodes and a coordinator" in out
-    assert "75.0 % of the nodes heard by the coordinator" in out
+    assert "75.0 % of the nodes from which the coordinator receives" in out
     assert "met by a single observer" not in out
 
 
@@ -283,7 +284,7 @@ BAD = {
     "out of range": ("training.learning_rate=-1", "found -1, must be greater than 0"),
     "as many peers as nodes": ("protocol.view.size=24", "found 24, but a node has only 23 possible peers"),
     "community of all": ("observers.0.community_size=24", "a community has at most 23 members"),
-    "no equals sign": ("protocol.wakes", "must read key.path=value"),
+    "no equals sign": ("protocol.wakes", "expected key.path=value"),
 }
 
 

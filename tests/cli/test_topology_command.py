@@ -79,7 +79,7 @@ def test_make_converts_a_file_and_keeps_an_old_one_unless_told(capsys, tmp_path)
 
     code, _, err = invoke(capsys, "topology", "make", "florentine-families", "--out", first)
     assert code == 2
-    assert f"{first} exists; choose another name, or give --overwrite" in err
+    assert f"{first} exists; choose another name, or pass --overwrite" in err
     assert invoke(capsys, "topology", "make", "florentine-families", "--out", first, "--overwrite")[0] == 0
     assert len(graphs.read_graph(first)) == 15
 
@@ -102,7 +102,7 @@ def test_what_cannot_be_met_is_said(capsys):
     code, out, _ = invoke(capsys, "topology", "inspect", "karate-club", "--fraction", 0.5)
 
     assert code == 0
-    assert "50 % of the others: never" in out
+    assert "50 % of the other nodes: never" in out
     assert "14 suffice: 0, 1, 2, 3," in out
 
 
@@ -165,17 +165,17 @@ def test_the_star_of_federated_learning_has_the_coordinator_in_its_middle(capsys
         (("rign",), "unknown topology 'rign'; did you mean 'ring'?"),
         (("rign:k=4",), "unknown topology 'rign:k=4'; did you mean 'ring'?"),
         (("karate",), "did you mean 'karate-club'?"),
-        (("ring",), "say how many with --nodes N"),
+        (("ring",), "pass --nodes N"),
         (
             ("ring", "--nodes", 10, "--set", "kk=4"),
-            "ring: kk: unknown key; did you mean 'k'? (allowed: family, k)",
+            "ring: kk: unknown key; did you mean 'k'? (known: family, k)",
         ),
         (("ring", "--nodes", 10, "--set", "k=four"), "ring: k: found 'four', must be a whole number"),
         (("ring", "--nodes", 10, "--set", "k=true"), "k: found true, must be"),
-        (("ring", "--nodes", 10, "--set", "k"), "must read key.path=value"),
-        (("ring:k=3", "--nodes", 10), "found k = 3, must be even"),
-        (("torus", "--nodes", 7), "9 nodes would fill a torus"),
-        (("nearest-by-taste", "--nodes", 7), "name it in a scenario that has some"),
+        (("ring", "--nodes", 10, "--set", "k"), "expected key.path=value"),
+        (("ring:k=3", "--nodes", 10), "found k = 3; expected an even number"),
+        (("torus", "--nodes", 7), "use 9 nodes"),
+        (("nearest-by-taste", "--nodes", 7), "use it in a scenario with a data set"),
         (("nowhere.edges",), "nowhere.edges: no such file"),
         (("nowhere.yaml",), "nowhere.yaml: no such file"),
         (("ring", "--nodes", 0), "--nodes"),
@@ -194,7 +194,7 @@ def test_a_scenario_takes_no_options_of_families(capsys, scenario):
     code, _, err = invoke(capsys, "topology", "inspect", scenario({"size": 3}), "--nodes", 9)
 
     assert code == 2
-    assert "a scenario states both" in err
+    assert "a scenario defines both" in err
 
 
 @pytest.mark.parametrize(
@@ -239,7 +239,7 @@ def test_there_is_nothing_to_draw_of_random_views_or_of_a_blot(capsys, scenario,
     assert (code, "there is no graph to draw" in err) == (2, True)
 
     code, _, err = invoke(capsys, "topology", "draw", "complete", "--nodes", 300, "--out", tmp_path / "f")
-    assert (code, "found 44,850 links in complete; a picture shows at most 20,000" in err) == (2, True)
+    assert (code, "found 44,850 links in complete, but a figure shows at most 20,000" in err) == (2, True)
 
 
 VIEWS = {

@@ -209,7 +209,9 @@ def test_a_device_without_room_is_told_with_what_to_change(monkeypatch):
     _, arena = both()
     monkeypatch.setattr(torch, "zeros", full)
 
-    with pytest.raises(ResourceError, match=r"executor.device: .* no room .* set it to cpu, or lower"):
+    with pytest.raises(
+        ResourceError, match=r"executor.device: .* not enough memory .* set it to cpu, or lower"
+    ):
         arena.take(np.array([3]))
 
 

@@ -168,5 +168,5 @@ def test_an_arena_larger_than_the_machine_is_addresses_only():
 
 
 def test_more_addresses_than_a_processor_has_are_refused_with_what_to_lower():
-    with pytest.raises(ResourceError, match=r"MiB of addresses.*limit_users"):
+    with pytest.raises(ResourceError, match=r"MiB of address space.*limit_users"):
         Arena(make_model("prme-g", dim=60).layout(40_000), n_nodes=2, capacity=2**35, moments=False)

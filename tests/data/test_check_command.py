@@ -50,7 +50,7 @@ def test_all_that_was_understood_is_told(tmp_path):
         "rating": 1.0,
         "time": "2010-10-11 00:00:00",
     }
-    assert found["notes"] == ["the last line has no end: was the file cut?"]
+    assert found["notes"] == ["the last line has no line break; the file may be truncated"]
 
 
 @pytest.mark.parametrize("number", range(0, 99))
@@ -86,8 +86,8 @@ def _written(value):
 def test_the_section_and_the_option_can_be_pasted(tmp_path):
     path = pack(tmp_path / "it's mine.csv", f"user,item,stars,date\n{ROWS}")
     out = call(path)
-    pasted = yaml.safe_load(out.partition("The section for a scenario:\n")[2].partition("\nor, with")[0])
-    option = shlex.split(out.partition("or, with any scenario:  ")[2])[1]
+    pasted = yaml.safe_load(out.partition("Scenario section:\n")[2].partition("\nOr pass")[0])
+    option = shlex.split(out.partition("Or pass it to any scenario:  ")[2])[1]
     base = {"name": "own", "model": {"name": "gmf"}, "protocol": {"name": "rand-gossip", "wakes": 2}}
     one = load_scenario({**base, **pasted})
     other = load_scenario({**base, "dataset": {"name": "synthetic"}}, [option])
@@ -96,7 +96,10 @@ def test_the_section_and_the_option_can_be_pasted(tmp_path):
 
 def test_lists_and_parquet_are_told_as_such(tmp_path):
     found = json.loads(call(pack(tmp_path / "a.txt", "bob 1 2\nann 7\n"), "-o", "form=lists", "--json"))
-    assert found["columns"] == {"user": "the first of a line", "items": "the others, in the order of time"}
+    assert found["columns"] == {
+        "user": "the first name of a line",
+        "items": "the other names, in order of time",
+    }
     assert (found["dataset"]["form"], found["dataset"]["delimiter"], "times" in found) == (
         "lists",
         " ",
@@ -115,4 +118,4 @@ def test_what_options_leave_out_is_counted(tmp_path):
 
 def test_a_file_that_no_run_could_use_is_told_why(tmp_path):
     (note,) = json.loads(call(pack(tmp_path / "a.csv", "user,item\nann,x\nann,y\n"), "--json"))["notes"]
-    assert note.startswith("no run as it is: a: user 'ann'")
+    assert note.startswith("a run with this file would fail: a: user 'ann'")

@@ -48,7 +48,7 @@ def test_make_twice_writes_the_same_bytes(tmp_path):
 
 def test_make_replaces_a_file_only_when_told(tmp_path):
     out = pack(tmp_path / "a.tsv", "mine")
-    with pytest.raises(DataError, match="exists already; add --overwrite"):
+    with pytest.raises(DataError, match="already exists; pass --overwrite"):
         call("make", out, *SIZES)
     assert out.read_text() == "mine"
     call("make", out, *SIZES, "--overwrite")
@@ -111,7 +111,7 @@ def test_an_option_that_is_no_pair_is_a_usage_error(pair):
 
 
 def test_an_unknown_option_names_the_known_ones():
-    with pytest.raises(ScenarioError, match=r"colour: unknown key \(allowed: activity, "):
+    with pytest.raises(ScenarioError, match=r"colour: unknown key \(known: activity, "):
         call("stats", "synthetic", "-o", "colour=red")
 
 

@@ -110,7 +110,7 @@ def test_a_split_with_a_seed_of_its_own_is_that_of_every_run():
 @pytest.mark.parametrize(("name", "options"), [("leave_last_k", {"test": 2}), ("random", {})])
 def test_a_user_with_too_few_items_is_named_with_what_is_needed(name, options):
     data = interactions([(0, 0), (0, 1), (0, 2), (1, 0), (1, 2)])
-    with pytest.raises(DataError, match="user 1 has 2 items, the split needs 3"):
+    with pytest.raises(DataError, match="user 1 has 2 items, but the split needs 3"):
         divide(data, name, **options)
 
 
@@ -151,7 +151,7 @@ def test_limit_users_keeps_the_first_users_unchanged():
 
 @pytest.mark.parametrize("count", [0, -1, 9])
 def test_limit_users_out_of_range_is_refused(count):
-    with pytest.raises(DataError, match="allowed: 1 to 8"):
+    with pytest.raises(DataError, match="expected 1 to 8"):
         load_split("synthetic", TINY, "published", {}, 1, limit_users=count)
 
 
@@ -162,7 +162,7 @@ def test_limit_users_out_of_range_is_refused(count):
         (("synthetic", {}, "publish", {}), "unknown split 'publish'"),
         (("synthetic", {"user": 3}, "published", {}), "dataset synthetic: user: "),
         (("synthetic", TINY, "random", {"test": 2}), "split random: test: "),
-        (("synthetic", TINY, "random", {"test": 0.5, "validation": 0.5}), "must be below 1"),
+        (("synthetic", TINY, "random", {"test": 0.5, "validation": 0.5}), "expected less than 1"),
         (("movielens-100k", {}, "published", {}), "path: Field required"),
     ],
 )

@@ -90,7 +90,7 @@ def test_cells_and_their_lines_are_those_of_the_strict_csv_reader_of_python(piec
 )
 def test_a_quote_that_is_not_closed_swallows_nothing(tmp_path, text, line):
     message = refusal(pack(tmp_path / "a.csv", text), columns=USER_ITEM, delimiter=",")
-    assert f"line {line}: found a quote that does not end with its cell" in message
+    assert f"line {line}: found a quote that is not closed at the end of its cell" in message
     assert "set quote: none" in message
 
 
@@ -144,9 +144,9 @@ def test_encodings_give_the_same_names(tmp_path, encoding):
 def test_text_in_another_encoding_is_refused_with_its_line(tmp_path):
     path = pack(tmp_path / "a.csv", "a,b\nc,d\né,f\n".encode("latin-1"))
     message = refusal(path, columns=USER_ITEM, delimiter=",", header=False)
-    assert "set encoding: latin-1" in message
-    assert "line 3: found bytes that are no UTF-8 text; allowed: UTF-8 text" in message
-    assert "line 1: found bytes that are no UTF-16 text" in refusal(
+    assert "set encoding to the right one, such as latin-1" in message
+    assert "line 3: found bytes that are not UTF-8 text; expected UTF-8 text" in message
+    assert "line 1: found bytes that are not UTF-16 text" in refusal(
         pack(tmp_path / "b.csv", b"\xff\xfea"), columns=USER_ITEM, encoding="utf-16"
     )
 
@@ -164,7 +164,7 @@ def test_half_a_character_is_refused(tmp_path):
 
 @pytest.mark.parametrize("encoding", ["latin-99", "hex"])
 def test_an_encoding_that_is_none_is_refused(encoding):
-    with pytest.raises(ValidationError, match=f"{encoding}.*; allowed: one that Python knows"):
+    with pytest.raises(ValidationError, match=f"{encoding}.*; expected an encoding that Python knows"):
         dataset("file", path="a", encoding=encoding)
 
 
@@ -224,7 +224,7 @@ def test_what_is_no_time_is_refused(tmp_path, cell):
         assert load(path, columns=TIMED).times.tolist() == [5, 1_287_446_400, 2010, 2011]
     else:
         message = refusal(path, columns=TIMED)
-        assert f"line 3: found {cell!r}; allowed: seconds as time" in message
+        assert f"line 3: found {cell!r}; expected seconds as time" in message
         assert "or an ISO 8601 date" in message
 
 

@@ -65,17 +65,20 @@ def test_users_with_few_items_can_be_left_out_with_the_items_of_nobody_else(tmp_
     found = load(pack(tmp_path / "a.txt", "bob 7 8 7\ncid 9 7 3\n"), min_items=3)
     assert (found.user_names, found.item_names) == (("cid",), ("3", "7", "9"))
     assert (found.users.tolist(), found.items.tolist()) == ([0, 0, 0], [2, 1, 0])
-    assert "no user has 4 different items; allowed: up to 3" in refusal(tmp_path / "a.txt", min_items=4)
+    assert "no user has 4 distinct items; expected up to 3" in refusal(tmp_path / "a.txt", min_items=4)
 
 
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("bob 1 2\ncid 3\n\nbob 4\n", "line 4: found user 'bob' again; allowed: one line for each user"),
+        (
+            "bob 1 2\ncid 3\n\nbob 4\n",
+            "line 4: found user 'bob' a second time; expected one line for each user",
+        ),
         ("", "found no line with an item"),
         ("bob\ncid\n", "found no line with an item"),
         ("bob 1\nc\0d 2\n", "line 2: found a zero byte"),
-        (b"bob 1\nc\xffd 2\n", "line 2: found bytes that are no UTF-8 text"),
+        (b"bob 1\nc\xffd 2\n", "line 2: found bytes that are not UTF-8 text"),
     ],
 )
 def test_damaged_lists_are_refused(tmp_path, text, words):
@@ -98,9 +101,7 @@ def test_a_missing_name_is_refused(tmp_path):
 )
 def test_what_belongs_to_pairs_is_refused_with_lists(options):
     (name,) = options
-    with pytest.raises(
-        ValidationError, match=f"found {name} with form: lists; allowed with it: path, header"
-    ):
+    with pytest.raises(ValidationError, match=f"found {name} with form: lists; expected only path, header"):
         dataset("file", path="a", form="lists", **options)
     dataset("file", path="a", form="pairs", **options)
 

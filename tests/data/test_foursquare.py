@@ -126,7 +126,7 @@ def test_a_checkins_file_finds_its_venues_beside_it(tmp_path):
 def test_joined_files_without_venues_are_refused(tmp_path):
     folder = joined(tmp_path / "nyc")
     (folder / "nyc_venues.tsv.gz").unlink()
-    with pytest.raises(DataError, match=r"no venue file; allowed: nyc_venues.tsv .* coordinates"):
+    with pytest.raises(DataError, match=r"no venue file; expected nyc_venues.tsv .* coordinates"):
         load(folder)
 
 
@@ -142,26 +142,26 @@ WHEN = "Tue Apr 03 18:00:09 +0000 2012"
 @pytest.mark.parametrize(
     ("line", "words"),
     [
-        (original_line(1, 0, WHEN, latitude="north"), "'north'; allowed: a latitude in degrees, -90 to 90"),
-        (original_line(1, 0, WHEN, latitude=" "), "''; allowed: a latitude"),
-        (original_line(1, 0, WHEN, latitude="90.01"), "'90.01'; allowed: a latitude"),
-        (original_line(1, 0, WHEN, latitude="nan"), "'nan'; allowed: a latitude"),
+        (original_line(1, 0, WHEN, latitude="north"), "'north'; expected a latitude in degrees, -90 to 90"),
+        (original_line(1, 0, WHEN, latitude=" "), "''; expected a latitude"),
+        (original_line(1, 0, WHEN, latitude="90.01"), "'90.01'; expected a latitude"),
+        (original_line(1, 0, WHEN, latitude="nan"), "'nan'; expected a latitude"),
         (
             original_line(1, 0, WHEN, longitude="-180.5"),
-            "'-180.5'; allowed: a longitude in degrees, -180 to 180",
+            "'-180.5'; expected a longitude in degrees, -180 to 180",
         ),
-        (original_line(1, 0, WHEN, longitude="inf"), "'inf'; allowed: a longitude"),
-        (original_line(1, 0, "2012-04-03"), "'2012-04-03'; allowed: a time as 'Tue Apr 03"),
+        (original_line(1, 0, WHEN, longitude="inf"), "'inf'; expected a longitude"),
+        (original_line(1, 0, "2012-04-03"), "'2012-04-03'; expected a time as 'Tue Apr 03"),
         (
             original_line(1, 0, "Tue Feb 30 18:00:09 +0000 2012"),
-            "'Tue Feb 30 18:00:09 +0000 2012'; allowed: a time",
+            "'Tue Feb 30 18:00:09 +0000 2012'; expected a time",
         ),
         (original_line(1, 0, "Tue Foo 03 18:00:09 +0000 2012"), "'Tue Foo 03"),
-        (original_line(1, 0, "Tue Apr 03 18:00:09 -0400 2012"), "-0400 2012'; allowed: a time"),
-        (original_line(1, 0, "Tue Apr 03 18:00:09 +0000 1969"), "1969'; allowed: a time"),
-        (original_line(1, 0, ""), "''; allowed: a time"),
-        (original_line("", 0, WHEN), "no user; allowed: any text"),
-        ("1\t4bf5\tid\tBar\t40.7\t-74.0\n", "6 columns; allowed: 8 (user, venue, category_id"),
+        (original_line(1, 0, "Tue Apr 03 18:00:09 -0400 2012"), "-0400 2012'; expected a time"),
+        (original_line(1, 0, "Tue Apr 03 18:00:09 +0000 1969"), "1969'; expected a time"),
+        (original_line(1, 0, ""), "''; expected a time"),
+        (original_line("", 0, WHEN), "no user; expected any text"),
+        ("1\t4bf5\tid\tBar\t40.7\t-74.0\n", "6 columns; expected 8 (user, venue, category_id"),
     ],
 )
 def test_a_bad_line_of_the_original_is_named(tmp_path, line, words):
@@ -177,16 +177,16 @@ def test_a_bad_line_of_the_original_is_named(tmp_path, line, words):
     [
         (
             CHECKINS + "1\t6\t3\t0\n",
-            "line 12: found venue_idx 6; allowed: the 5 venues that nyc_venues.tsv holds",
+            "line 12: found venue_idx 6; expected the 5 venues that nyc_venues.tsv holds",
         ),
-        (CHECKINS + "1\t0\t3\t0\n", "line 12: found venue_idx 0; allowed: the 5 venues"),
-        (CHECKINS + "1\tx\t3\t0\n", "line 12: found 'x'; allowed: a whole number"),
-        (CHECKINS + "1\t1\t-2\t0\n", "line 12: found '-2'; allowed: a whole number from -1"),
-        (CHECKINS + "1\t1\t3\t3\n", "line 12: found '3'; allowed: a whole number from 0 to 2 as flag"),
-        (CHECKINS + "1\t1\t3\n", "line 12: found 3 columns; allowed: 4"),
-        (CHECKINS.split("\n", 1)[1], "line 1: found '1\\t1\\t30\\t0'; allowed: the header"),
+        (CHECKINS + "1\t0\t3\t0\n", "line 12: found venue_idx 0; expected the 5 venues"),
+        (CHECKINS + "1\tx\t3\t0\n", "line 12: found 'x'; expected a whole number"),
+        (CHECKINS + "1\t1\t-2\t0\n", "line 12: found '-2'; expected a whole number from -1"),
+        (CHECKINS + "1\t1\t3\t3\n", "line 12: found '3'; expected a whole number from 0 to 2 as flag"),
+        (CHECKINS + "1\t1\t3\n", "line 12: found 3 columns; expected 4"),
+        (CHECKINS.split("\n", 1)[1], "line 1: found '1\\t1\\t30\\t0'; expected the header"),
         (CHECKINS.split("\n")[0] + "\n", "found no row"),
-        ("", "line 1: found ''; allowed: the header"),
+        ("", "line 1: found ''; expected the header"),
     ],
 )
 def test_a_bad_line_of_the_joined_check_ins_is_named(tmp_path, checkins, words):
@@ -199,10 +199,10 @@ def test_a_bad_line_of_the_joined_check_ins_is_named(tmp_path, checkins, words):
 @pytest.mark.parametrize(
     ("line", "words"),
     [
-        ("9\ta\t91\t-74\t-1\n", "line 7: found '91'; allowed: a latitude"),
-        ("9\ta\t40\t\t-1\n", "line 7: found ''; allowed: a longitude"),
-        ("3\ta\t40\t-74\t-1\n", "venue_idx 3 comes more than once"),
-        ("9\ta\t-1\n", "line 7: found 3 columns; allowed: 5"),
+        ("9\ta\t91\t-74\t-1\n", "line 7: found '91'; expected a latitude"),
+        ("9\ta\t40\t\t-1\n", "line 7: found ''; expected a longitude"),
+        ("3\ta\t40\t-74\t-1\n", "venue_idx 3 occurs more than once"),
+        ("9\ta\t-1\n", "line 7: found 3 columns; expected 5"),
     ],
 )
 def test_a_bad_line_of_the_venue_file_is_named(tmp_path, line, words):
@@ -257,5 +257,5 @@ def test_a_truncated_copy_is_refused(tmp_path):
         shutil.copyfile(real("foursquare-nyc") / name, folder / name)
     whole = gzip.decompress((folder / "nyc_venues.tsv.gz").read_bytes())
     pack(folder / "nyc_venues.tsv.gz", whole[: len(whole) // 2].rpartition(b"\n")[0] + b"\n")
-    with pytest.raises(DataError, match=r"found venue_idx \d+; allowed: the \d+ venues"):
+    with pytest.raises(DataError, match=r"found venue_idx \d+; expected the \d+ venues"):
         load(folder)

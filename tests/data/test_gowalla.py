@@ -104,23 +104,23 @@ def test_a_box_around_nothing_is_refused(path):
     ],
 )
 def test_a_box_that_is_none_is_refused_with_an_example(path, box):
-    with pytest.raises(ScenarioError, match=r"bounding_box: .*allowed: \[south, west, north, east\]"):
+    with pytest.raises(ScenarioError, match=r"bounding_box: .*expected \[south, west, north, east\]"):
         load_split("gowalla", {"path": path, "bounding_box": box}, "published", {}, 1)
 
 
 @pytest.mark.parametrize(
     ("bad", "words"),
     [
-        (line(1, "22847", day(1), latitude="-90.5"), "'-90.5'; allowed: a latitude in degrees, -90 to 90"),
-        (line(1, "22847", day(1), longitude="east"), "'east'; allowed: a longitude"),
+        (line(1, "22847", day(1), latitude="-90.5"), "'-90.5'; expected a latitude in degrees, -90 to 90"),
+        (line(1, "22847", day(1), longitude="east"), "'east'; expected a longitude"),
         (
             line(1, "22847", "2010-10-19 23:55:27"),
-            "'2010-10-19 23:55:27'; allowed: a time as '2010-10-19T23:55:27Z'",
+            "'2010-10-19 23:55:27'; expected a time as '2010-10-19T23:55:27Z'",
         ),
-        (line(1, "22847", "2010-13-19T23:55:27Z"), "'2010-13-19T23:55:27Z'; allowed: a time"),
-        (line(1, "22847", "2010-10-19T24:55:27Z"), "'2010-10-19T24:55:27Z'; allowed: a time"),
-        ("1\t2010-10-19T23:55:27Z\t40.7\t-74\n", "4 columns; allowed: 5 (user, time, latitude"),
-        ("1\t2010-10-19T23:55:27Z\t40.7\t-74\t\n", "no location; allowed: any text"),
+        (line(1, "22847", "2010-13-19T23:55:27Z"), "'2010-13-19T23:55:27Z'; expected a time"),
+        (line(1, "22847", "2010-10-19T24:55:27Z"), "'2010-10-19T24:55:27Z'; expected a time"),
+        ("1\t2010-10-19T23:55:27Z\t40.7\t-74\n", "4 columns; expected 5 (user, time, latitude"),
+        ("1\t2010-10-19T23:55:27Z\t40.7\t-74\t\n", "no location; expected any text"),
     ],
 )
 def test_a_bad_line_is_named(tmp_path, bad, words):

@@ -73,7 +73,7 @@ def test_a_flag_that_is_none_is_refused(tmp_path):
     pack(tmp_path / "u.data", U_DATA)
     lines = movies_of([(1, "A", {1}), (2, "B", {1})]).decode().splitlines()
     pack(tmp_path / "u.item", "\n".join([lines[0], lines[1][:-1] + "x"]))
-    with pytest.raises(DataError, match=r"u.item: line 2: found 'x'; allowed: 0 or 1 as Western"):
+    with pytest.raises(DataError, match=r"u.item: line 2: found 'x'; expected 0 or 1 as Western"):
         dataset("movielens-100k", path=tmp_path).load(0)
 
 
@@ -86,15 +86,15 @@ def test_a_file_has_texts_as_it_has_interactions(tmp_path):
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("red\ta\nblue\tCafé\n".encode("latin-1"), "texts.tsv: line 2: found bytes that are no UTF-8 text"),
+        ("red\ta\nblue\tCafé\n".encode("latin-1"), "texts.tsv: line 2: found bytes that are not UTF-8 text"),
         (
             "red\ta\nblue\tb\nred\tc\n",
-            "texts.tsv: line 3: found item 'red' again; allowed: one text for each item",
+            "texts.tsv: line 3: found item 'red' a second time; expected one text for each item",
         ),
-        ("red a\n", "texts.tsv: line 1: found 1 columns; allowed: 2 (item, text)"),
+        ("red a\n", "texts.tsv: line 1: found 1 columns; expected 2 (item, text)"),
         (
             "1\ta\n2\tb\n",
-            "texts.tsv: found texts of 2 items, such as '1'; allowed: those of the data, such as 'blue'",
+            "texts.tsv: found texts of 2 items, such as '1'; expected those of the data, such as 'blue'",
         ),
         ("", "texts.tsv: found no row"),
     ],
@@ -164,5 +164,5 @@ def test_texts_in_utf8_are_not_read_as_latin_1(tmp_path):
         assert dataset("movielens-1m", path=tmp_path).load(1).item_texts == ("amélie comedy", "léon crime")
     table = pack(tmp_path / "a.csv", "user,item\n1,1\n2,2\n")
     texts = pack(tmp_path / "t.csv", "item,text\n1,Amélie\n2,Léon\n")
-    with pytest.raises(DataError, match="found UTF-8 text, and encoding: latin-1; allowed: one of both"):
+    with pytest.raises(DataError, match="found UTF-8 text, but encoding: latin-1; expected only one of them"):
         dataset("file", path=table, item_texts=texts, encoding="latin-1").load(1)

@@ -65,7 +65,7 @@ def test_what_is_kept_is_what_a_file_of_these_lines_alone_holds(name, rows, tmp_
     high = [row for row in rows if row[2] >= 3]
     thinned = dataset(name, **STATED[name], path=written(folder, name, rows), min_rating=3)
     if not high:
-        with pytest.raises(DataError, match=r"no rating is 3 or more; allowed: up to [12], the highest"):
+        with pytest.raises(DataError, match=r"no rating is 3 or more; expected up to [12], the highest"):
             thinned.load(1)
         return
     found = facts(thinned.load(1))
@@ -107,13 +107,13 @@ def test_nothing_is_left_out_unless_it_is_said(tmp_path):
 
 
 def test_data_without_ratings_refuse_a_least_rating():
-    with pytest.raises(DataError, match="tiny: has no ratings; allowed: data that have some"):
+    with pytest.raises(DataError, match="tiny: has no ratings; expected data with ratings"):
         kept(interactions([(0, 0)]), KeptOptions(min_rating=1))
 
 
 def test_columns_without_a_rating_refuse_a_least_rating():
     with pytest.raises(
-        ValidationError, match="allowed: columns with a rating; name it, or leave min_rating out"
+        ValidationError, match="expected columns with a rating; name it, or remove min_rating"
     ):
         dataset("file", path="a", columns=["user", "item"], min_rating=4)
 
@@ -132,7 +132,7 @@ def test_the_published_split_of_movielens_100k_needs_all_ratings(tmp_path, optio
     pack(tmp_path / "ua.test", "1\t3\n2\t3\n")
     load_split("movielens-100k", {"path": path}, "published", {}, 1)
     with pytest.raises(
-        DataError, match="allowed with split published, which divides all ratings: None, 1, 1"
+        DataError, match="expected with split published, which divides all ratings: None, 1, 1"
     ):
         load_split("movielens-100k", {"path": path, **options}, "published", {}, 1)
 

@@ -90,27 +90,31 @@ def test_the_ua_split_serves_where_pepper_is_missing(folder):
 
 
 def test_without_any_published_split_the_message_says_what_to_do(folder):
-    with pytest.raises(DataError, match=r"pepper/ beside u.data .* or use split leave_last_k"):
+    with pytest.raises(DataError, match=r"pepper/ next to u.data .* or use split leave_last_k"):
         published(folder)
 
 
 def test_half_a_pepper_folder_is_refused(with_pepper):
     (with_pepper / "pepper" / "ml-100k.test.rating").unlink()
-    with pytest.raises(DataError, match=r"holds none of the allowed files \(ml-100k.test.rating"):
+    with pytest.raises(DataError, match=r"contains none of the expected files \(ml-100k.test.rating"):
         published(with_pepper)
 
 
 @pytest.mark.parametrize(
     ("part", "text", "words"),
     [
-        ("test", "0\t2\n5\t0\n", "user 5 with item '1'; allowed: pairs of movielens-100k"),
+        ("test", "0\t2\n5\t0\n", "user 5 with item '1'; expected pairs of movielens-100k"),
         (
             "test",
             "0\t2\n1\t77\n",
-            "ml-100k.test.rating: line 2: found user '2' with item 77; allowed: pairs of",
+            "ml-100k.test.rating: line 2: found user '2' with item 77; expected pairs of",
         ),
-        ("test", "0\t2\n1\t2\n", "line 2: found user '2' with item '3'; allowed: each pair in one part; "),
-        ("validation", "0\tone\n", "item 'one'; allowed: whole numbers from 0"),
+        (
+            "test",
+            "0\t2\n1\t2\n",
+            "line 2: found user '2' with item '3'; expected each pair in one part, but ",
+        ),
+        ("validation", "0\tone\n", "item 'one'; expected whole numbers from 0"),
         ("train", "0\t0\t5\n", "3 columns"),
     ],
 )
@@ -123,7 +127,7 @@ def test_a_split_of_other_data_is_refused(with_pepper, part, text, words):
 
 @pytest.mark.parametrize("text", ["0\t1\t5\t10\n", "x\t1\t5\t10\n", "99999999\t1\t5\t10\n"])
 def test_an_impossible_id_is_refused(tmp_path, text):
-    with pytest.raises(DataError, match="allowed: whole numbers from 1"):
+    with pytest.raises(DataError, match="expected whole numbers from 1"):
         dataset("movielens-100k", path=pack(tmp_path / "u.data", text)).load(0)
 
 

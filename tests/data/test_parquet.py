@@ -65,7 +65,7 @@ def test_times_may_be_of_any_type(tmp_path, times, seconds):
         ({"user": [[1]], "item": [1]}, {}, "row 1: found list<"),
         ({"user": [1, 2, 3], "item": [4, 5, 6], "read": [0, 1, 1]}, {}, "found the column 'read', which may"),
         ({"user": [1, 2, 3], "item": [4, 5, 6], "seen": [True, False, True]}, {}, "found the column 'seen'"),
-        ({"wer": [1], "was": [2]}, {}, "found columns wer, was; allowed: one called as a user"),
+        ({"wer": [1], "was": [2]}, {}, "found columns wer, was; expected a column named like a user"),
         (
             {"item": [1], "user": [2]},
             {"columns": ["user", "item"]},

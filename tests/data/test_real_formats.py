@@ -13,9 +13,9 @@ from gossiprec.errors import DataError
 
 FORMATS = formats()
 CLEAR = re.compile(
-    r"(?:line|row) \d+: found .+; allowed: .+|found .+; (?:expected|allowed:?) .+; .+|"
+    r"(?:line|row) \d+: found .+; expected .+|found .+; expected .+; .+|"
     r".*(?:cannot be read|not a readable zip archive).*; .+|"
-    r"found no (?:row|line with an item); allowed: .+|from line \d+ on: .+; .+",
+    r"found no (?:row|line with an item); expected .+|from line \d+ on: .+; .+",
     re.DOTALL,
 )
 """Refusals in three parts: what was found, what is expected, and the next step."""
@@ -47,7 +47,7 @@ def outcome(made, path):
         return f"read what must be refused: {data.understood} {found[:3]}"
     if found == made.rows:
         return "read"
-    if "was it cut?" in data.understood and [row[:2] for row in found[:-1]] == names[: len(found) - 1]:
+    if "may be truncated" in data.understood and [row[:2] for row in found[:-1]] == names[: len(found) - 1]:
         return "read up to the cut"
     if found == made.rows[: len(found)]:
         return "read up to a line end"

@@ -32,7 +32,7 @@ def test_what_was_recognised_is_said(tmp_path):
     path = pack(tmp_path / "b.tsv", "1\t2\n3\t4")
     assert load(path).understood == (
         f"{path}: a tab between columns, no header, user = column 1, item = column 2; 2 interactions; the last line "
-        "has no end: was it cut?"
+        "has no line break, so the file may be truncated"
     )
 
 
@@ -62,7 +62,11 @@ def test_a_header_at_odds_with_columns_is_refused_instead_of_taking_items_for_us
             {"columns": {"user": "user", "item": "item"}},
             "line 1: found the column 'user' twice",
         ),
-        ("user,item,movie\n1,2,3\n", {"header": True}, "one column called as a user and one as an item"),
+        (
+            "user,item,movie\n1,2,3\n",
+            {"header": True},
+            "a column named like a user and one named like an item",
+        ),
         ("kunde,artikel\n1,2\n3,4\n5,6\n", {}, "line 1: found 'kunde', 'artikel', which may be a header"),
         ("kunde,artikel\nA1,B2\nA3,B4\n", {}, "line 1: found 'kunde', 'artikel', which may be a header"),
         (
@@ -73,13 +77,13 @@ def test_a_header_at_odds_with_columns_is_refused_instead_of_taking_items_for_us
         (
             "user,item\nann,x\n",
             {"header": False, "columns": ["user", "item"]},
-            "names of columns, 'user', 'item', and header",
+            "names of columns, 'user', 'item', but header",
         ),
         ("user,item,time\nann,x\n", {"columns": ["user", "item"], "header": True}, "a header of 3 names"),
         ("1,2,3\n4,5,6\n", {}, "line 1: found 3 columns without names"),
         ("a b,c\nd e,f\n", {"columns": ["user", "item"]}, "that a comma and blanks would split as well"),
-        ("user,item\nann,x\nuser,item\nbob,y\n", {}, "line 3: found the header again"),
-        ("1,2\n3,4\nnan,5\n", {}, "line 3: found 'nan' as user, where all others are numbers"),
+        ("user,item\nann,x\nuser,item\nbob,y\n", {}, "line 3: found the header a second time"),
+        ("1,2\n3,4\nnan,5\n", {}, "line 3: found 'nan' as user, but all other values are numbers"),
         (
             "1,2,978300760,5\n3,4,978300761,4\n",
             {},
@@ -95,7 +99,7 @@ def test_what_is_not_sure_is_refused_with_its_line(tmp_path, text, options, word
 def test_words_that_mean_missing_are_names_if_that_is_said(tmp_path):
     path = pack(tmp_path / "a.csv", "nan,x\nann,none\n")
     assert (
-        "line 1: found 'nan' as user; allowed: a name of the user on every line; if it is a name, set"
+        "line 1: found 'nan' as user; expected a name of the user on every line; if it is a name, set"
         in refusal(path, header=False)
     )
     assert load(path, header=False, doubtful_names="keep").n_users == 2
@@ -117,7 +121,7 @@ def test_milliseconds_are_read_when_said(tmp_path):
 
 
 def test_a_mark_of_utf8_under_another_encoding_is_refused(tmp_path):
-    assert "line 1: found the byte order mark of UTF-8, and encoding: latin-1" in refusal(
+    assert "line 1: found the byte order mark of UTF-8, but encoding: latin-1" in refusal(
         pack(tmp_path / "a.csv", "\ufeffann,x\n"), encoding="latin-1"
     )
 
@@ -125,8 +129,8 @@ def test_a_mark_of_utf8_under_another_encoding_is_refused(tmp_path):
 @pytest.mark.parametrize(
     ("columns", "words"),
     [
-        ({"user": "a"}, "each with another name"),
-        ({"user": "a", "item": "a"}, "each with another name"),
+        ({"user": "a"}, "each with a different name"),
+        ({"user": "a", "item": "a"}, "each with a different name"),
         ({"user": "a", "item": "b", "tine": "c"}, "did you mean 'time'?"),
     ],
 )
@@ -136,7 +140,7 @@ def test_columns_by_name_need_user_and_item_and_no_other_meaning(columns, words)
 
 
 def test_columns_by_name_need_a_header():
-    with pytest.raises(ValidationError, match="header: false, and columns by name"):
+    with pytest.raises(ValidationError, match="header: false, but columns by name"):
         dataset("file", path="a", columns=BY_NAME, header=False)
 
 
@@ -199,25 +203,25 @@ def test_texts_of_items_have_a_header_of_their_own(tmp_path):
         (
             "user,item\n1,5\n01,6\n",
             {},
-            "line 3: found '01' and '1' as users; allowed: one way to write the name of a user",
+            "line 3: found '01' and '1' as users; expected one spelling per user",
         ),
         ("user,item\n1,5\n1.0,6\n", {}, "found '1.0' and '1' as users"),
-        ("user,item\n1,5\n2,5\n\ufeff1,6\n", {}, "as users; allowed: one way to write the name"),
-        ("user,item\nann,5\nann\u200b,6\n", {}, "as users; allowed: one way to write the name of a user"),
+        ("user,item\n1,5\n2,5\n\ufeff1,6\n", {}, "as users; expected one spelling"),
+        ("user,item\nann,5\nann\u200b,6\n", {}, "as users; expected one spelling per user"),
         ("1\t5,7,9\n2\t8,3\n", {}, "line 1: found '5,7,9' as item, several values in one cell"),
         ("1;5 7 9\n2;8 3\n3;4\n", {}, "line 1: found '5 7 9' as item, several values in one cell"),
         ('user,item\nann,"[5, 7]"\nbob,"[8]"\ncem,"[8, 3]"\n', {}, "found '[5, 7]' as item, several values"),
         ("user,item\nann,N5 N7\nbob,N8 N3\n", {}, "found 'N5 N7' as item, several values in one cell"),
         ("(1,5)\t7\t9\n(2,8)\t3\t4\n", {}, "as item, several values in one cell"),
-        ("user,item,is_read\n1,5,0\n1,6,1\n2,5,1\n", {}, "found the column 'is_read', which may say"),
-        ("user,item,watched\n1,5,no\n1,6,yes\n2,5,no\n", {}, "found the column 'watched', which may say"),
+        ("user,item,is_read\n1,5,0\n1,6,1\n2,5,1\n", {}, "found the column 'is_read', which may mark"),
+        ("user,item,watched\n1,5,no\n1,6,yes\n2,5,no\n", {}, "found the column 'watched', which may mark"),
         ("user,item\nann,5\n\u200b,6\n", {}, "line 3: found '\\u200b' as user"),
         ("user,item\nann,5\nbob,--\n", {}, "line 3: found '--' as item"),
         ("user,item\n1.43E+09,5\n2,6\n", {}, "a number without its last digits"),
         (
             "user,item\nJose\u0301,5\nJos\u00e9,6\n",
             {},
-            "as users; allowed: one way to write the name of a user",
+            "as users; expected one spelling per user",
         ),
         ("user,item,date\n1,5,20150602\n1,6,20150603\n", {}, "which are dates without hyphens"),
         (
@@ -228,7 +232,7 @@ def test_texts_of_items_have_a_header_of_their_own(tmp_path):
         (
             "user;item;rating\n1;5;4,5\n",
             {},
-            "found '4,5'; allowed: a finite number as rating; write decimal points",
+            "found '4,5'; expected a finite number as rating; use decimal points",
         ),
         ("3 5 7 8\n2 5 9\n", {"form": "lists"}, "a line that begins with the number of its items"),
         ("user,item\n1,5\n".encode("utf-16-le"), {}, "if it is UTF-16, set encoding: utf-16-le or utf-16-be"),
@@ -253,7 +257,7 @@ def test_a_byte_order_mark_states_the_encoding_and_the_section_repeats_it(tmp_pa
         path = pack(tmp_path / "a.csv", "user,item\nann,é\n".encode(encoding))
         assert load(path).item_names == ("é",)
         assert dataset("file", path=path).understood.layout.encoding == encoding
-        assert "encoding: latin-1; allowed: one of both" in refusal(path, encoding="latin-1")
+        assert "encoding: latin-1; expected only one of them" in refusal(path, encoding="latin-1")
 
 
 def test_a_hint_names_no_option_that_the_data_set_lacks(tmp_path):

@@ -68,7 +68,7 @@ def test_numbers_are_those_of_gossiprec_not_the_names_of_the_data(tmp_path):
     numbers = {"train": "0\t2\n1\t0\n1\t2\n", "test": "0\t3\n1\t4\n"}
     options = {**write(tmp_path, numbers), "ids": "numbers"}
     assert parts(over(tmp_path, options)) == [[[2], [0, 2]], [[], []], [[3], [4]]]
-    with pytest.raises(DataError, match=r"train.txt: line 1: found user '0'; allowed: users of all"):
+    with pytest.raises(DataError, match=r"train.txt: line 1: found user '0'; expected users of all"):
         over(tmp_path, {**options, "ids": "names"})
 
 
@@ -90,19 +90,19 @@ def test_data_without_names_are_called_by_their_numbers(tmp_path):
 @pytest.mark.parametrize(
     ("part", "bad", "words"),
     [
-        ("test", ("zoe", "x"), "test.txt: line 4: found user 'zoe'; allowed: users of all"),
-        ("test", ("bob", "new"), "test.txt: line 4: found item 'new'; allowed: items of all"),
-        ("validation", ("ann", "9"), "line 3: found user 'ann' with item '9'; allowed: pairs of all"),
+        ("test", ("zoe", "x"), "test.txt: line 4: found user 'zoe'; expected users of all"),
+        ("test", ("bob", "new"), "test.txt: line 4: found item 'new'; expected items of all"),
+        ("validation", ("ann", "9"), "line 3: found user 'ann' with item '9'; expected pairs of all"),
         (
             "test",
             ("bob", "x"),
-            "test.txt: line 4: found user 'bob' with item 'x'; allowed: each pair in one part; ",
+            "test.txt: line 4: found user 'bob' with item 'x'; expected each pair in one part, but ",
         ),
-        ("test", ("bob", "x"), "train.txt, line 3 has it"),
+        ("test", ("bob", "x"), "train.txt, line 3 also has it"),
         (
             "validation",
             ("ann", "x"),
-            "validation.txt: line 3: found user 'ann' with item 'x'; allowed: each pair",
+            "validation.txt: line 3: found user 'ann' with item 'x'; expected each pair",
         ),
     ],
 )
@@ -125,7 +125,7 @@ def test_by_themselves_new_items_are_told_and_new_users_refused(tmp_path):
     assert provenance["test_pairs_repeated"] == "1"
     assert provenance["train_pairs_repeated"] == "0"
     options = write(tmp_path, {**PAIRS, "test": "ann\ty\n\nzoe\tx\n"})
-    with pytest.raises(DataError, match=r"test.txt: line 3: found user 'zoe'; allowed: users of .*train.txt"):
+    with pytest.raises(DataError, match=r"test.txt: line 3: found user 'zoe'; expected users of .*train.txt"):
         alone(options)
 
 
@@ -141,7 +141,7 @@ def test_users_of_the_data_that_the_files_leave_out_are_named(tmp_path):
         ("", "found no line with an item"),
         ("ann\nbob\n", "found no line with an item"),
         ("ann x\nbob\0 y\n", "line 2: found a zero byte"),
-        (b"ann x\nb\xffb y\n", "line 2: found bytes that are no UTF-8 text"),
+        (b"ann x\nb\xffb y\n", "line 2: found bytes that are not UTF-8 text"),
     ],
 )
 def test_damaged_lists_are_refused(tmp_path, text, words):
@@ -261,5 +261,5 @@ def test_lists_with_a_colon_are_refused_until_the_delimiter_is_stated(tmp_path):
     train = pack(tmp_path / "train.txt", "1:2 3 4\n2:5 6\n")
     test = pack(tmp_path / "test.txt", "1:7\n2:8\n")
     options = {"train": train, "test": test, "form": "lists"}
-    with pytest.raises(DataError, match="line 1: found '1:2', a user with a colon; allowed: blanks"):
+    with pytest.raises(DataError, match="line 1: found '1:2', a user with a colon; expected blanks"):
         dataset("files", **options).load(1)

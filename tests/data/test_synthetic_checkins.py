@@ -78,13 +78,13 @@ def test_distances_are_great_circles():
 
 @pytest.mark.parametrize("place", [(90.5, 0.0), (0.0, -181.0), (np.nan, 0.0), (0.0, np.inf)])
 def test_a_place_off_the_globe_has_no_distance(place):
-    with pytest.raises(DataError, match=r"place 1: found latitude .* allowed: -90 to 90"):
+    with pytest.raises(DataError, match=r"place 1: found latitude .* expected -90 to 90"):
         distances_km(np.array([(0.0, 0.0), place]), np.zeros((2, 2)))
 
 
 @pytest.mark.parametrize("bad", [-0.1, np.nan, np.inf])
 def test_a_distance_below_zero_or_no_number_is_refused(bad):
-    with pytest.raises(DataError, match=r"distance 2: found .* km; allowed: zero or more"):
+    with pytest.raises(DataError, match=r"distance 2: found .* km; expected zero or more"):
         checked_km(np.array([0.0, 3.5, bad]))
 
 

@@ -179,7 +179,7 @@ def test_attacks_are_kept_apart():
 
 def test_two_observers_of_one_name_are_refused():
     record = AttackRecord(drawn_split(), SIZES)
-    with pytest.raises(ScenarioError, match=r"two of them are called single.*; give one another fraction"):
+    with pytest.raises(ScenarioError, match=r"two entries have the same key single.*; change the fraction"):
         record.score([ranking(1), ranking(2)], time=1.0, round=1)
 
 

@@ -55,8 +55,8 @@ def test_a_bad_latency_is_refused(refused, latency, message):
 
 
 TRACES = {
-    "text": ("0.1\nfast\n", "t.txt: line 2: found 'fast'; allowed: a finite number, 0 or more"),
-    "negative": ("0.1\n-3\n", "t.txt: line 2: found '-3'; allowed: a finite number, 0 or more"),
+    "text": ("0.1\nfast\n", "t.txt: line 2: found 'fast'; expected a finite number, 0 or more"),
+    "negative": ("0.1\n-3\n", "t.txt: line 2: found '-3'; expected a finite number, 0 or more"),
     "nan": ("nan\n", "t.txt: line 1: found 'nan'"),
     "empty": ("\n\n", "t.txt: found no row"),
 }
@@ -71,7 +71,7 @@ MATRICES = {
     "size": (np.zeros((3, 4)), "m.npy is 3 x 4, must be 12 x 12: sender by receiver, for 12 nodes"),
     "negative": (-np.ones((12, 12)), "m.npy: row and column 1, 2: found -1"),
     "nan": (np.full((12, 12), np.nan), "m.npy: row and column 1, 2: found nan"),
-    "words": (np.full((12, 12), "x"), "m.npy holds <U1, must hold numbers"),
+    "words": (np.full((12, 12), "x"), "m.npy holds <U1; expected numbers"),
 }
 
 
@@ -91,7 +91,7 @@ def test_coordinates_of_too_few_nodes_are_refused(refused):
     files = {"c.csv": lines("node,latitude,longitude", "0,1,1")}
     latency = {"law": "geographic", "coordinates": "c.csv", "speed_km": 1000}
 
-    assert "c.csv has 0 rows for node 1, must have one for each node" in refused(
+    assert "c.csv has 0 rows for node 1; expected one for each node" in refused(
         files, network={"latency": latency}
     )
 
@@ -126,14 +126,14 @@ NETWORKS = {
         "network.bandwidth.up: found 0, must be greater than or equal to 0.001",
     ),
     "window": ({"partitions": [{"from": 3, "until": 2, "parts": 2}]}, "the window ends at 2; swap them"),
-    "no groups": ({"partitions": [{"from": 0, "until": 2}]}, "needs groups"),
+    "no groups": ({"partitions": [{"from": 0, "until": 2}]}, "requires either groups"),
     "twice": (
         {"partitions": [{"from": 0, "until": 2, "groups": [[1], [1]]}]},
-        "found node 1 in more than one place",
+        "found node 1 twice",
     ),
     "node": (
         {"partitions": [{"from": 0, "until": 2, "groups": [[12]]}]},
-        "found node 12, but nodes are numbered 0 to",
+        "found node 12, but node ids range from 0 to",
     ),
     "certain loss": ({"loss": 1}, "network.loss: found 1, must be less than 1"),
 }
@@ -147,7 +147,7 @@ def test_a_bad_network_is_refused(refused, network, message):
 def test_rates_for_another_number_of_nodes_are_refused(refused):
     bandwidth = {"up": {"law": "file", "path": "r.txt"}}
 
-    assert "r.txt has 2 rates, must have one for each of 12 nodes" in refused(
+    assert "r.txt has 2 rates; expected one for each of 12 nodes" in refused(
         {"r.txt": lines(5, 5)}, network={"bandwidth": bandwidth}
     )
 
@@ -156,24 +156,24 @@ EXPONENTIAL = {"law": "exponential", "mean": 1}
 CHURNS = {
     "all leave": (
         {"leave": {"nodes": "all", "at": 2}},
-        "all 12 nodes are away for good from time 2 on, but the run",
+        "all 12 nodes are permanently offline from time 2, but the run",
     ),
     "never two": (
         {"join": {"nodes": list(range(1, 12)), "at": 1e5}},
-        "never more than 1 are online at the same time",
+        "at most 1 of 12 nodes are online at the same time",
     ),
     "leave before joining": (
         {"join": {"nodes": [1], "at": 3}, "leave": {"nodes": [1], "at": 2}},
-        "node 1 leaves at 2, but joins at 3 only",
+        "node 1 leaves at 2, but joins only at 3",
     ),
     "unknown node": ({"leave": {"nodes": [12], "at": 2}}, "churn.leave.0.nodes.0: found node 12"),
     "twice": (
         {"sessions": [{"online": EXPONENTIAL, "offline": EXPONENTIAL}] * 2},
-        "churn.sessions.1: node 0 has sessions by an earlier entry",
+        "churn.sessions.1: node 0 already has sessions from an earlier entry",
     ),
     "no time": (
         {"sessions": {"online": {"law": "constant", "value": 0}, "offline": EXPONENTIAL}},
-        "found online of no time at all",
+        "found online of length 0",
     ),
     "countless": (
         {
@@ -182,7 +182,7 @@ CHURNS = {
                 "offline": {"law": "exponential", "mean": 1e-9},
             }
         },
-        "make sessions longer or the run shorter",
+        "use longer sessions or a shorter run",
     ),
     "night": (
         {"sessions": {"period": 1, "offline_from": 0.5, "offline_until": 0.2}},
@@ -201,12 +201,12 @@ def test_impossible_churn_is_refused(refused, churn, message):
 
 
 SESSION_FILES = {
-    "header": ("who,when\n1,2\n", "has the header 'who,when', must have node,time,online or node,from,until"),
-    "node": ("node,time,online\n12,2,1\n", "found node 12, but nodes are numbered 0 to 11"),
+    "header": ("who,when\n1,2\n", "has the header 'who,when'; expected node,time,online or node,from,until"),
+    "node": ("node,time,online\n12,2,1\n", "found node 12; expected 0 to 11"),
     "state": ("node,time,online\n1,2,7\n2,90,0\n", "online must be 0 or 1"),
     "overlap": ("node,from,until\n1,0,5\n1,4,90\n", "sessions must end after they begin and not overlap"),
     "short": ("node,from,until\n1,0,0.5\n", "s.csv ends at 0.5, but the run lasts until"),
-    "cells": ("node,from,until\n1,0\n", "s.csv: line 2: found 2 columns; allowed: 3 (node, from, until)"),
+    "cells": ("node,from,until\n1,0\n", "s.csv: line 2: found 2 columns; expected 3 (node, from, until)"),
 }
 
 

@@ -134,7 +134,7 @@ def test_a_run_tells_them_at_every_report_and_at_the_end(tmp_path):
 
 def test_an_order_is_named_once_and_known():
     for beside, message in (
-        (["popularity"] * 2, "name each order once"),
+        (["popularity"] * 2, "expected each order once"),
         (["popular"], "evaluate.beside.0"),
     ):
         with pytest.raises(ScenarioError, match=message):

@@ -193,7 +193,7 @@ def test_more_groups_than_users_with_test_items_are_refused(groups, tmp_path):
     with pytest.raises(ScenarioError) as caught:
         simulate(tiny(evaluate=evaluating(activity_groups=groups)), out=tmp_path / "run")
     assert (
-        f"evaluate.activity_groups: found {groups}, but only 12 users have test items to be put into groups; lower it "
+        f"evaluate.activity_groups: found {groups}, but only 12 users have test items; lower it "
         "to 12 or less, or remove it" in str(caught.value)
     )
     assert not (tmp_path / "run").exists()
@@ -219,9 +219,7 @@ def test_a_bad_number_of_groups_is_named(found, message):
 
 
 def test_groups_without_a_metric_of_test_items_are_refused():
-    with pytest.raises(
-        ScenarioError, match="found activity_groups: 5, but no metric of test items is measured"
-    ):
+    with pytest.raises(ScenarioError, match="found activity_groups: 5, but no metric of test items"):
         load_scenario(tiny(evaluate=evaluating(metrics=OTHERS)))
 
 

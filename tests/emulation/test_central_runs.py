@@ -245,5 +245,7 @@ def test_nodes_without_the_graph_cannot_train_what_looks_through_it(model, proto
 
 
 def test_a_run_that_diverges_says_so():
-    with pytest.raises(ScenarioError, match=r"not finite after epoch \d+; lower training\.learning_rate"):
+    with pytest.raises(
+        ScenarioError, match=r"NaN or infinite values after epoch \d+; lower training\.learning_rate"
+    ):
         carried_out(central(training={**TRAINING, "optimizer": "sgd", "learning_rate": 1e30}))

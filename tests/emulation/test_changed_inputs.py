@@ -35,7 +35,7 @@ def test_a_trace_that_was_edited_is_refused_by_resume_and_told_by_replay(tmp_pat
     whole = simulate(with_trace(trace), out=tmp_path / "whole")
     trace.write_text(SESSIONS.replace("4,4,0", "4,3,0"))
     with pytest.raises(
-        LogError, match=r"not those that it began with: .*trace\.csv has changed.*--from-start"
+        LogError, match=r"have changed since it began: .*trace\.csv has changed.*--from-start"
     ):
         resume(run.path)
     assert any(line.startswith(f"{trace} was ") for line in replay(whole.path).elsewhere)

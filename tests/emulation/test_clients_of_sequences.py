@@ -153,7 +153,7 @@ def test_what_was_written_out_for_another_formula_is_not_taken():
     for kind in (Doubled, Flat, Whole):
         with known_as(MODELS, kind) as name:
             assert executor_of(model={**GRU, "name": name}) != "fused"
-            with pytest.raises(ScenarioError, match=f"no written-out gradient for {kind.__name__}"):
+            with pytest.raises(ScenarioError, match=f"no analytic gradient for {kind.__name__}"):
                 executor_of(model={**GRU, "name": name}, executor={"name": "fused"})
     with known_as(RECOMMENDERS, Shrinking) as name:
         assert executor_of(recommender={"name": name}) != "fused"

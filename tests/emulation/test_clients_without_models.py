@@ -430,17 +430,17 @@ REFUSED = {
         },
         "the losses that recommender SimGCL adds, with these options",
     ),
-    "half": ({"executor": {"name": "batched", "storage": "float16"}}, "found 'float16', must be float32"),
+    "half": ({"executor": {"name": "batched", "storage": "float16"}}, "found 'float16'; expected 'float32'"),
     "reset": ({"churn": {"model": "reset"}}, "a client has no model to lose"),
-    "bandwidth": ({"network": {"bandwidth": {"up": 1e4}}}, "before it is known how large updates are"),
-    "averaged": ({"protocol": {"user_table": "averaged"}}, "its own user's row alone"),
+    "bandwidth": ({"network": {"bandwidth": {"up": 1e4}}}, "before the sizes of updates are known"),
+    "averaged": ({"protocol": {"user_table": "averaged"}}, "only its own user row"),
     "whole models": (
         {"protocol": {"client_model": "own", "merge": "sum"}},
-        "made of updates, but clients send whole",
+        "reduces updates, but clients send whole",
     ),
     "gradients, several steps": (
         {"protocol": {"upload": "gradients"}, "training": {**SGD, "batch_size": "full", "local_epochs": 2}},
-        "protocol.upload: found 'gradients', of one step, but a client takes several .training.local_epochs 2",
+        "protocol.upload: found 'gradients', of one step, but a client takes several steps .training.local_epochs 2",
     ),
     "gradients, whole models": (
         {"protocol": {"upload": "gradients", "client_model": "own"}},
@@ -448,7 +448,7 @@ REFUSED = {
     ),
     "mixing": (
         {"protocol": {"aggregation": {"name": "synchronous", "mixing": 0.5}}},
-        "updates are added to the version as it is",
+        "updates are added to the version without mixing",
     ),
 }
 

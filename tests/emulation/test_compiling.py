@@ -100,7 +100,7 @@ def test_it_is_said_only_where_something_is_compiled(kernels):
 
     for _ in range(2):
         compile_all(parts_of(kernels), Telling())
-    assert told == ["compiling kernels (once on a machine)"]
+    assert told == ["compiling kernels (once per machine)"]
 
 
 def test_where_nothing_may_be_compiled_no_thread_of_a_crew_compiles(kernels, compiled):

@@ -51,8 +51,8 @@ MODES = {
     "central": {"protocol": {"name": "central", "epochs": 4}},
 }
 FOUND = re.compile(
-    r"node (\d+): local update (\d+) at time ([0-9.e+-]+) gave a model that is not finite after epoch (\d+); "
-    r"lower training\.learning_rate"
+    r"node (\d+): local update (\d+) at time ([0-9.e+-]+) produced a model with NaN or infinite values "
+    r"after epoch (\d+); lower training\.learning_rate"
 )
 
 

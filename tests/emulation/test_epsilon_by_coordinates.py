@@ -100,7 +100,7 @@ def test_a_row_that_a_recommender_tells_beside_an_update_is_in_no_account(tmp_pa
     assert spent(run) == due
     assert run.summary["privacy"]["told_in_the_open"] is True
     assert opening(run.summary).endswith(
-        "; which items they are of is in the open; what clients tell of their users besides is in the open"
+        "; the items concerned are not protected; what clients upload about their users in addition is not protected"
     )
 
 
@@ -236,9 +236,9 @@ def test_the_closing_words_tell_one_number_from_all(client_model, capsys, tmp_pa
     code, out, err = invoke(capsys, "simulate", file, "--out", tmp_path / "run", "--no-plots")
     assert code == 0, err
     (line,) = [line for line in out.splitlines() if line.startswith("privacy")]
-    assert line.startswith("privacy       epsilon 4 for each number sent, ")
-    assert "at most for all of a node's (delta 0) on 12 nodes, noise multiplier 0.25" in line
-    assert line.endswith("which items they are of is in the open") == (client_model == "none")
+    assert line.startswith("privacy       epsilon 4 per value sent, ")
+    assert " for all values of a node (delta 0) on 12 nodes, noise multiplier 0.25" in line
+    assert line.endswith("the items concerned are not protected") == (client_model == "none")
 
 
 def test_the_model_is_as_large_as_these_tests_say():
@@ -264,7 +264,7 @@ def test_choices_that_follow_items_without_noise_are_stated(name, policy, tmp_pa
     privacy = simulate(scenario, out=tmp_path / "run").summary["privacy"]
 
     assert privacy.get("choices_in_the_open", False) is follow
-    assert ("follow its items without noise" in _spent(privacy)) is follow
+    assert ("depend on its items without noise" in _spent(privacy)) is follow
 
 
 def test_each_protocol_says_whether_its_choices_follow_data():

@@ -93,14 +93,14 @@ def test_rounds_by_the_clock_say_nothing_of_rounds(tmp_path):
         ({"round": {"deadline": -1}}, "round.deadline: found -1, must be greater than 0"),
         ({"round": {"late": "maybe"}}, "found 'maybe', must be 'count' or 'discard'"),
         ({"ask": "everyone"}, "protocol.ask"),
-        ({"aggregation": {**BUFFER, "buffer": 7}}, "found buffer 7 but concurrency 6"),
+        ({"aggregation": {**BUFFER, "buffer": 7}}, "found buffer 7, but concurrency 6"),
         (
             {"aggregation": {**BUFFER, "concurrency": 13}},
             "concurrency: found 13, but there are only 12 clients",
         ),
         ({"aggregation": {"name": "buffered"}}, "aggregation.concurrency: is missing"),
         ({"aggregation": BUFFER, "round": {}}, "found round, but buffered aggregation has no rounds"),
-        ({"aggregation": BUFFER, "participation": 0.5}, "leave participation out"),
+        ({"aggregation": BUFFER, "participation": 0.5}, "remove participation"),
         ({"aggregation": {"name": "synchronous", "mixing": 0}}, "mixing: found 0, must be greater than 0"),
         ({"aggregation": {"name": "synchronous", "mixing": 1.5}}, "mixing: found 1.5"),
         ({"aggregation": {"name": "synchronous", "buffer": 3}}, "aggregation.buffer: unknown key"),
@@ -114,7 +114,7 @@ def test_contradictory_options_are_refused_in_plain_words(options, message):
 
 
 def test_a_buffer_without_anything_that_takes_time_is_refused():
-    with pytest.raises(ScenarioError, match=r"give network\.latency a value"):
+    with pytest.raises(ScenarioError, match=r"set network\.latency or network\.compute"):
         load_scenario(scenario({"aggregation": BUFFER}, network={}))
 
 

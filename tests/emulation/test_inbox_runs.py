@@ -185,7 +185,7 @@ def test_what_a_rule_remembers_is_in_the_checkpoint(where, tmp_path):
 def test_a_rule_that_makes_no_numbers_of_numbers_ends_the_run(sections, node):
     with pytest.raises(
         ScenarioError,
-        match=rf"^node {node}: the aggregator 'huge' gave a model that is not finite at time [\d.]+",
+        match=rf"^node {node}: the aggregator 'huge' returned NaN or infinite values at time [\d.]+",
     ):
         carried_out(tiny(**sections))
 
@@ -220,7 +220,8 @@ def test_one_broken_model_that_is_left_out_harms_no_other():
 def test_one_broken_model_ends_the_run_under_every_rule(rule):
     _, plays = broken_run(star(rule))
     with pytest.raises(
-        ScenarioError, match=r"^node 3: local update \d+ at time \d+ gave a model that is not finite"
+        ScenarioError,
+        match=r"^node 3: local update \d+ at time \d+ produced a model with NaN or infinite values",
     ):
         for _ in plays:
             pass
@@ -245,11 +246,11 @@ JUDGING = {**tiny()["dataset"], "split": {"name": "leave_last_k", "test": 2, "va
 REFUSED = {
     "performance": (
         {"protocol": PERSONAL, "dataset": JUDGING},
-        "weighs each model by its performance as it comes",
+        "weights each model by its performance on arrival",
     ),
     "receive": (
         {"protocol": {**tiny()["protocol"], "train_on": "receive"}},
-        "trains on what it receives at once",
+        "trains immediately on each received model",
     ),
     "clients": ({"protocol": {"name": "fedavg", "rounds": 2}, "observers": []}, "adopts it"),
 }
@@ -258,7 +259,7 @@ REFUSED = {
 @pytest.mark.parametrize(("sections", "message"), REFUSED.values(), ids=REFUSED)
 def test_a_rule_that_wants_an_inbox_is_refused_where_nodes_read_at_once(sections, message):
     with pytest.raises(
-        ScenarioError, match=f"'norm-bound' wants an inbox, but with this protocol a node {message}"
+        ScenarioError, match=f"'norm-bound' requires an inbox, but with this protocol a node {message}"
     ):
         prepare(load_scenario(tiny(**{**gossip("norm-bound"), **sections})))
 
@@ -268,7 +269,7 @@ def test_a_rule_that_wants_an_inbox_is_refused_where_nodes_read_at_once(sections
     [
         (
             {"protocol": {**tiny()["protocol"], "merge": "norm-bound"}},
-            "wants an inbox, but gossip blends models one by",
+            "requires an inbox, but gossip merges models one by",
         ),
         ({"protocol": {"name": "fedavg", "merge": "trimed-mean"}}, "did you mean 'trimmed-mean'"),
         (

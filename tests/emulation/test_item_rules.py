@@ -88,7 +88,7 @@ def test_a_model_that_is_not_finite_ends_the_run_and_is_named(rule, server):
         star(merge=rule, rounds=6, evaluate=evaluate, protocol={"participation": 1.0, "server": server})
     )
     with pytest.raises(
-        ScenarioError, match=r"node 3: local update 1 at time 2 gave a model that is not finite"
+        ScenarioError, match=r"node 3: local update 1 at time 2 produced a model with NaN or infinite values"
     ):
         for _ in plays:
             pass
@@ -118,25 +118,25 @@ def test_answers_wait_to_be_looked_at_where_they_may_be_left_out(tmp_path):
     [
         (
             star("own", RULES["median"]),
-            "'median' with over: touched, which is made of updates, but clients send whole models; set client_model to "
+            "'median' with over: touched, which reduces updates, but clients send whole models; set client_model to "
             "none, or set over to all",
         ),
-        (star("own", "hics"), "'hics', which is made of updates, .* or take another rule"),
+        (star("own", "hics"), "'hics', which reduces updates, .* or choose another rule"),
         (
             tiny(policies=[{"name": "robust-merge", "rule": RULES["median"]}]),
-            "'median' with over: touched, which is made of updates, but nodes of gossip send whole models; set over",
+            "'median' with over: touched, which reduces updates, but nodes of gossip send whole models; set over",
         ),
         (
             tiny(policies=[{"name": "robust-merge", "rule": "sum"}]),
-            "found rule 'sum', which is made of updates, but nodes of gossip",
+            "found rule 'sum', which reduces updates, but nodes of gossip",
         ),
         (
             star(merge={"name": "trimmed-mean", **TOUCHED, "drop": 5}),
-            "protocol.merge: trimmed-mean needs 11 models at a time, but no more than 9 are aggregated together",
+            "protocol.merge: trimmed-mean needs at least 11 models at a time, but at most 9 are aggregated together",
         ),
         (
             star(merge={"name": "krum", **TOUCHED, "byzantine": 4}, protocol={"participation": 0.5}),
-            "krum needs 7 models at a time, but no more than 6",
+            "krum needs at least 7 models at a time, but at most 6",
         ),
         (
             star(
@@ -147,26 +147,26 @@ def test_answers_wait_to_be_looked_at_where_they_may_be_left_out(tmp_path):
                 },
                 network=NETWORK,
             ),
-            "trimmed-mean needs 5 models at a time, but no more than 4",
+            "trimmed-mean needs at least 5 models at a time, but at most 4",
         ),
         (
             tiny(
                 policies=[{"name": "robust-merge", "rule": {"name": "trimmed-mean", "drop": 2}, "buffer": 3}]
             ),
-            "robust-merge: trimmed-mean needs 5 models at a time, but no more than 4",
+            "robust-merge: trimmed-mean needs at least 5 models at a time, but at most 4",
         ),
         (
             star("own", {"name": "krum", "byzantine": 30}),
-            "protocol.merge: krum needs 33 models at a time, but no more than 9",
+            "protocol.merge: krum needs at least 33 models at a time, but at most 9",
         ),
-        (star("own", {"name": "krum", "keep": 10}), "krum needs 10 models at a time, but no more than 9"),
+        (star("own", {"name": "krum", "keep": 10}), "krum needs at least 10 models at a time, but at most 9"),
         (
             star(merge={"name": "krum", **TOUCHED, "mode": "nearest-to-mean", "keep": 10}),
-            "krum needs 10 models at a time, but no more than 9",
+            "krum needs at least 10 models at a time, but at most 9",
         ),
         (
             tiny(policies=[{"name": "robust-merge", "rule": {"name": "krum", "byzantine": 7}}]),
-            "robust-merge: krum needs 10 models at a time, but no more than 9",
+            "robust-merge: krum needs at least 10 models at a time, but at most 9",
         ),
     ],
 )
@@ -210,7 +210,7 @@ def test_items_that_too_few_clients_touched_are_counted_and_noted(tmp_path):
     found = run.summary["small_items"]
     assert 0 < found["n"] < found["of"]
     assert any(
-        "of the items in inboxes had fewer changes than krum (needs 7)" in n for n in run.summary["notes"]
+        "of the items in inboxes had fewer deltas than krum (needs 7)" in n for n in run.summary["notes"]
     )
 
 

@@ -71,12 +71,12 @@ def test_phases_of_the_set_up_are_told_and_their_time_is_in_the_summary(tmp_path
     run = simulate(tiny(), out=tmp_path / "run", progress=progress)
 
     assert progress.told[-4:] == [
-        "finding the communities that attacks look for",
-        "setting up measures",
+        "computing ground-truth communities",
+        "initialising metrics",
         "simulating",
         "measuring positions",
     ]
-    assert progress.told.index("setting up models") < progress.told.index("setting up observers")
+    assert progress.told.index("initialising models") < progress.told.index("initialising observers")
     assert {"setup", "communities", "positions"} <= run.summary["seconds"].keys()
 
 

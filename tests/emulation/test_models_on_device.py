@@ -163,5 +163,5 @@ def test_a_device_that_is_not_there_is_said_before_data_are_read():
     def read(scenario):
         pytest.fail("data were read")
 
-    with pytest.raises(ResourceError, match="'cuda' was asked for, but torch sees no CUDA device"):
+    with pytest.raises(ResourceError, match="found 'cuda', but torch finds no CUDA device"):
         prepare(load_scenario(tiny(executor={"name": "batched", "device": "cuda"})), load=read)

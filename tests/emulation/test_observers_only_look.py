@@ -129,9 +129,7 @@ def test_a_run_does_not_depend_on_threads_or_wave_size(tmp_path):
 @pytest.mark.parametrize("observer", [SINGLE, {**COALITION, "fraction": 0.5}], ids=["single", "coalition"])
 def test_clients_of_a_coordinator_meet_nobody_and_are_no_observers(observer):
     """They would find nothing, and a line of zeros would look like a result."""
-    place = (
-        f"scenario: observers.1.who: found '{observer['who']}', but with a coordinator nodes meet nobody else"
-    )
+    place = f"scenario: observers.1.who: found '{observer['who']}', but with a coordinator nodes receive no models"
     with pytest.raises(ScenarioError, match=place):
         load_scenario(tiny(protocol=FEDAVG, observers=[COORDINATOR, observer]))
 
@@ -154,7 +152,7 @@ def test_the_coordinator_meets_everybody_in_its_first_round(tmp_path):
 
 
 def test_a_coordinator_observes_only_where_there_is_one(tmp_path):
-    with pytest.raises(ScenarioError, match="who: coordinator needs a protocol with a coordinator"):
+    with pytest.raises(ScenarioError, match="who: coordinator requires a protocol with a coordinator"):
         simulate(tiny(observers=[{**SINGLE, "who": "coordinator"}]), out=tmp_path / "run")
 
 

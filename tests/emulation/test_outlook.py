@@ -184,7 +184,7 @@ def test_how_long_a_run_takes_follows_from_earlier_ones(tmp_path):
     found = foresee(scenario).duration
     assert 0 < found.seconds - rates.SETTING_UP_S <= run.summary["wall_seconds"]
     assert found.low < found.seconds < found.high
-    assert "by a run of its kind" in found.by
+    assert "from a run of this kind" in found.by
     longer = foresee(
         scenario.with_(protocol=load_scenario(tiny(protocol={**LONG, "wakes": 60})).protocol)
     ).duration

@@ -61,7 +61,9 @@ def test_resume_refuses_other_data_and_names_both(tmp_path):
     run = ended_early(tmp_path / "run", on_own_data(path))
     then = run.manifest["data"]["fingerprint"]
     write_own(path, odd="i2")
-    with pytest.raises(LogError, match=rf"data are not those .*{then} \(12 users.*then, fingerprint .* now"):
+    with pytest.raises(
+        LogError, match=rf"data have changed since .*{then} \(12 users.*then, fingerprint .* now"
+    ):
         resume(run.path)
     write_own(path)
     whole = simulate(on_own_data(path), out=tmp_path / "whole")
@@ -81,7 +83,7 @@ def test_replay_says_that_the_data_are_others(tmp_path):
 def test_a_user_with_too_few_items_is_called_as_in_the_file(tmp_path):
     path = write_own(tmp_path / "own.csv")
     path.write_text(path.read_text() + "alice,i3,4\n")
-    with pytest.raises(DataError, match="own: user 'alice' has 1 items, the split needs 4"):
+    with pytest.raises(DataError, match="own: user 'alice' has 1 items, but the split needs 4"):
         simulate(on_own_data(path), out=tmp_path / "run")
 
 

@@ -83,11 +83,11 @@ def test_an_attack_that_cannot_be_divided_is_refused(tmp_path):
         learnt = Attack.learnt
 
     scenario = divided(tiny(observers=[{**SINGLE, "name": "silent"}]), 2)
-    message = r"observers: cda-single observes at single nodes .*learnt and learn of"
+    message = r"observers: cda-single observes at single nodes .*learnt and learn"
     with registered(ATTACKS, {"silent": Silent}), pytest.raises(ScenarioError, match=message):
         simulate(scenario, out=tmp_path / "run", gather=Threads)
 
 
 def test_options_of_shards_belong_to_ray():
-    with pytest.raises(ScenarioError, match="shards belongs to name: ray, found name: fused"):
+    with pytest.raises(ScenarioError, match="shards requires name: ray, found name: fused"):
         load_scenario(tiny(executor={"name": "fused", "shards": 2}))

@@ -149,7 +149,7 @@ def test_the_time_of_each_attack_is_in_the_summary(planted, tmp_path):
 def test_attribute_inference_needs_a_coordinator_and_users_that_exist(planted, tmp_path):
     aia = {"name": "aia", "community_size": K}
     for protocol, options, message in (
-        (GOSSIP, {}, "aia needs a protocol with a coordinator"),
+        (GOSSIP, {}, "aia requires a protocol with a coordinator"),
         (FEDAVG, {"adversaries": [3, 99]}, "adversaries names user 99, but the last is 27"),
         (FEDAVG, {"adversaries": 40}, "adversaries is 40, but there are only 28 users"),
         (FEDAVG, {"adversaries": 0}, "adversaries"),

@@ -421,13 +421,13 @@ def _tables(layout, row):
     [
         (
             {"attackers": [{"name": "a-hum", "fraction": 0.05}]},
-            "attackers.0.fraction: found 0.05, which is no poisoner for 12 users; raise it to 0.084 or more, or write "
+            "attackers.0.fraction: found 0.05, which gives no poisoner for 12 users; raise it to 0.084 or more, or set "
             "number: 1",
         ),
-        ({"attackers": [{**AHUM, "targets": [40]}]}, "attackers.0.targets.0: found item 40, but items are numbered"),
+        ({"attackers": [{**AHUM, "targets": [40]}]}, "attackers.0.targets.0: found item 40, but item ids range"),
         ({"attackers": [{**AHUM, "targets": {"least_popular": 41}}]}, "found 41, but there are only 40 items"),
-        ({"model": {"name": "mf", "loss": "bpr"}}, "attackers: a-hum makes up users.*MF does not learn from"),
-        ({"protocol": {**MODELS, "user_table": "averaged"}}, "attackers: a-hum holds no user's row"),
+        ({"model": {"name": "mf", "loss": "bpr"}}, "attackers: a-hum trains items.*MF does not learn from"),
+        ({"protocol": {**MODELS, "user_table": "averaged"}}, "attackers: a-hum has no user row"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_is_refused(changes, why):

@@ -214,8 +214,8 @@ def test_written_out_random_placement_changes_no_byte(tmp_path):
 @pytest.mark.parametrize(
     ("protocol", "message"),
     [
-        ({"name": "pers-gossip", "view": {"size": 3}, "wakes": 4}, "depends on how well models do"),
-        ({"name": "fedavg", "rounds": 2}, "with a coordinator nodes meet nobody else"),
+        ({"name": "pers-gossip", "view": {"size": 3}, "wakes": 4}, "they depend on model performance"),
+        ({"name": "fedavg", "rounds": 2}, "with a coordinator nodes receive no models"),
     ],
 )
 def test_placing_needs_contacts_known_before_the_run(protocol, message, tmp_path):

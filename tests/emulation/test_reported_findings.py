@@ -154,13 +154,15 @@ def test_findings_that_cannot_be_told_apart_are_refused():
     one = ("counting", Finding("heard", {"least": 3}, 0.5))
     other = ("counting", Finding("heard", {"least": 4}, 0.5))
     record.note([one, other, ("another", one[1])], time=1.0, round=1)
-    with pytest.raises(ScenarioError, match=r"two findings are called heard\[counting/least=3\]; give one"):
+    with pytest.raises(
+        ScenarioError, match=r"two findings have the same name heard\[counting/least=3\]; change an option"
+    ):
         record.note([one, other, one], time=2.0, round=2)
 
 
 def test_a_finding_that_the_attack_does_not_announce_is_refused(tmp_path, monkeypatch):
     monkeypatch.setattr(Counting, "measures", ("hoard",))
-    with pytest.raises(ScenarioError, match="counting reports heard, which no study could ask for"):
+    with pytest.raises(ScenarioError, match="counting reports heard, which no study can collect"):
         simulate(tiny(observers=[COUNTING]), out=tmp_path / "run")
 
 

@@ -72,7 +72,7 @@ def test_a_damaged_delta_costs_what_rests_on_it_and_is_said(damaged, time, whole
 
     assert outcome(done.path) == whole
     assert done.manifest["resumed"][0]["time"] == time
-    assert all("the checkpoint before is tried" in note for note in progress.notes)
+    assert all("trying the previous checkpoint" in note for note in progress.notes)
     assert len(progress.notes) == damaged + 1
 
 
@@ -143,7 +143,7 @@ def test_a_writer_killed_in_the_middle_of_a_delta_ends_no_run(whole, tmp_path, m
     progress = Patient(7)
     run = simulate(often(), out=tmp_path / "run", progress=progress)
 
-    assert "no checkpoint could be written at time 4 (its process ended with status -9)" in progress.notes[0]
+    assert "could not write a checkpoint at time 4 (its process ended with status -9)" in progress.notes[0]
     assert [int(path.stem) for path in checkpoints(run)][:3] == [6, 5, 3]  # 5 rests on 3
     assert rests_on(checkpoints(run)[1]) == 3
     assert outcome(resume(run.path).path) == whole

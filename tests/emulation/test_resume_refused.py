@@ -53,7 +53,7 @@ def test_a_damaged_checkpoint_is_passed_over_and_said(broken, whole):
     assert outcome(done.path) == whole
     assert done.manifest["resumed"][0]["time"] == float(before.stem)
     assert newest.name in progress.notes[0]
-    assert "the checkpoint before is tried" in progress.notes[0]
+    assert "trying the previous checkpoint" in progress.notes[0]
     assert newest.name in done.manifest["notes"][0]
 
 
@@ -81,7 +81,7 @@ def test_an_edited_scenario_is_refused(broken):
     scenario.write_text(scenario.read_text().replace("seed: 5", "seed: 6"))
 
     for force in (False, True):
-        with pytest.raises(LogError, match="has been changed since the run began"):
+        with pytest.raises(LogError, match="was changed after the run began"):
             resume(broken.path, force=force)
     assert resume(broken.path, from_start=True).manifest["seed"] == 6
 
@@ -94,7 +94,7 @@ def test_a_scenario_edited_while_the_run_goes_on_is_refused_too(tmp_path):
             super().tick(status)
 
     simulate(often(), out=tmp_path / "run", progress=Editor(4))
-    with pytest.raises(LogError, match="has been changed since the run began"):
+    with pytest.raises(LogError, match="was changed after the run began"):
         resume(tmp_path / "run")
 
 
@@ -102,7 +102,7 @@ def test_another_code_version_is_refused_unless_forced(broken, whole, monkeypatc
     module = importlib.import_module("gossiprec.emulation.run.resume")
     monkeypatch.setattr(module, "code_of", lambda scenario: "another")
 
-    with pytest.raises(LogError, match=r"is of code version .*, this is another.*--force"):
+    with pytest.raises(LogError, match=r"was written by code version .*, this is another.*--force"):
         resume(broken.path)
     assert outcome(resume(broken.path, force=True).path) == whole
 
@@ -196,9 +196,9 @@ def test_a_run_that_is_alive_is_left_alone(broken, monkeypatch):
     alive = RunLock(broken.path / "events.mplog")
     try:
         assert open_run(broken.path).status == "running"
-        with pytest.raises(LogError, match="is being written by a process that is alive"):
+        with pytest.raises(LogError, match="is in use by a running process"):
             resume(broken.path)
-        with pytest.raises(LogError, match="is being written by a process that is alive"):
+        with pytest.raises(LogError, match="is in use by a running process"):
             simulate(often(), out=broken.path, overwrite=True)
     finally:
         alive.close()

@@ -225,10 +225,10 @@ def test_the_log_tells_the_size_of_what_leaves(seen, tmp_path):
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("nan", "policies: nan: push 1 of node 3 has numbers that are not finite; lower"),
+        ("nan", "policies: nan: push 1 of node 3 contains NaN or infinite values; lower"),
         (
             "short",
-            r"policies: short: push 1 of node 3 was encoded in shapes \[\(1, 8\), \(39, 8\), \(9,\)\], must be",
+            r"policies: short: push 1 of node 3 was encoded in shapes \[\(1, 8\), \(39, 8\), \(9,\)\]; expected",
         ),
     ],
 )
@@ -250,7 +250,7 @@ def test_privacy_of_messages_adds_up_in_the_log(tmp_path):
 
 def test_an_update_relative_to_the_own_past_is_refused():
     with pytest.raises(
-        ScenarioError, match=r"in gossip a node's update is relative to a model with its own past"
+        ScenarioError, match=r"in gossip an update is relative to a model that contains the node's own"
     ):
         prepare(load_scenario(tiny(policies=[{"name": "ldp", "scale": 1.0, "of": "update"}])))
 
@@ -263,7 +263,7 @@ def test_two_rules_for_one_inbox_are_refused():
             {"name": name, "rule": "median", "nodes": [3]} for name in ("robust-merge", "other-merge")
         ]
         with pytest.raises(
-            ScenarioError, match="other-merge and another policy both say how node 3 aggregates"
+            ScenarioError, match="other-merge and another policy both define how node 3 aggregates"
         ):
             prepare(load_scenario(tiny(policies=policies)))
     finally:

@@ -61,10 +61,10 @@ def failing(how):
     return Failing
 
 
-OF_EACH = "version_of must hold a number from 0 to 1 for each of 12 clients"
+OF_EACH = "version_of must hold an integer from 0 to 1 for each of 12 clients"
 BROKEN = {
-    "narrow": (lambda d: Downlink(d.versions[:1], None, d.extras), r"shape \(1, 329\), must be \(2, 329\)"),
-    "nan": (lambda d: Downlink(d.versions * np.nan, None, d.extras), "gave numbers that are not finite"),
+    "narrow": (lambda d: Downlink(d.versions[:1], None, d.extras), r"shape \(1, 329\); expected \(2, 329\)"),
+    "nan": (lambda d: Downlink(d.versions * np.nan, None, d.extras), "returned NaN or infinite values"),
     "third": (lambda d: Downlink(d.versions, np.full(12, 2), d.extras), OF_EACH),
     "few": (lambda d: Downlink(d.versions, np.zeros(3, int), d.extras), OF_EACH),
     "light": (

@@ -91,7 +91,7 @@ def test_a_shard_that_plans_other_events_ends_the_run(tmp_path, monkeypatch):
         return [service.seat.number]
 
     monkeypatch.setattr(Service, "fingerprint", property(by_number))
-    with pytest.raises(ResourceError, match="shard 1 has planned other events than shard 0"):
+    with pytest.raises(ResourceError, match="shard 1 planned different events than shard 0"):
         simulate(divided(tiny(observers=[]), 2), out=tmp_path / "run", gather=Threads)
 
 

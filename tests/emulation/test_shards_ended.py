@@ -91,7 +91,7 @@ def test_a_run_that_loses_a_shard_goes_on_by_itself(life, whole, tmp_path, monke
 
     assert told(run.path) == whole("slow")
     assert say.notes == [
-        "shard 1 died: killed by signal 9; the run goes on from its last checkpoint, with that shard anew"
+        "shard 1 died: killed by signal 9; restarting that shard and resuming from the last checkpoint"
     ]
 
 

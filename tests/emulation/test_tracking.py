@@ -96,14 +96,14 @@ def test_a_tracker_that_fails_is_noted_once_and_costs_no_byte(plain, tmp_path):
     say = Patient()
     run = gossiprec.simulate(TINY, out=tmp_path / "run", track=["fails", "told"], progress=say)
 
-    assert say.notes == ["the tracker fails failed (ConnectionError: gone); the run goes on without it"]
+    assert say.notes == ["tracker fails failed (ConnectionError: gone); continuing without it"]
     assert len(Fails.last.reports) == 1
     assert len(Told.last.reports) == len(say.ticks)
     assert (run.status, contents(run)) == ("complete", contents(plain))
 
 
 def test_a_tracker_that_cannot_begin_ends_the_run_before_it_costs_anything(tmp_path):
-    with pytest.raises(ResourceError, match=r"never-begins cannot begin \(PermissionError: not yours\)"):
+    with pytest.raises(ResourceError, match=r"never-begins cannot start \(PermissionError: not yours\)"):
         gossiprec.simulate(TINY, out=tmp_path / "run", track=["told", "never-begins"])
     assert gossiprec.open_run(tmp_path / "run").manifest["status"] == "failed"
     assert Told.last.status == "failed"

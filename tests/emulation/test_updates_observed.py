@@ -81,7 +81,7 @@ def test_clients_that_observe_are_refused():
     with (
         registered(ATTACKS, {"watching": Watching}),
         pytest.raises(
-            ScenarioError, match="observers: watching looks at what single clients receive, but these"
+            ScenarioError, match="observers: watching observes what single clients receive, but these"
         ),
     ):
         prepare(load_scenario(star(observers=[{"name": "watching"}])))

@@ -142,7 +142,7 @@ def test_a_split_without_validation_items_is_refused(tmp_path):
             tiny(dataset=dataset, evaluate={"metrics": ["recall@5", "val_recall@5"]}), out=tmp_path / "run"
         )
     assert (
-        "evaluate.metrics.1: found 'val_recall@5', but the split leave_last_k keeps no validation items"
+        "evaluate.metrics.1: found 'val_recall@5', but the split leave_last_k has no validation items"
         in str(caught.value)
     )
     assert not (tmp_path / "run").exists()

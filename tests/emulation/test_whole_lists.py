@@ -150,12 +150,12 @@ def test_a_run_measures_exposure_and_keeps_its_targets(tmp_path):
     [
         (
             {"metrics": ["er@5"]},
-            "evaluate: er@5 measures how often target items are shown; say which: targets",
+            "evaluate: er@5 measures how often target items are shown; set targets",
         ),
-        ({"metrics": ["hr@5"], "targets": [1]}, "evaluate: targets belongs to a metric of target items"),
+        ({"metrics": ["hr@5"], "targets": [1]}, "evaluate: targets requires a metric of target items"),
         ({"metrics": ["er@5"], "targets": []}, "evaluate.targets: "),
         ({"metrics": ["er@5"], "targets": [-1]}, "evaluate.targets.0: found -1"),
-        ({"metrics": ["full_er@5"], "targets": [1]}, "but er ranks all items as it is; write er@5"),
+        ({"metrics": ["full_er@5"], "targets": [1]}, "but er always ranks all items; write er@5"),
     ],
 )
 def test_targets_that_do_not_fit_are_refused(evaluate, message):
@@ -167,7 +167,7 @@ def test_targets_that_do_not_fit_are_refused(evaluate, message):
 @pytest.mark.parametrize(
     ("targets", "message"),
     [
-        ([39, 40], "evaluate.targets.1: found item 40, but items are numbered 0 to 39"),
+        ([39, 40], "evaluate.targets.1: found item 40, but item ids range from 0 to 39"),
         ({"least_popular": 41}, "evaluate.targets.least_popular: found 41, but there are only 40 items"),
     ],
 )

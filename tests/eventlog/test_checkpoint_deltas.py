@@ -211,7 +211,7 @@ def test_a_base_that_is_gone_is_named(tmp_path):
     paths, _ = three(tmp_path)
     paths[2].unlink()
     with pytest.raises(
-        LogError, match=r"3\.ckpt rests on a checkpoint that cannot be used.*00000001\.ckpt: No such"
+        LogError, match=r"3\.ckpt depends on a checkpoint that cannot be used.*00000001\.ckpt: No such"
     ):
         read(paths[0])
 
@@ -222,7 +222,7 @@ def test_another_file_in_the_place_of_a_base_is_refused(tmp_path):
     folder.path.parent.mkdir()
     other.save(folder)
     newest(folder).replace(paths[2])
-    with pytest.raises(LogError, match=r"is another than .*2\.ckpt was made after"):
+    with pytest.raises(LogError, match=r"is not the checkpoint that .*2\.ckpt is based on"):
         read(paths[0])
 
 
@@ -232,7 +232,7 @@ def test_a_delta_that_lacks_what_matters_is_refused(tmp_path):
     rows.save(folder)
     rows.needed = np.arange(5)  # matters now, but nobody noted that it was written
     rows.save(folder)
-    with pytest.raises(LogError, match="lacks stretches of an array that matter"):
+    with pytest.raises(LogError, match="lacks required segments of an array"):
         read(newest(folder))
 
 
@@ -249,7 +249,7 @@ def test_without_room_nothing_is_written_and_the_reason_has_figures(tmp_path, mo
     folder = CheckpointFolder(tmp_path)
     full = os.statvfs_result((4096, 4096, 1000, 0, 0, 0, 0, 0, 0, 255))
     monkeypatch.setattr(os, "fstatvfs", lambda descriptor: full)
-    with pytest.raises(OSError, match="the base needs 0 MiB, and 0 MiB of the disk are free"):
+    with pytest.raises(OSError, match="the base needs 0 MiB, but only 0 MiB of the disk are free"):
         Rows().save(folder)
     assert list(folder.path.iterdir()) == []
 

@@ -108,7 +108,7 @@ def test_a_run_of_an_earlier_version_is_said_to_have_no_digests(run):
     del manifest["digest"], manifest["files"]
     (run / "manifest.json").write_text(json.dumps(manifest))
     (run / "metrics.csv").write_text((run / "metrics.csv").read_text().replace("0.5", "0.9"))
-    assert "of the other files of the run it has no digests" in verified(run, 0)
+    assert "no digests of the other files of the run" in verified(run, 0)
     assert open_run(run).metrics["value"].tolist() == [0.9]
 
 
@@ -144,7 +144,7 @@ def test_a_damaged_value_in_the_manifest_gives_a_message(run, changes, told):
 
 def test_numbers_that_are_not_finite_are_no_tracebacks(run):
     (run / "summary.json").write_text('{"utility": {"hr@5": 1e999}}')
-    with pytest.raises(LogError, match=r"summary\.json: found the number 1e999, expected finite ones"):
+    with pytest.raises(LogError, match=r"summary\.json: found the number 1e999; expected finite numbers"):
         _ = open_run(run).summary
 
 
@@ -155,7 +155,9 @@ def test_numbers_that_are_not_finite_are_no_tracebacks(run):
 def test_a_number_beyond_all_floats_in_a_table_gives_a_message(tmp_path, cell, column):
     row = {"time": "1.0", "round": "1", "metric": "hr@5", "value": "0.5", column: cell}
     (tmp_path / "metrics.csv").write_text(f"time,round,metric,value\n{','.join(row.values())}\n")
-    with pytest.raises(LogError, match=rf"metrics\.csv: column {column} holds a number beyond.*expected"):
+    with pytest.raises(
+        LogError, match=rf"metrics\.csv: column {column} holds a number that is too large.*expected"
+    ):
         read_table(tmp_path, METRICS)
 
 

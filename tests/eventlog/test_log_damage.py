@@ -161,9 +161,9 @@ def test_what_is_not_a_log_is_refused(tmp_path):
     (tmp_path / "empty").write_bytes(b"")
     (tmp_path / "text").write_text("time,node\n")
     for name in ("empty", "text"):
-        with pytest.raises(LogError, match="does not begin like an event log"):
+        with pytest.raises(LogError, match="does not start with the magic bytes of an event log"):
             read_log(tmp_path / name)
-    with pytest.raises(LogError, match=r"none: No such file.*give a run directory"):
+    with pytest.raises(LogError, match=r"none: No such file.*pass a run directory"):
         read_log(tmp_path / "none")
     with pytest.raises(LogError, match="Is a directory"):
         read_log(tmp_path)
@@ -233,7 +233,7 @@ def test_a_complete_run_whose_log_was_cut_between_records_is_found(run):
     assert verify(run).damage is None
     assert "without an index, but" in str(verify(run))
     manifest.write_text("{}")
-    assert "is no manifest" in str(verify(run))
+    assert "is not a manifest" in str(verify(run))
     manifest.unlink()
     assert "intact so far, but ends at byte" in str(verify(run))
 

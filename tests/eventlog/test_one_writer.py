@@ -32,7 +32,7 @@ def test_a_writer_that_comes_between_look_and_lock_loses_nothing(tmp_path, monke
     first = create(tmp_path / "r")
     first.metrics.append([ROW])
     monkeypatch.setattr(rundir, "is_written_now", lambda log: False)
-    with pytest.raises(LogError, match="is being written by a process that is alive"):
+    with pytest.raises(LogError, match="is in use by a running process"):
         create(tmp_path / "r", overwrite=True)
     first.log.append("wake", WAKES)
     first.finish("complete")
@@ -47,7 +47,7 @@ def test_a_writer_that_looks_while_another_empties_the_folder_is_told_of_it(tmp_
     (tmp_path / "r" / "manifest.json").unlink()
     looks = iter([False])
     monkeypatch.setattr(rundir, "is_written_now", lambda log: next(looks, None) or lock.is_written_now(log))
-    with pytest.raises(LogError, match="is being written by a process that is alive"):
+    with pytest.raises(LogError, match="is in use by a running process"):
         check_free(tmp_path / "r", overwrite=True)
     first.finish("failed")
 
@@ -57,7 +57,7 @@ def test_a_manifest_deleted_between_two_looks_at_it_is_no_traceback(tmp_path, mo
     looks = iter([False])
     monkeypatch.setattr(rundir, "is_written_now", lambda log: next(looks, None) or lock.is_written_now(log))
     monkeypatch.setattr(rundir, "_holds_a_run", lambda path: (path / "manifest.json").unlink() or True)
-    with pytest.raises(LogError, match="is being written by a process that is alive"):
+    with pytest.raises(LogError, match="is in use by a running process"):
         check_free(tmp_path / "r", overwrite=False)
     first.finish("failed")
 
@@ -66,7 +66,7 @@ def test_a_manifest_deleted_between_two_looks_at_it_is_no_traceback(tmp_path, mo
 def test_a_run_that_has_only_just_begun_is_not_called_something_else(tmp_path, name):
     first = create(tmp_path / "r")
     (tmp_path / "r" / name).unlink()
-    with pytest.raises(LogError, match=f"is being written by a process that is alive and has no {name} yet"):
+    with pytest.raises(LogError, match=f"is in use by a running process and has no {name} yet"):
         open_run(tmp_path / "r")
     first.finish("failed") if name == "manifest.json" else first.lock.close()
 
@@ -80,7 +80,7 @@ def test_a_run_that_came_and_went_between_look_and_lock_is_not_replaced_unasked(
         return real(log)
 
     monkeypatch.setattr(rundir, "RunLock", late)
-    with pytest.raises(LogError, match="already holds a run"):
+    with pytest.raises(LogError, match="already contains a run"):
         create(tmp_path / "r")
     assert open_run(tmp_path / "r").status == "complete"
     assert not lock.is_written_now(tmp_path / "r" / "events.mplog")
@@ -93,7 +93,7 @@ def test_a_lock_on_a_log_that_has_been_replaced_is_not_taken_for_one_on_the_new(
     again = create(tmp_path / "r", overwrite=True)
 
     lock.RunLock(tmp_path / "old").close()
-    with pytest.raises(LogError, match="is alive"):
+    with pytest.raises(LogError, match="a running process"):
         lock.RunLock(log)
     again.finish("complete")
     lock.RunLock(log).close()
@@ -116,7 +116,7 @@ def test_a_new_run_that_could_not_begin_leaves_a_folder_that_can_be_used(tmp_pat
 
 def test_a_run_that_is_alive_is_not_removed(tmp_path):
     alive = create(tmp_path / "r")
-    with pytest.raises(LogError, match="is alive"):
+    with pytest.raises(LogError, match="a running process"):
         remove_run(tmp_path / "r")
     alive.finish("failed")
     remove_run(tmp_path / "r")
@@ -132,9 +132,7 @@ def compete(folder, barrier, results, *, overwrite):
         try:
             run = create(path, overwrite=overwrite)
         except LogError as error:
-            fair = "is being written by a process that is alive" in str(error) or "already holds" in str(
-                error
-            )
+            fair = "in use by a running process" in str(error) or "already contains" in str(error)
             results.put((number, False if fair else str(error)))
             continue
         run.metrics.append([ROW])

@@ -252,7 +252,7 @@ def test_equal_accuracies_give_equal_bytes(tmp_path):
 
 def test_an_earlier_run_is_kept_unless_told(tmp_path):
     finished_run(tmp_path / "r")
-    with pytest.raises(LogError, match=r"already holds a run; .*--out, or give --overwrite"):
+    with pytest.raises(LogError, match=r"already contains a run; .*--out, or pass --overwrite"):
         new_run(tmp_path / "r")
 
     assert open_run(tmp_path / "r").manifest["status"] == "complete"
@@ -277,7 +277,7 @@ def test_a_folder_of_something_else_is_never_overwritten(tmp_path, manifest):
     if manifest is not None:
         (tmp_path / "manifest.json").write_text(manifest)
     before = sorted(os.listdir(tmp_path))
-    with pytest.raises(LogError, match="holds no run of gossiprec"):
+    with pytest.raises(LogError, match="contains no gossiprec run"):
         new_run(tmp_path, overwrite=True)
 
     assert sorted(os.listdir(tmp_path)) == before
@@ -307,7 +307,7 @@ def test_a_folder_that_is_not_a_run_says_what_it_lacks(tmp_path, name):
 
 
 def test_a_path_that_is_no_folder_is_refused(tmp_path):
-    with pytest.raises(LogError, match="is not a folder"):
+    with pytest.raises(LogError, match="is not a directory"):
         open_run(tmp_path / "none")
 
 

@@ -106,7 +106,7 @@ def test_an_earlier_run_is_refused_replaced_kept_or_returned(tmp_path):
     out = tmp_path / "run"
     began = stamp(gossiprec.simulate(tiny(), out=out))
     for how in ({}, {"on_exists": "refuse"}):
-        with pytest.raises(LogError, match="already holds a run"):
+        with pytest.raises(LogError, match="already contains a run"):
             gossiprec.simulate(tiny(), out=out, **how)
     assert stamp(gossiprec.simulate(tiny(), out=out, on_exists="reuse")) == began
     beside = [gossiprec.simulate(tiny(), out=out, on_exists="new").path.name for _ in range(2)]

@@ -67,7 +67,7 @@ def test_a_run_is_told_by_the_process_that_writes_it(tmp_path):
     assert stands(run.path) == ("killed", f"killed ({process} has ended)")
     assert stands(run.path, writer=ELSEWHERE) == (
         "unknown",
-        f"unknown whether still running: process 7 on elsewhere writes it, and this is {platform.node()}",
+        f"unknown whether still running: it is written by process 7 on elsewhere, but this is {platform.node()}",
     )
     assert stands(run.path, writer=None) == ("killed", "killed")
     assert stands(run.path, writer=HERE, status="failed") == ("failed", "failed")

@@ -122,7 +122,7 @@ def test_data_of_one_node_are_its_sequence():
 
 
 def test_data_without_times_are_refused():
-    with pytest.raises(DataError, match=r"has no times.*take data with times"):
+    with pytest.raises(DataError, match=r"has no times.*use data with times"):
         SequenceFeed.within(replace(split_of([[1, 2]]), sequences=None), 5)
 
 

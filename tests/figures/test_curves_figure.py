@@ -43,7 +43,7 @@ def test_a_run_without_attacks_has_its_utility_drawn(tmp_path):
     run = write_run(tmp_path / "run", observers=())
     assert len(curves.draw([run], tmp_path / "curves")) == 3
     assert lines(tmp_path / "curves.csv")[1:] == ["run,,,,,hr@20,0,0.0,0.2", "run,,,,,hr@20,1,1.5,0.7"]
-    assert [row.title for row in rows_of([run])] == ["Utility of the recommendations"]
+    assert [row.title for row in rows_of([run])] == ["Recommendation quality"]
 
 
 def test_an_attack_that_no_run_has_is_refused(tmp_path):

@@ -84,7 +84,7 @@ def test_the_table_at_the_end_has_one_column_for_it(placed):
 def test_what_axes_tell_apart_is_chosen_by_their_values(placed):
     result = drawn(placed, "--y", "max_aac[coalition-5%]")
     assert re.search(
-        r"told apart by the axes .*placement, fraction.*--where AXIS=VALUE", str(result.exception)
+        r"differs along the axes .*placement, fraction.*--where AXIS=VALUE", str(result.exception)
     )
     assert drawn(placed, "--y", "max_aac[coalition-5%]", "--where", "fraction=0.05").exit_code == 0
     assert [q.observer for q in read_study(placed).where({"fraction": "0.05"}).values] == [

@@ -67,7 +67,9 @@ def star_run(folder, messages, **summary):
 
 def test_a_coordinator_is_nobody_to_meet(tmp_path):
     around = [(1.0, 2, 0), (1.0, 2, 1), (1.5, 0, 2), (1.5, 1, 2)]
-    with pytest.raises(LogError, match="nodes hear from the coordinator alone: they meet nobody"):
+    with pytest.raises(
+        LogError, match="nodes receive models only from the coordinator, so there are no contacts"
+    ):
         exposure.measure(star_run(tmp_path / "star", around, coordinator=2))
     both = star_run(tmp_path / "both", [*around, (2.0, 0, 1)], coordinator=2)
     assert exposure.measure(both, n_points=2).mean.tolist() == [0.0, 0.5]

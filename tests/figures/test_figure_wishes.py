@@ -48,7 +48,7 @@ def test_what_is_no_format_belongs_to_the_name(run, tmp_path):
 
 def test_other_formats_are_refused_and_nothing_is_written(run, tmp_path, capsys):
     assert exit_code(["plot", "cdf", str(run), "--out", str(tmp_path / "a.jpg")]) == 2
-    assert "a.jpg: pictures are png, svg or pdf, found .jpg" in capsys.readouterr().err
+    assert "a.jpg: found .jpg; expected png, svg or pdf" in capsys.readouterr().err
     assert not list(tmp_path.glob("a*"))
 
 
@@ -96,7 +96,7 @@ def test_lines_of_a_palette_differ(palette):
 def test_an_unknown_palette_is_answered_with_some(run):
     error = invoke("cdf", run, "--palette", "rainbows").exception
     assert isinstance(error, LogError)
-    assert "palette: found 'rainbows'; take okabe-ito, grey, or a colour map" in str(error)
+    assert "palette: found 'rainbows'; expected okabe-ito, grey or a matplotlib" in str(error)
 
 
 def test_attacks_stand_in_the_order_in_which_they_are_named(tmp_path):
@@ -110,7 +110,7 @@ def test_attacks_stand_in_the_order_in_which_they_are_named(tmp_path):
 def test_many_panels_are_told_with_a_way_to_fewer(tmp_path):
     run = write_run(tmp_path / "run", observers=("single", "pair"), relevances=tuple("abcdefg")).path
     assert (
-        "note: 7 panels; choose fewer with --observer" in invoke("cdf", run, "--out", tmp_path / "f").output
+        "note: 7 panels; select fewer with --observer" in invoke("cdf", run, "--out", tmp_path / "f").output
     )
     few = invoke("cdf", run, "--out", tmp_path / "f", "--relevance", "a").output
     assert "note" not in few

@@ -80,7 +80,7 @@ def test_measures_can_be_the_lines_of_a_panel(tmp_path):
     with_levels(tmp_path, exposure_defended=0.1, exposure_undefended=0.3)
     figure = figure_of(tmp_path, by="measure", y=["exposure_defended", "exposure_undefended"])
     assert titles(figure) == ["single nodes", "coalition of 10 %"]
-    assert legend(figure) == ["found of nodes that defend", "found of nodes that do not defend"]
+    assert legend(figure) == ["exposure of nodes with a defence", "exposure of nodes without a defence"]
     for axes in figure.axes:
         levels = {tuple(np.asarray(line.get_ydata(), float).round(6)) for line in axes.lines}
         assert levels == {(10.0, 10.0, 10.0), (30.0, 30.0, 30.0)}

@@ -118,7 +118,7 @@ def test_too_many_panels_are_refused_with_a_way_out(tmp_path, monkeypatch):
     monkeypatch.setattr(panels, "MOST_PANELS", 1)
     result = invoke(write_study(tmp_path / "s"))
     assert (
-        "makes 2 panels, at most 1 fit; choose an attack with --y, such as --y 'max_aac[single,ndcg,0.9,5]'"
+        "have 2 panels, but at most 1 fit; choose an attack with --y, such as --y 'max_aac[single,ndcg,0.9,5]'"
         in (str(result.exception))
     )
     assert drawn(tmp_path / "s", "lines", "--y", "max_aac[single,ndcg,0.9,5]")
@@ -128,17 +128,17 @@ def test_a_study_without_a_baseline_says_how_to_give_it_one(tmp_path):
     folder = write_study(tmp_path / "s")
     told = json.loads((folder / "study.json").read_text())
     (folder / "study.json").write_text(json.dumps({**told, "baseline": {}}))
-    assert "names no baseline; write `baseline" in str(invoke(folder, "--kind", "paired").exception)
+    assert "has no baseline; write `baseline" in str(invoke(folder, "--kind", "paired").exception)
 
 
 def test_a_folder_of_something_else_is_refused(tmp_path):
     result = invoke(tmp_path)
-    assert "is not the folder of a study" in str(result.exception)
+    assert "is not a study folder" in str(result.exception)
 
 
 def test_a_study_without_a_finished_run_is_refused(tmp_path):
     write_study(tmp_path / "s", seeds=())
-    assert "is finished: there is nothing to draw yet" in str(invoke(tmp_path / "s").exception)
+    assert "is finished, so there is nothing to draw yet" in str(invoke(tmp_path / "s").exception)
 
 
 def test_findings_are_chosen_by_labels_that_have_no_column(tmp_path):

@@ -13,7 +13,7 @@ from gossiprec.study.table import write_table
 from tests.figures.drawn_studies import figure_of, legend, titles, with_levels, write_study
 
 SINGLE = "max_aac[single]"
-BOUND, GUESS = "upper bound: what was met", "guessing"
+BOUND, GUESS = "upper bound: fraction met", "guessing"
 
 
 def bounded(folder, bound=0.9, guess=0.05):
@@ -81,7 +81,7 @@ def test_a_level_far_off_the_scale_is_told_instead(tmp_path):
     more = [{**r, "measure": "upper_bound", "value": 0.9} for r in rows if r["measure"] == "max_aac"]
     write_table(tmp_path, rows + more, {"fanout": "float64", "graph": "string"})
     figure = figure_of(tmp_path, y=SINGLE)
-    assert titles(figure) == ["single nodes, upper bound off the scale, at 90 %"]
+    assert titles(figure) == ["single nodes, upper bound outside the axis range, at 90 %"]
     assert figure.axes[0].get_ylim()[1] < 30
 
 

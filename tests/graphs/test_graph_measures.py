@@ -125,7 +125,7 @@ def test_a_graph_in_parts_has_no_gap():
 
 
 def test_a_walk_that_ends_has_no_gap():
-    with pytest.raises(ValueError, match="found node 2 without a link to leave by"):
+    with pytest.raises(ValueError, match="found node 2 without an outgoing link"):
         measures.spectral_gap(nx.DiGraph([(0, 1), (1, 2), (1, 0)]))
 
 

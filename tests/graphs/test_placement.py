@@ -169,7 +169,7 @@ def test_a_choice_does_not_depend_on_the_order_in_which_contacts_are_stored(how)
     ("arguments", "message"),
     [
         ((3, "nearest", None), "found placement 'nearest', must be one of random, degree"),
-        ((3, "eclipse", None), "found victim None with placement eclipse; eclipse needs one"),
+        ((3, "eclipse", None), "found victim None with placement eclipse; only eclipse uses a victim"),
         ((3, "degree", 2), "found victim 2 with placement degree"),
         ((3, "eclipse", 12), "found victim 12, must be from 0 to 11"),
         ((12, "eclipse", 1), "found 12 colluders, must be from 1 to 11"),

@@ -30,22 +30,22 @@ def test_a_name_says_measure_cut_and_what_is_ranked(text, name, k, full):
             r"found 'recal@20': unknown measure 'recal'; known: .*recall.*; did you mean 'recall'\?",
         ),
         ("full_ndgc@20", "unknown measure 'ndgc'.*did you mean 'ndcg'"),
-        ("full_f1@20", "found 'full_f1@20', but f1 ranks all items as it is; write f1@20"),
+        ("full_f1@20", "found 'full_f1@20', but f1 always ranks all items; write f1@20"),
         ("val_hr@20", "validation items are ranked among all items; write val_recall@20"),
         ("val_ndcg@20", "validation items are ranked among all items; write val_full_ndcg@20"),
         ("val_full_hr@20", "recall; write val_recall@20, or val_hit@20"),
-        ("val_full_recall@20", "recall ranks all items as it is; write val_recall@20"),
-        ("val_er@20", "er looks at neither test nor validation items; write er@20"),
+        ("val_full_recall@20", "recall always ranks all items; write val_recall@20"),
+        ("val_er@20", "er uses neither test nor validation items; write er@20"),
         ("full_val_ndcg@20", "unknown measure 'val_ndcg'"),
-        ("full_hr@20", "what was measured under this name is recall; write recall@20"),
+        ("full_hr@20", "this name used to mean recall; write recall@20"),
         ("hr@100", r"only 100 items are ranked; did you mean 'recall@100'\?"),
         ("ndcg@100", r"only 100 items are ranked; did you mean 'full_ndcg@100'\?"),
         *(
-            (text, "must be a measure and a length")
+            (text, "expected a measure and a length")
             for text in ("hr", "hr@", "@20", "hr@0", "hr@05", "hr@1e3", "hr@٢")
         ),
         *(
-            (text, "must be a measure and a length")
+            (text, "expected a measure and a length")
             for text in ("hr @20", "hr@1000000", " hr@20", "hr@20 ", "")
         ),
         ("base@20", "unknown measure 'base'"),

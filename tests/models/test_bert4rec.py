@@ -271,7 +271,7 @@ def test_it_has_the_sizes_of_recbole_and_no_row_for_a_user():
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"dim": 7}, "heads: found 2 for dim 7; allowed: what divides dim"),
+        ({"dim": 7}, "heads: found 2 for dim 7; expected a divisor of dim"),
         ({"max_length": 1}, "greater than or equal to 2"),
         ({"max_length": 0}, "greater than or equal to 2"),
         ({"dropout": 1}, "less than 1"),

@@ -237,8 +237,11 @@ MORE = {
     "level": (Role.SHARED, "the block 'level' shares its name with another block or a constant"),
     "bias": (Role.PRIVATE, "the block 'bias' shares its name"),
     "places": (Role.USER, "the block 'places' shares its name"),
-    "items": (Role.SHARED, "the block 'items' is shared, but the table of all items is called so"),
-    "users": (Role.ITEM, "the block 'users' is item, but the table of all users is called so"),
+    "items": (
+        Role.SHARED,
+        "the block 'items' is shared, but its name is reserved for the table of all items",
+    ),
+    "users": (Role.ITEM, "the block 'users' is item, but its name is reserved for the table of all users"),
 }
 
 
@@ -266,7 +269,7 @@ def test_a_model_that_would_send_nothing_is_refused():
         def blocks(self):
             return super().blocks()[:2]
 
-    with pytest.raises(PluginError, match="Silent has no block of the roles item and shared"):
+    with pytest.raises(PluginError, match="Silent has no block with role item or shared"):
         check_model(Silent)
 
 

@@ -75,10 +75,13 @@ def test_a_graph_that_does_not_fit_is_an_error_of_the_scenario(raw, message):
     ("graph", "message"),
     [
         ({"frozen": "karate"}, "did you mean 'karate-club'"),
-        ({"familly": "ring"}, "found a graph with familly; must have one of file, frozen, sequence, family"),
+        ({"familly": "ring"}, "found a graph with familly; expected one of file, frozen, sequence, family"),
         ({}, "found a graph with no keys"),
-        ({"sequence": [{"from": 1, "family": "ring"}]}, "must be from 0"),
-        ({"sequence": [{"from": 0, "family": "ring"}, {"from": 0, "family": "star"}]}, "times must ascend"),
+        ({"sequence": [{"from": 1, "family": "ring"}]}, "expected 0, the start"),
+        (
+            {"sequence": [{"from": 0, "family": "ring"}, {"from": 0, "family": "star"}]},
+            "expected ascending times",
+        ),
         ({"sequence": [{"family": "ring"}]}, "Field required"),
         ({"sequence": []}, "at least 1"),
         ({"sequence": [{"from": -1, "family": "ring"}]}, "greater than or equal to 0"),
@@ -165,13 +168,13 @@ def test_snapshots_may_stand_in_one_json_file(tmp_path):
 @pytest.mark.parametrize(
     ("files", "message"),
     [
-        ({}, "found no graph; files are named by their times"),
-        ({"1.edges": "0 1"}, "the first graph is in force from 1"),
-        ({"start.edges": "0 1"}, "found time 'start', must be a number from 0 on"),
+        ({}, "found no graph; expected files named by their times"),
+        ({"1.edges": "0 1"}, "the first graph starts at 1"),
+        ({"start.edges": "0 1"}, "found time 'start'; expected a number of at least 0"),
         ({"nan.edges": "0 1"}, "found time 'nan'"),
         ({"0.edges": "0 1\n1 1"}, "0.edges: found node 1 linked to itself"),
         ({"0.edges": "0 1"}, "from 0: found 2 nodes, but the data have 3 users"),
-        ({"0.edges": "0 1\n1 2", "0.0.json": "{}"}, "times must ascend"),
+        ({"0.edges": "0 1\n1 2", "0.0.json": "{}"}, "expected ascending times"),
     ],
 )
 def test_folders_that_are_no_sequence_are_refused(files, message, tmp_path):

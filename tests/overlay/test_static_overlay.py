@@ -47,9 +47,9 @@ def test_a_graph_depends_on_the_seed_alone(options):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"family": "ring", "k": 3}, r"^protocol\.view\.graph: found k = 3, must be even"),
+        ({"family": "ring", "k": 3}, r"^protocol\.view\.graph: found k = 3; expected an even number"),
         ({"family": "ring", "k": 12}, r"^protocol\.view\.graph: found k = 12, but .* 11 possible .*12 nodes"),
-        ({"family": "random-regular", "degree": 12}, "found degree 12, must be from 1 to 11"),
+        ({"family": "random-regular", "degree": 12}, "found degree 12; expected 1 to 11"),
         ({"family": "watts-strogatz", "k": 14}, "found k = 14"),
         ({"family": "erdos-renyi", "p": 0.001}, "no connected graph in 100 attempts; raise p"),
     ],

@@ -185,7 +185,7 @@ def test_home_is_where_a_user_was_most_often_and_ties_go_to_the_lower_id():
 @pytest.mark.parametrize(
     ("rank", "known", "message"),
     [
-        ("taste", None, "found 'taste', but nothing is known of the users"),
+        ("taste", None, "found 'taste', but no user profiles are available"),
         ("place", profiles([np.array([1])] * 5), "the items of toy have no places"),
     ],
 )

@@ -142,7 +142,9 @@ def test_a_broken_plug_in_is_told_where_it_is_named_and_troubles_nobody_else(sit
 
     message = refused(named)
     assert "scenario.yaml:" in message
-    assert "model.name: model 'wreck' is of the plug-in acme-wreck 0.1, which cannot be imported" in message
+    assert (
+        "model.name: model 'wreck' belongs to the plug-in acme-wreck 0.1, which cannot be imported" in message
+    )
     assert "No module named 'nothing_of_the_kind'" in message
 
     assert ": ok (" in succeeded(unnamed)
@@ -174,14 +176,14 @@ def test_list_tells_what_plug_ins_bring_and_what_is_broken(site):
 
     assert "acme-tide" in succeeded(kinds)
     assert kinds.stderr == (
-        "note: acme-typo 3 has entry points in the group gossiprec.model, of which gossiprec takes none; did you mean "
+        "note: acme-typo 3 has entry points in the group gossiprec.model, which gossiprec does not know; did you mean "
         "'gossiprec.models'?\n"
     )
 
     said = succeeded(data).splitlines()
     assert "  acme-data           acme-recs 1.0  Data of Acme." in said
     (stolen,) = [line for line in said if line.startswith("  file ")]
-    assert "broken: the dataset 'file' is claimed by gossiprec" in stolen
+    assert "broken: the dataset 'file' is registered by gossiprec" in stolen
     assert "and acme-thief 2;" in stolen
 
     assert "acme-caves (acme-recs 1.0)\n  cliques on a ring." in succeeded(caves)
@@ -243,7 +245,7 @@ def test_another_version_of_a_plug_in_is_refused_unless_forced(site, early):
         message = refused(ran)
         assert " + acme-recs 1.0 (" in message
         assert f", this is {manifest(early)['code']} + acme-recs {version} (" in message
-        assert "give --force" in message
+        assert "pass --force" in message
         assert "--from-start" in message
 
     succeeded(forced)
@@ -252,7 +254,7 @@ def test_another_version_of_a_plug_in_is_refused_unless_forced(site, early):
 
 def test_a_plug_in_that_is_missing_is_named_with_what_to_install(site, early):
     uninstall_acme(site)
-    what = "uses plug-ins that are not installed here; install them: pip install acme-recs==1.0"
+    what = "uses plug-ins that are not installed; install them with: pip install acme-recs==1.0"
 
     for ran in gossiprec_each(site, ("resume", early, "-q"), ("replay", early, "-q")):
         assert f"the run {early} {what}" in refused(ran)
@@ -262,7 +264,7 @@ def test_a_replay_says_that_the_plug_in_is_another(site, early):
     install_acme(site, "1.1")
 
     said = succeeded(gossiprec(site, "replay", early, "-q"))
-    assert "not as it was: acme-recs was 1.0 (" in said
+    assert "changed since the run: acme-recs was 1.0 (" in said
     assert ", is 1.1 (" in said
     assert "confirmed" in said
 
@@ -283,7 +285,7 @@ def test_the_workers_of_a_study_see_the_plug_in_and_its_version_is_part_of_what_
 
     install_acme(site, "1.1", CHANGED)
     message = refused(gossiprec(site, *command))
-    assert "holds 1 of 1 runs made by the code version" in message
+    assert "contains 1 of 1 runs made by code version" in message
     assert message.count(" + acme-recs 1.1 (") == 2
 
 

@@ -108,7 +108,7 @@ def test_a_plug_in_that_cannot_be_imported_is_named_each_time_and_harms_nobody_e
 
     for _ in range(2):
         with pytest.raises(
-            PluginError, match=r"toy 'top' is of the plug-in tops 1\.2, which cannot be imp"
+            PluginError, match=r"toy 'top' belongs to the plug-in tops 1\.2, which cannot be imp"
         ) as found:
             toys()["top"]
         assert reason in str(found.value)
@@ -120,9 +120,7 @@ def test_a_plug_in_that_cannot_be_imported_is_named_each_time_and_harms_nobody_e
 def test_an_entry_point_whose_module_registers_another_name_is_told_so(site):
     install(site, "tops", "1.2", {"gossiprec.toys": {"top": "tops"}}, tops=THEIRS.format("tip"))
 
-    with pytest.raises(
-        PluginError, match=r"tops 1\.2 promises the toy 'top', but tops registers none of that name"
-    ):
+    with pytest.raises(PluginError, match=r"tops 1\.2 declares the toy 'top', but tops does not register it"):
         toys()["top"]
 
 
@@ -130,7 +128,7 @@ def test_two_plug_ins_with_one_name_are_both_named_when_it_is_asked_for(site):
     install(site, "tops", "1", {"gossiprec.toys": {"top": "tops", "tip": "tops"}}, tops=THEIRS.format("tip"))
     install(site, "more-tops", "2", {"gossiprec.toys": {"top": "more"}}, more=THEIRS.format("top"))
 
-    with pytest.raises(PluginError, match="'top' is claimed by more-tops 2 and tops 1;"):
+    with pytest.raises(PluginError, match="'top' is registered by more-tops 2 and tops 1;"):
         toys()["top"]
     assert toys()["tip"].__name__ == "tip"
     assert toys()["ball"].__name__ == "ball"
@@ -139,7 +137,7 @@ def test_two_plug_ins_with_one_name_are_both_named_when_it_is_asked_for(site):
 def test_a_plug_in_that_takes_a_name_of_ours_is_named_beside_gossiprec(site):
     install(site, "tops", "1", {"gossiprec.toys": {"ball": "tops"}}, tops=THEIRS.format("ball"))
 
-    with pytest.raises(PluginError, match=r"'ball' is claimed by gossiprec [0-9.]+ and tops 1;"):
+    with pytest.raises(PluginError, match=r"'ball' is registered by gossiprec [0-9.]+ and tops 1;"):
         toys()["ball"]
     assert toys()["kite"].__name__ == "kite"
 

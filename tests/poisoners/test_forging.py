@@ -71,15 +71,15 @@ def test_before_its_start_a_poisoner_changes_nothing():
 @pytest.mark.parametrize(
     ("broken", "why"),
     [
-        ({"rows": ROWS * np.nan}, "has numbers that are not finite"),
-        ({"shared": np.array([0, np.inf, 0])}, "has numbers that are not finite"),
+        ({"rows": ROWS * np.nan}, "contains NaN or infinite values"),
+        ({"shared": np.array([0, np.inf, 0])}, "contains NaN or infinite values"),
         (
             {"rows": ROWS[:1]},
-            r"has .* of shapes \(2,\), \(1, 2\), \(3,\); must have a row of 2 numbers for each item",
+            r"contains .* of shapes \(2,\), \(1, 2\), \(3,\); expected a row of 2 values for each item",
         ),
-        ({"rows": ROWS[0]}, r"has .* of shapes \(2,\), \(2,\), \(3,\)"),
-        ({"items": np.array([4, 1])}, r"names items \[4, 1\], must be ascending numbers from 0 to 5"),
-        ({"items": np.array([1, 6])}, r"names items \[1, 6\]"),
+        ({"rows": ROWS[0]}, r"contains .* of shapes \(2,\), \(2,\), \(3,\)"),
+        ({"items": np.array([4, 1])}, r"contains items \[4, 1\]; expected ascending numbers from 0 to 5"),
+        ({"items": np.array([1, 6])}, r"contains items \[1, 6\]"),
     ],
 )
 def test_what_is_no_change_is_refused_by_node_and_round(broken, why):
@@ -88,5 +88,5 @@ def test_what_is_no_change_is_refused_by_node_and_round(broken, why):
 
 
 def test_a_message_that_overflows_is_refused():
-    with pytest.raises(ScenarioError, match=r"not finite; lower .* boost"):
+    with pytest.raises(ScenarioError, match=r"NaN or infinite values; lower .* boost"):
         forged(boost=1e39)

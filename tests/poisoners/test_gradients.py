@@ -188,11 +188,15 @@ def test_psmu_sets_targets_above_what_its_user_is_recommended(model):
 @pytest.mark.parametrize(
     ("name", "options", "why"),
     [
-        ("mf", {"loss": "bpr"}, "MF does not learn from single items with labels; take a model such as gmf"),
+        (
+            "mf",
+            {"loss": "bpr"},
+            "MF does not learn from single items with labels; choose a model such as gmf",
+        ),
         ("prme-g", {}, "PRMEG does not learn from single items with labels"),
     ],
 )
 def test_models_without_labels_are_refused(name, options, why):
     model = MODELS[name](MODELS[name].Options(**options))
-    with pytest.raises(ScenarioError, match=f"attackers: a-hum makes up users.*{why}"):
+    with pytest.raises(ScenarioError, match=f"attackers: a-hum trains items on synthetic users.*{why}"):
         POISONERS["a-hum"].check(model, model.layout(N_ITEMS), "a-hum")

@@ -133,14 +133,17 @@ def test_a_node_uses_a_policy_once(name):
     [
         (
             {"epsilon": 0.1},
-            r"epsilon: found 0.1, but the accountant proves nothing below 0\.1\d+ at delta 1e-06",
+            r"epsilon: found 0.1, but the accountant cannot prove an epsilon below 0\.1\d+ at delta 1e-06",
         ),
-        ({"epsilon": 1e14}, r"epsilon: found 1e\+14, for which noise would drown in rounding; write 'inf'"),
+        (
+            {"epsilon": 1e14},
+            r"epsilon: found 1e\+14, for which the noise would be lost in rounding; set it to 'inf'",
+        ),
         ({"epsilon": 10, "noise_multiplier": 1e-90}, "found 1e-90, too small for the accountant"),
         ({"epsilon": "inf", "noise_multiplier": 1e-90}, "found 1e-90, too small for the accountant"),
         ({"epsilon": 10, "noise_multiplier": 0.1}, "first local update spends epsilon 172.4 of 10; raise"),
         ({"epsilon": 10, "steps": 1}, "steps: found 1, but a local update takes 2 local epochs"),
-        ({"epsilon": 10, "steps": 9, "noise_multiplier": 1.0}, "steps belongs to noise_multiplier 'auto'"),
+        ({"epsilon": 10, "steps": 9, "noise_multiplier": 1.0}, "steps requires noise_multiplier 'auto'"),
     ],
 )
 def test_a_budget_that_cannot_be_kept_is_refused(options, message):
@@ -172,11 +175,9 @@ def test_bad_options_are_named(entry, message):
 def test_a_row_cannot_be_withheld_that_nobody_has_or_that_everybody_holds():
     one = policy("share-less")
 
-    with pytest.raises(
-        ScenarioError, match=r"share-less .* under protocol\.user_table 'averaged' every node"
-    ):
+    with pytest.raises(ScenarioError, match=r"share-less .* with protocol\.user_table 'averaged' every node"):
         sent(one, layout=GMF.layout(5, 6))
-    with pytest.raises(ScenarioError, match=r"share-less .* the model has none; leave the policy out"):
+    with pytest.raises(ScenarioError, match=r"share-less .* the model has none; remove the policy"):
         sent(one, layout=layout_of(0, 2, 1, n_items=3))
 
 
@@ -193,5 +194,5 @@ def test_dp_sgd_refuses_a_model_whose_loss_has_no_samples():
         has_sample_gradients = False
 
     model = Whole(Whole.Options())
-    with pytest.raises(ScenarioError, match="the loss of Whole is no mean over samples"):
+    with pytest.raises(ScenarioError, match="the loss of Whole is not a mean over samples"):
         policy("dp-sgd", epsilon=1).check(model, model.layout(5))

@@ -125,7 +125,7 @@ def test_a_cluster_each_is_allowed_and_so_is_one_for_all():
 
 @pytest.mark.parametrize("number", [0, 6])
 def test_more_clusters_than_users_are_refused_and_so_is_none(number):
-    with pytest.raises(ScenarioError, match=rf"^recommender\.clusters: found {number}; allowed: 1 to 5, "):
+    with pytest.raises(ScenarioError, match=rf"^recommender\.clusters: found {number}; expected 1 to 5, "):
         k_means(np.zeros((5, 2), np.float32), number, 1)
 
 

@@ -94,7 +94,10 @@ def test_without_perturbation_the_report_says_that_these_are_the_training_data(e
     found = contributed(epsilon=epsilon)
     assert found.sets.values.tolist() == TRAIN.values.tolist()
     assert found.kept == found.similarity == 1
-    assert found.report()["note"] == "100.0% of items stay themselves: these are nearly the training data"
+    assert (
+        found.report()["note"]
+        == "100.0% of the contributed items are unchanged: they reveal most of the training data"
+    )
     assert "note" not in contributed(epsilon=5.0).report()
 
 
@@ -126,7 +129,7 @@ def test_what_has_no_probability_is_never_drawn():
 @pytest.mark.parametrize("epsilon", [0, -1.0, math.nan, math.inf])
 def test_an_epsilon_that_is_none_is_refused(epsilon):
     with pytest.raises(
-        ScenarioError, match=r"^epsilon: found .*; allowed: a finite number above 0, such as 5$"
+        ScenarioError, match=r"^epsilon: found .*; expected a finite number above 0, such as 5$"
     ):
         contributed(epsilon=epsilon)
 
@@ -134,7 +137,7 @@ def test_an_epsilon_that_is_none_is_refused(epsilon):
 @pytest.mark.parametrize("sensitivity", [0.0, -1.0, 0.5, math.nan, math.inf])
 def test_a_sensitivity_below_the_known_one_is_refused(sensitivity):
     with pytest.raises(
-        ScenarioError, match=r"^sensitivity: found .*; allowed: at least 1, by which Given can differ$"
+        ScenarioError, match=r"^sensitivity: found .*; expected at least 1, the largest difference of Given$"
     ):
         contributed(sensitivity=sensitivity)
 
@@ -142,12 +145,13 @@ def test_a_sensitivity_below_the_known_one_is_refused(sensitivity):
 def test_a_similarity_of_unknown_sensitivity_asks_for_one():
     unknown = Given(drawn_at_random(N_ITEMS).table, sensitivity=None)
     with pytest.raises(
-        ScenarioError, match=r"^sensitivity: found none, and that of the similarity Given is not known"
+        ScenarioError,
+        match=r"^sensitivity: found none, and the sensitivity of the similarity Given is unknown",
     ):
         contributed(similarity=unknown)
     assert contributed(similarity=unknown, sensitivity=1.0).drawn.tolist() == contributed().drawn.tolist()
     with pytest.raises(
-        ScenarioError, match=r"^sensitivity: found 0.1, but .* differ by 0.\d+, so that epsilon would not"
+        ScenarioError, match=r"^sensitivity: found 0.1, but .* differ by 0.\d+, so epsilon would not"
     ):
         contributed(similarity=unknown, sensitivity=0.1)
 
@@ -155,7 +159,7 @@ def test_a_similarity_of_unknown_sensitivity_asks_for_one():
 def test_a_similarity_that_is_no_number_is_refused():
     broken = drawn_at_random(N_ITEMS)
     broken.table[3, 4] = np.nan
-    with pytest.raises(ScenarioError, match="differ by nan, so that epsilon would not hold"):
+    with pytest.raises(ScenarioError, match="differ by nan, so epsilon would not hold"):
         contributed(users_with([39], N_ITEMS), broken)
 
 

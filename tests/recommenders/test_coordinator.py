@@ -130,7 +130,7 @@ def test_one_step_is_adams_on_the_printed_loss():
 
 
 def test_data_without_differences_in_popularity_and_too_few_items_are_refused():
-    with pytest.raises(ScenarioError, match="all 40 items have 3 interactions; take cl4fedrec"):
+    with pytest.raises(ScenarioError, match="all 40 items have 3 interactions; use cl4fedrec"):
         regulariser(known(np.full(N_ITEMS, 3)))
     with pytest.raises(ScenarioError, match="hot_items 30 and sub_items 12 are more than the 40 items"):
         regulariser(hot=30)

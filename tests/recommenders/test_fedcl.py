@@ -378,7 +378,7 @@ def test_a_run_that_is_told_of_too_few_has_no_clusters():
             {"semi_hard": 61, "hard": True, "semi_hard_share": 1.0},
             "leaves 60 of 60 items to draw 61 semi-hard",
         ),
-        ({"semi_hard": 0, "local_negatives": 0}, "found no negatives at all"),
+        ({"semi_hard": 0, "local_negatives": 0}, "found no negatives"),
     ],
 )
 def test_options_that_do_not_fit_the_data_are_refused(options, message):
@@ -404,6 +404,6 @@ def test_models_without_vectors_of_users_are_refused(kind, name):
     cls, model = RECOMMENDERS[kind], MODELS[name](MODELS[name].Options())
     made = cls(cls.Options(), model, negatives=1, learning_rate=0.1)
     with pytest.raises(
-        ScenarioError, match=r"is for models that score items by a vector.*take two-tower, gru4rec"
+        ScenarioError, match=r"requires a model that scores items by a user vector.*choose two-tower, gru4rec"
     ):
         made.check(model.layout(N_ITEMS), full_batches=True)

@@ -174,7 +174,7 @@ def test_each_told_vector_spends_epsilon(tmp_path):
         "noise_multiplier_max": pytest.approx(1 / 3),
         "updates_in_the_open": True,
     }
-    assert "not their updates, which are in the open" in opening(run.summary)
+    assert "but not their updates, which are not protected" in opening(run.summary)
 
 
 def test_what_a_policy_spends_besides_adds_up(tmp_path):
@@ -192,7 +192,7 @@ def test_what_a_policy_spends_besides_adds_up(tmp_path):
     assert run.summary["privacy"]["nodes"] == 2
     assert run.summary["privacy"]["told_rows"]["epsilon_max"] == 3.0 * told.max()
     assert "updates_in_the_open" not in run.summary["privacy"]["told_rows"]
-    assert f"; besides, epsilon {3.0 * told.max():.3g} at most for what 12 clients tell" in opening(
+    assert f"; in addition, epsilon up to {3.0 * told.max():.3g} for what 12 clients upload" in opening(
         run.summary
     )
 
@@ -251,10 +251,10 @@ def test_a_run_too_short_for_clusters_says_so(tmp_path):
         ({"recommender": {**FEDCL, "clip": 1e-20, "epsilon": 1e30}}, "found epsilon 1e[+]30 with clip 1e-20.*none"),
         ({"recommender": {**FEDCL, "semi_hard_share": 0.05}}, "found 0.05, which leaves 2 of 40 items to draw 4"),
         ({"recommender": {**FEDCL, "local_items": 2}}, "found local_negatives 3, but only 2 local_items"),
-        ({"recommender": {**FEDCL, "leaks": 12}}, "recommender.leaks: found 12, but a user has 11 others"),
-        ({"model": {"name": "gmf"}}, "recommender: FedCL is for models that score items by a vector of the user"),
+        ({"recommender": {**FEDCL, "leaks": 12}}, "recommender.leaks: found 12, but there are only 11 other users"),
+        ({"model": {"name": "gmf"}}, "recommender: FedCL requires a model that scores items by a user vector"),
         ({"recommender": {"name": "bil", "margin": 1.5}}, "recommender.margin: found 1.5"),
-        ({"protocol": {**SLICES, "client_model": "own"}}, "recommender: fedcl is for clients that hold no model"),
+        ({"protocol": {**SLICES, "client_model": "own"}}, "recommender: fedcl requires a coordinator and clients"),
     ],
 )  # fmt: skip
 def test_what_does_not_fit_is_refused(sections, message, tmp_path):

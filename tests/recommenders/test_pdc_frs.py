@@ -369,13 +369,13 @@ def test_what_is_sent_is_counted(tmp_path):
         ({"recommender": {**PDC, "epsilon": 0}}, "recommender.epsilon: found 0, must be greater than 0"),
         ({"recommender": {**PDC, "epsilon": -1}}, "recommender.epsilon: found -1, must be greater than 0"),
         ({"recommender": {**PDC, "augmented": 41}}, "augmented is 41, but there are 40 items; lower it"),
-        ({"recommender": {**PDC, "sensitivity": 0.5}}, "recommender.sensitivity: found 0.5; allowed: at least 1"),
+        ({"recommender": {**PDC, "sensitivity": 0.5}}, "recommender.sensitivity: found 0.5; expected at least 1"),
         ({"recommender": {**PDC, "similarity": "title"}}, "unknown similarity 'title'.*titles"),
-        ({"recommender": {**PDC, "similarity": "titles"}}, "recommender.similarity: titles compares texts of items"),
-        ({"recommender": {**PDC, "leaks": 12}}, "leaks is 12, but a user has 11 others; lower it"),
-        ({"model": {"name": "mf", "loss": "bpr"}}, "which MF is not; take gmf"),
+        ({"recommender": {**PDC, "similarity": "titles"}}, "recommender.similarity: titles compares item texts"),
+        ({"recommender": {**PDC, "leaks": 12}}, "leaks is 12, but there are only 11 other users; lower it"),
+        ({"model": {"name": "mf", "loss": "bpr"}}, "which MF is not; choose gmf"),
         ({"training": {"batch_size": 8}}, "set training.batch_size to full"),
-        ({"protocol": {"name": "rand-gossip", "wakes": 2}}, "recommender: pdc-frs is for clients that hold no model"),
+        ({"protocol": {"name": "rand-gossip", "wakes": 2}}, "recommender: pdc-frs requires a coordinator and clients"),
     ],
 )  # fmt: skip
 def test_what_does_not_fit_is_refused(sections, message, tmp_path):

@@ -191,7 +191,7 @@ def test_weights_that_stay_with_clients_are_refused():
     made = kind(kind.Options(), MF, negatives=1, learning_rate=0.1)
     made.check(LAYOUT, full_batches=True)
     own = Block("own", Role.PRIVATE, (2,), LAYOUT.blocks[0].initial)
-    with pytest.raises(ScenarioError, match="MF has weights that each node keeps to itself"):
+    with pytest.raises(ScenarioError, match="MF has private weights"):
         made.check(replace(LAYOUT, blocks=(*LAYOUT.blocks, own)), full_batches=True)
 
 
@@ -457,13 +457,13 @@ def test_the_coordinator_sees_the_rows_that_it_is_told(policies):
     ("sections", "message"),
     [
         ({"recommender": {**PP, "clusters": {"number": 13}}}, "clusters.number: found 13, but there are only 12"),
-        ({"recommender": {**PP, "clusters": {"first": 9, "last": 4}}}, "found last 4, before first 9"),
+        ({"recommender": {**PP, "clusters": {"first": 9, "last": 4}}}, "found last 4, which is before first 9"),
         ({"recommender": {**PP, "clusters": {"number": 0}}}, "recommender.clusters.number: found 0"),
         ({"recommender": {**PP, "local_share": 0.7, "cluster_share": 0.5}}, "together more than 1"),
         ({"recommender": {**PP, "pretraining": {"views": "drop"}}}, "recommender.pretraining.views: found 'drop'"),
         ({"model": {"name": "gmf"}}, "recommender.pseudo_items: found 0.1, but GMF does not learn from pairs"),
-        ({"model": {"name": "simgcl"}}, "model.name: 'simgcl' looks through the graph of everybody's interactions"),
-        ({"recommender": {"name": "fedgnn"}}, "protocol.choose: found 'proportional', but nothing in this scenario"),
+        ({"model": {"name": "simgcl"}}, "model.name: 'simgcl' uses the interaction graph of all users"),
+        ({"recommender": {"name": "fedgnn"}}, "protocol.choose: found 'proportional', but no component"),
         (
             {
                 "model": {"name": "gru4rec", "loss": "sampled"},
@@ -471,8 +471,8 @@ def test_the_coordinator_sees_the_rows_that_it_is_told(policies):
             },
             "recommender.user_rows: found averaged, but GRU4Rec has no user rows",
         ),
-        ({"recommender": None}, "protocol.choose: found 'proportional', but nothing in this scenario"),
-        ({"protocol": {**STAR, "client_model": "own"}}, "model.name: 'lightgcn' looks.*or to {name: fedavg, client_m"),
+        ({"recommender": None}, "protocol.choose: found 'proportional', but no component of this scenario"),
+        ({"protocol": {**STAR, "client_model": "own"}}, "model.name: 'lightgcn' uses.*or to {name: fedavg, client_m"),
     ],
 )  # fmt: skip
 def test_what_does_not_fit_is_refused(sections, message, tmp_path):

@@ -62,7 +62,7 @@ def test_noise_depends_on_its_own_draws_alone():
 @pytest.mark.parametrize("epsilon", [0.0, -1.0, 1e-40])
 def test_an_epsilon_of_infinite_noise_is_refused(epsilon):
     with pytest.raises(
-        ValueError, match=r"noise of scale .* would be infinite; take an epsilon such as 4, or null"
+        ValueError, match=r"noise of scale .* would be infinite; set an epsilon such as 4, or null"
     ):
         laplace_scale(1.0, epsilon)
 

@@ -204,7 +204,7 @@ def test_in_mixed_views_users_keep_their_rows_if_they_have_no_edge_or_are_never_
 
 
 def test_rows_that_are_not_finite_are_refused():
-    with pytest.raises(ScenarioError, match=r"^recommender: pre-training gives numbers that are not finite"):
+    with pytest.raises(ScenarioError, match=r"^recommender: pre-training produced NaN or infinite values"):
         trained(temperature=1e-45)
 
 
@@ -213,7 +213,7 @@ def test_rows_that_are_not_finite_are_refused():
 )
 def test_rows_of_others_than_those_in_the_graph_are_refused(sizes):
     with pytest.raises(
-        ValueError, match=rf"^found rows of {sizes[0]} users and {sizes[1]} items; allowed: 7 and 9"
+        ValueError, match=rf"^found rows of {sizes[0]} users and {sizes[1]} items; expected 7 and 9"
     ):
         trained(rows=tables(*sizes))
 
@@ -231,7 +231,7 @@ def test_views_of_noise_need_every_interaction():
         "pseudo_edges_of_a_view": 0.0,
         "bytes_sent": 8 * len(GRAPH.users),
         "bytes_received": 4 * DIM * N_USERS,
-        "note": "the coordinator is told 100.0% of training interactions as they are",
+        "note": "the coordinator receives 100.0% of the training interactions unmodified",
     }
 
 

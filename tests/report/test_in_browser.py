@@ -209,13 +209,13 @@ def test_controls_are_not_printed_and_charts_are(run):
 def test_a_page_that_follows_a_run_loads_itself_again_unless_it_is_held(browser, tmp_path):
     write_report([write_run(tmp_path / "run").path], tmp_path / "page.html", reload_s=1.0)
     with opened(browser, tmp_path / "page.html") as page:
-        page.click('named("button", "Hold still")')
+        page.click('named("button", "Pause refreshing")')
         page.ask("window.first = true")
         assert page.ask("await wait(1500); return window.first") is True
-        page.ask("scrollTo({ top: 700, behavior: 'instant' }); named('button', 'Go on refreshing').click()")
+        page.ask("scrollTo({ top: 700, behavior: 'instant' }); named('button', 'Resume refreshing').click()")
         page.loaded()
         told = page.ask(
-            "named('button', 'Hold still').click(); await wait(400); return [window.first ?? 0, scrollY]"
+            "named('button', 'Pause refreshing').click(); await wait(400); return [window.first ?? 0, scrollY]"
         )
         assert told == [0, 700]
 

@@ -46,7 +46,7 @@ def test_runs_and_studies_share_a_page(tmp_path):
     assert invoke(tmp_path / "r", tmp_path / "s", "--out", tmp_path / "p.html").exit_code == 0
     found = titles(tmp_path / "p.html")
     assert found[0] == "Study s"
-    assert "What was run" in found
+    assert "Runs" in found
 
 
 def test_a_folder_of_something_else_raises_the_error_that_the_command_line_prints(tmp_path):
@@ -114,5 +114,5 @@ def test_a_report_is_html_and_nothing_else(name, tmp_path):
     write_run(tmp_path / "a")
     result = invoke(tmp_path / "a", "--out", tmp_path / name)
     assert isinstance(result.exception, LogError)
-    assert "a report is HTML: write x" in str(result.exception)
+    assert "a report is HTML; use x" in str(result.exception)
     assert not (tmp_path / name).exists()

@@ -42,17 +42,17 @@ def test_a_complete_run_has_every_section_with_something_to_say_and_no_other(tmp
     write_run(tmp_path / "r")
     titles = [section.title for section in report_sections([tmp_path / "r"], tmp_path)]
     assert titles == [
-        "What was run", "What was found", "Over the run", "Spread over adversaries", "Where leakage sits",
-        "Who met whom", "Traffic and churn", "Node by node", "Provenance",
+        "Runs", "Results", "Results over time", "Attack accuracy by adversary", "Leakage by graph position",
+        "Contact network", "Traffic and churn", "Nodes", "Provenance",
     ]  # fmt: skip
 
 
 def test_a_run_that_has_only_begun_says_what_it_is_and_leaves_the_rest_out(tmp_path):
     directory = bare_run(tmp_path / "r")
     titles = [section.title for section in report_sections([tmp_path / "r"], tmp_path)]
-    assert titles == ["What was run", "Provenance"]
+    assert titles == ["Runs", "Provenance"]
     story = report_sections([tmp_path / "r"], tmp_path)[0].blocks[0].paragraphs[0]
-    assert "still running" in story
+    assert "still in progress" in story
     directory.finish("failed")
     assert "failed" in report_sections([tmp_path / "r"], tmp_path)[0].blocks[0].paragraphs[0]
 
@@ -63,7 +63,7 @@ def test_a_run_without_attacks_has_its_utility_alone(tmp_path):
     assert [(tile.name, tile.value) for tile in tiles.tiles] == [("hr@20", "70.0 %")]
     assert spread.section(runs) is None
     assert position.section(runs) is None
-    assert [chart.title for chart in curves.section(runs).blocks] == ["Utility of the recommendations"]
+    assert [chart.title for chart in curves.section(runs).blocks] == ["Recommendation quality"]
 
 
 def test_the_headline_stands_between_guessing_and_what_was_met(tmp_path):
@@ -130,9 +130,9 @@ def test_position_shows_what_a_node_finds_and_how_often_it_is_found(tmp_path):
     (choice,) = position.section(of(write_run(tmp_path / "r"))).blocks
     assert list(choice.blocks) == ["betweenness", "in contacts"]
     dots = {series.name: series for series in choice.blocks["betweenness"].series if series.mark is None}
-    assert list(dots["what the node finds"].y) == [0, 0.25, 0.25, 0.5]
-    assert list(dots["found by those interested"].y) == [1, 0.5, 0.6, 0]
-    assert dots["what the node finds"].texts[3] == "node 3"
+    assert list(dots["attack accuracy"].y) == [0, 0.25, 0.25, 0.5]
+    assert list(dots["exposure"].y) == [1, 0.5, 0.6, 0]
+    assert dots["attack accuracy"].texts[3] == "node 3"
 
 
 def test_a_measure_in_which_nodes_do_not_differ_is_left_out(tmp_path):
@@ -176,7 +176,7 @@ def test_a_network_too_large_to_draw_says_so(tmp_path, monkeypatch):
     run = of(write_run(tmp_path / "r"))
     monkeypatch.setattr(network, "MOST_NODES", 2)
     (said,) = blocks(network.section(run), Text)
-    assert "is not drawn; up to 2 are" in said.paragraphs[0]
+    assert "is too large to draw (limit: 2 nodes)" in said.paragraphs[0]
 
 
 def test_nodes_that_hear_from_a_coordinator_alone_are_no_network(tmp_path):
@@ -218,7 +218,7 @@ def test_traffic_counts_every_message_once_and_losses_by_cause(tmp_path):
         "receiver offline": 1,
     }
     assert [list(s.y[:9]) for s in charts["Nodes online"].series] == [[1, 1, 1, 1, 1, 2, 2, 1, 1]]
-    assert {s.name: sum(s.y) for s in charts["Clocks that rang in vain, by cause"].series} == {"offline": 1}
+    assert {s.name: sum(s.y) for s in charts["Missed wakes by cause"].series} == {"offline": 1}
 
 
 @pytest.mark.parametrize(
@@ -254,7 +254,7 @@ def test_exposure_of_target_items_is_no_utility(tmp_path):
     directory.metrics.append(rows)
     charts = curves.section(of(open_run(tmp_path / "r"))).blocks
     assert {chart.title: [series.name for series in chart.series] for chart in charts} == {
-        "Utility of the recommendations": ["hr@5"],
+        "Recommendation quality": ["hr@5"],
         "Exposure of target items": ["er@5", "er@5[3]"],
     }
     directory.finish("complete")
@@ -274,7 +274,7 @@ def test_every_node_is_a_row_with_shares_in_percent(tmp_path):
     (table,) = nodes.section(of(write_run(tmp_path / "r"))).blocks
     assert [(column.name, column.kind) for column in table.columns][1:] == [
         ("in contacts", "number"), ("betweenness", "number"),
-        ("what the node finds, single", "percent"), ("found by those interested, single", "percent"),
+        ("attack accuracy, single", "percent"), ("exposure, single", "percent"),
     ]  # fmt: skip
     assert table.rows[3] == [3, 3, 0.7, 0.5, 0.0]
 
@@ -292,7 +292,7 @@ def test_several_runs_stand_side_by_side_under_their_names(tmp_path):
 
 def test_a_folder_that_is_neither_run_nor_study_is_refused(tmp_path):
     with pytest.raises(
-        LogError, match=r"has no manifest\.json; nor is it the folder of a study: it has no study\.json"
+        LogError, match=r"has no manifest\.json; it is not a study folder either: it has no study\.json"
     ):
         report_sections([tmp_path], tmp_path)
 

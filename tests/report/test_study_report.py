@@ -31,7 +31,7 @@ def test_a_study_has_every_section_in_order(tmp_path):
     assert titles == [
         "Study s",
         "Means over seeds",
-        "Differences to the baseline",
+        "Differences from the baseline",
         "Utility against privacy",
         "The runs",
     ]
@@ -139,7 +139,7 @@ def test_a_study_of_which_no_run_has_ended_says_so_alone(tmp_path):
     folder = marked(write_study(tmp_path / "s"), status="running")
     write_table(folder, [], {"fanout": "int64", "graph": "string"})
     (section,) = build.report_sections([folder], tmp_path)
-    assert "Its status is killed" in section.blocks[0].paragraphs[0]
+    assert "Status: killed" in section.blocks[0].paragraphs[0]
 
 
 def test_runs_that_were_killed_are_listed_as_such(tmp_path):
@@ -150,7 +150,7 @@ def test_runs_that_were_killed_are_listed_as_such(tmp_path):
     other.finish("complete")
     (half.path / "scenario.yaml").unlink()
     table = overview.section(read(folder, folder)).blocks[-1]
-    assert table.title == "Runs that have begun and not ended"
+    assert table.title == "Unfinished runs"
     assert [row[0] for row in table.rows] == [["a", ""], ["c", ""]]
     assert table.rows[0][1].startswith("killed (process ")
     assert "has no scenario.yaml" in table.rows[1][1]
@@ -160,7 +160,7 @@ def test_of_a_study_of_another_machine_it_is_not_known_whether_it_goes_on(tmp_pa
     writer = {"host": "elsewhere", "boot": "x", "process": 7}
     folder = marked(write_study(tmp_path / "s"), status="running", writer=writer)
     assert is_running(folder)
-    assert "Its status is unknown" in overview.section(read(folder, folder)).blocks[0].paragraphs[0]
+    assert "Status: unknown" in overview.section(read(folder, folder)).blocks[0].paragraphs[0]
 
 
 def test_a_study_is_running_while_a_process_holds_its_lock(tmp_path):

@@ -114,6 +114,6 @@ def test_aliases_of_aliases_are_refused(tmp_path):
     path.write_text("\n".join(lines))
     with (
         no_longer_than(120),
-        pytest.raises(ScenarioError, match=r"more than 100000 values, each use of an alias"),
+        pytest.raises(ScenarioError, match=r"more than 100000 values, counting each use of an alias"),
     ):
         load_scenario(path)

@@ -107,20 +107,26 @@ def test_an_override_that_mends_the_file_leaves_no_problem(load, minimal):
 @pytest.mark.parametrize(
     ("override", "expected"),
     [
-        ("protocol.fanuot=3", "protocol.fanuot: unknown key; did you mean 'fanout'? (allowed: "),
-        ("protocl.fanout=3", "protocl: unknown key; did you mean 'protocol'? (allowed: "),
-        ("protocol.veiw.size=3", "protocol.veiw: unknown key; did you mean 'view'? (allowed: "),
+        ("protocol.fanuot=3", "protocol.fanuot: unknown key; did you mean 'fanout'? (known: "),
+        ("protocl.fanout=3", "protocl: unknown key; did you mean 'protocol'? (known: "),
+        ("protocol.veiw.size=3", "protocol.veiw: unknown key; did you mean 'view'? (known: "),
         ("training.learning_rate=-1", "training.learning_rate: found -1, must be greater than 0"),
-        ("name.first=x", "name is 'tiny', not a section that could hold 'first'"),
-        ("seed", "must read key.path=value, such as protocol.wakes=10"),
-        ("=3", "must read key.path=value, such as protocol.wakes=10"),
-        ("protocol..wakes=3", "must read key.path=value, such as protocol.wakes=10"),
+        ("name.first=x", "name is 'tiny', not a section that can contain 'first'"),
+        ("seed", "expected key.path=value, such as protocol.wakes=10"),
+        ("=3", "expected key.path=value, such as protocol.wakes=10"),
+        ("protocol..wakes=3", "expected key.path=value, such as protocol.wakes=10"),
         ("seed=[1", "not valid YAML: "),
         ("seed=", "seed: found null, must be a whole number"),
-        ("observers.2.momentum=0", "observers is a list with 1 entries, counted from 0; '2' is none of them"),
-        ("observers.last.momentum=0", "observers is a list with 1 entries, counted from 0; 'last' is none"),
+        (
+            "observers.2.momentum=0",
+            "observers is a list with 1 entries, counted from 0; '2' is not one of them",
+        ),
+        (
+            "observers.last.momentum=0",
+            "observers is a list with 1 entries, counted from 0; 'last' is not one",
+        ),
         ("preset=full94", "preset: found 'full94', must be one of authors100, full943"),
-        ("training={eps: 1, eps: 2}", "eps: written twice"),
+        ("training={eps: 1, eps: 2}", "eps: found twice"),
     ],
 )
 def test_a_problem_with_an_override_names_the_override(load, minimal, override, expected):

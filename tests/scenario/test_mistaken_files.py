@@ -36,11 +36,13 @@ def test_the_wrong_kind_of_file_is_answered_with_its_command(load, text, told, t
 def test_another_protocol_over_the_keys_of_one_is_answered_with_the_way():
     with pytest.raises(ScenarioError) as caught:
         load_scenario(tiny(), ["protocol.name=pers-gossip"])
-    assert "protocol: keys of what was named before stay; give it keys of its own" in str(caught.value)
+    assert "protocol: the keys of the previous choice are kept; replace the whole section" in str(
+        caught.value
+    )
     assert "--set 'protocol={name: pers-gossip, ...}'" in str(caught.value)
 
 
 def test_a_mistyped_key_is_not_taken_for_that():
     with pytest.raises(ScenarioError) as caught:
         load_scenario(tiny(), ["protocol.fanuot=2", "model.name=mf"])
-    assert "keys of its own" not in str(caught.value)
+    assert "replace the whole section" not in str(caught.value)

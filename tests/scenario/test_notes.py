@@ -57,5 +57,5 @@ def test_show_prints_notes_as_comments(tmp_path):
     file.write_text(yaml.safe_dump(tiny(**NOTED["model.loss_reduction"])))
     found = CliRunner().invoke(show, [str(file)])
     assert found.exit_code == 0
-    assert "\n# note: model.loss_reduction: Adam divides" in found.output
+    assert "\n# note: model.loss_reduction: Adam normalises" in found.output
     assert yaml.safe_load(found.output)["name"] == "tiny"

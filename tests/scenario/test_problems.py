@@ -10,9 +10,9 @@ from gossiprec.measures import MEASURES
 # text appended to the minimal scenario (from line 7 on) -> the one line the user reads
 ONE_PROBLEM = {
     "  fanuot: 3": "x.yaml:7: protocol.fanuot: unknown key; did you mean 'fanout'? "
-    "(allowed: fanout, merge, name, train_on, view, wake, wakes)",
+    "(known: fanout, merge, name, train_on, view, wake, wakes)",
     "  view: {sise: 3}": "x.yaml:7: protocol.view.sise: unknown key; did you mean 'size'? "
-    "(allowed: graph, refresh, size)",
+    "(known: graph, refresh, size)",
     "  train_on: recieve": "x.yaml:7: protocol.train_on: found 'recieve', must be 'wake' or 'receive'; "
     "did you mean 'receive'?",
     "  fanout: 5": "x.yaml:7: protocol.fanout: found 5, but a view has 3 peers; "
@@ -26,15 +26,16 @@ ONE_PROBLEM = {
     "training: {batch_size: 0}": "x.yaml:7: training.batch_size: found 0, must be greater than or equal to 1",
     "training: {local_epochs: yes}": "x.yaml:7: training.local_epochs: found true, must be a whole number",
     "training:": "x.yaml:7: training: found null, must be a mapping of keys",
-    "trianing: {}": "x.yaml:7: trianing: unknown key; did you mean 'training'? (allowed: attackers, checkpoint, churn, "
+    "trianing: {}": "x.yaml:7: trianing: unknown key; did you mean 'training'? (known: attackers, checkpoint, churn, "
     "dataset, evaluate, executor, model, name, network, observers, plots, policies, preset, protocol, recommender, "
     "seed, training)",
     "seed: -1": "x.yaml:7: seed: found -1, must be greater than or equal to 0",
     "seed: 9223372036854775808": "x.yaml:7: seed: found 9223372036854775808, "
     "must be less than or equal to 9223372036854775807",
-    "name: other": "x.yaml:7: name: written twice (first in x.yaml:1)",
-    "network: {latency: 100ms}": "x.yaml:7: network.latency: found '100ms', must be a law, such as {law: constant, "
-    "value: 0.1}; times are in mean wake periods: where nodes wake once a second on average, 0.1 is 100 ms",
+    "name: other": "x.yaml:7: name: found twice (first in x.yaml:1)",
+    "network: {latency: 100ms}": "x.yaml:7: network.latency: found '100ms'; expected a distribution, such as "
+    "{law: constant, value: 0.1}; times are in mean wake periods: "
+    "if nodes wake once per second on average, 0.1 is 100 ms",
     "network: {latency: {law: constnat}}": "x.yaml:7: network.latency: found law 'constnat', "
     "must be one of constant, uniform, exponential, lognormal, weibull, pairs, geographic, trace; "
     "did you mean 'constant'?",
@@ -59,7 +60,7 @@ ONE_PROBLEM = {
     "must be 'all' or a mapping of keys or a list; did you mean 'all'?",
     "policies: [{name: share-less}, {name: share-less}]": "x.yaml:7: policies.1: repeats policies.0; "
     "remove one of them",
-    "observers: [{who: single}]": "x.yaml:7: observers.0.name: is missing, must be one of cda",
+    "observers: [{who: single}]": "x.yaml:7: observers.0.name: is missing; expected one of cda",
     "observers: [{name: cda, who: coalition}]": "x.yaml:7: observers.0: "
     "a coalition needs fraction or members",
     "observers: [{name: cda, who: single, momentum: [0, 1]}]": "x.yaml:7: observers.0.momentum.1: found 1, "
@@ -68,39 +69,39 @@ ONE_PROBLEM = {
     "must be a number or a list",
     "evaluate: {every: 0}": "x.yaml:7: evaluate.every: found 0, must be greater than or equal to 1",
     "evaluate: {also: [1, 0]}": "x.yaml:7: evaluate.also.1: found 0, must be greater than or equal to 1",
-    "evaluate: {also: {every: 4, until: 3}}": "x.yaml:7: evaluate.also: until: 3 comes before the first of them, "
+    "evaluate: {also: {every: 4, until: 3}}": "x.yaml:7: evaluate.also: until: 3 is before the first report, "
     "every: 4",
     "evaluate: {also: {every: 2, untill: 3, until: 3}}": "x.yaml:7: evaluate.also.untill: unknown key; "
-    "did you mean 'until'? (allowed: every, until)",
+    "did you mean 'until'? (known: every, until)",
     "evaluate: {also: often}": "x.yaml:7: evaluate.also: found 'often', must be a list or a mapping of keys",
-    "evaluate: {metrics: [hr20]}": "x.yaml:7: evaluate.metrics: found 'hr20', "
-    f"must be a measure and a length, such as hr@20; measures are {', '.join(MEASURES)}",
+    "evaluate: {metrics: [hr20]}": "x.yaml:7: evaluate.metrics: found 'hr20'; "
+    f"expected a measure and a length, such as hr@20; measures: {', '.join(MEASURES)}",
     "evaluate: {metrics: [hr@20, full_ndgc@5]}": "x.yaml:7: evaluate.metrics: found 'full_ndgc@5': "
     f"unknown measure 'ndgc'; known: {', '.join(MEASURES)}; did you mean 'ndcg'?",
     "evaluate: {metrics: [full_hr@20]}": "x.yaml:7: evaluate.metrics: found 'full_hr@20': "
-    "what was measured under this name is recall; write recall@20, or hit@20 for the share of users with a hit",
-    "evaluate: {targets: [3]}": "x.yaml:7: evaluate: targets belongs to a metric of target items, such as er@10; "
-    "add one or remove it",
+    "this name used to mean recall; write recall@20, or hit@20 for the fraction of users with a hit",
+    "evaluate: {targets: [3]}": "x.yaml:7: evaluate: targets requires a metric of target items, such as er@10; "
+    "add one, or remove targets",
     "evaluate: {targets: {least_popular: 0}}": "x.yaml:7: evaluate.targets.least_popular: found 0, "
     "must be greater than or equal to 1",
     "evaluate: {targets: least_popular}": "x.yaml:7: evaluate.targets: found 'least_popular', "
     "must be a mapping of keys or a list or 'attacked'",
     "evaluate: {targets: attacked, metrics: [er@5]}": "x.yaml:7: evaluate.targets: found 'attacked', "
-    "but there are no attackers; name items, or add the section attackers",
+    "but there are no attackers; list items, or add the section attackers",
     "attackers: [{name: a-hun, number: 1}]": "x.yaml:7: attackers.0.name: unknown poisoner 'a-hun'; "
     "known: a-hum, a-ra, psmu; did you mean 'a-hum'?",
-    "attackers: [{name: a-hum}]": "x.yaml:7: attackers.0: found neither of fraction and number, "
-    "must be one: how many nodes poison",
+    "attackers: [{name: a-hum}]": "x.yaml:7: attackers.0: found neither of fraction and number; "
+    "expected exactly one of them",
     "attackers: [{name: a-hum, number: 1, fraction: 0.1}]": "x.yaml:7: attackers.0: found both of fraction and "
-    "number, must be one: how many nodes poison",
+    "number; expected exactly one of them",
     "attackers: [{name: a-ra, number: 1, steps: 3}]": "x.yaml:7: attackers.0.steps: unknown key; did you mean "
-    "'users'? (allowed: boost, clip, fraction, name, number, scale, start, std, targets, users)",
+    "'users'? (known: boost, clip, fraction, name, number, scale, start, std, targets, users)",
     "attackers: [{name: a-ra, number: 1, clip: 0}]": "x.yaml:7: attackers.0.clip: found 0, must be greater than 0",
     "evaluate: {metrics: [hr@100]}": "x.yaml:7: evaluate.metrics: found 'hr@100', "
     "but only 100 items are ranked; did you mean 'recall@100'?",
     "evaluate: {metrics: [full_f1@20]}": "x.yaml:7: evaluate.metrics: found 'full_f1@20', "
-    "but f1 ranks all items as it is; write f1@20",
-    "evaluate: {metrics: [hr@20, hr@20]}": "x.yaml:7: evaluate.metrics: hr@20 written twice",
+    "but f1 always ranks all items; write f1@20",
+    "evaluate: {metrics: [hr@20, hr@20]}": "x.yaml:7: evaluate.metrics: found hr@20 twice; remove the repetition",
     "executor: {name: fussed}": "x.yaml:7: executor.name: found 'fussed', "
     "must be 'auto', 'reference', 'batched', 'fused' or 'ray'; did you mean 'fused'?",
     "executor: {threads: 0}": "x.yaml:7: executor.threads: found 0, must be greater than or equal to 1",
@@ -145,9 +146,9 @@ def test_missing_sections_name_the_choices(load):
     with pytest.raises(ScenarioError) as caught:
         load("name: x\ndataset: {name: synthetic}\n")
     assert str(caught.value).splitlines() == [
-        "x.yaml: model: is missing; write {name: ...} with one of gmf, ncf",
-        "x.yaml: protocol: is missing; write {name: ...} with one of fedavg, rand-gossip",
-        "x.yaml:2: dataset.split: is missing; write {name: ...} with one of leave_last_k, published",
+        "x.yaml: model: is missing; expected {name: ...} with one of gmf, ncf",
+        "x.yaml: protocol: is missing; expected {name: ...} with one of fedavg, rand-gossip",
+        "x.yaml:2: dataset.split: is missing; expected {name: ...} with one of leave_last_k, published",
     ]
 
 
@@ -161,7 +162,7 @@ def test_a_flood_of_problems_is_cut_short(load, minimal):
         load(minimal + "policies:\n" + "  - {name: dp-sgd}\n" * 80)
     lines = str(caught.value).splitlines()
     assert len(lines) == 51
-    assert lines[-1] == "... and 30 problems more"
+    assert lines[-1] == "... and 30 more problems"
 
 
 @pytest.mark.parametrize("name", ["../up", "a b", "", "-x", "a--b", "x" * 65, "é"])

@@ -26,38 +26,38 @@ protocol: {name: fedavg, rounds: 1, participation: %s}
         (
             OBSERVER,
             9,
-            "x.yaml:7: observers.0.community_size: found 5, but of the 8 others of a user a guess finds 62%; a "
-            "community is at most half of the 9 users: lower it to 4 or less, or take more users",
+            "x.yaml:7: observers.0.community_size: found 5, but of the 8 other users, guessing finds 62%; a "
+            "community can have at most half of the 9 users; lower it to 4 or less, or use more users",
         ),
         (
             COALITION % "fraction: [0.5, 0.04]",
             10,
-            "x.yaml:7: observers.0.fraction.1: found 0.04, which is no node",
+            "x.yaml:7: observers.0.fraction.1: found 0.04, which selects no node",
         ),
         (
             COALITION % "members: [0, 10]",
             10,
-            "x.yaml:7: observers.0.members.1: found node 10, but nodes are numbered",
+            "x.yaml:7: observers.0.members.1: found node 10, but node ids range",
         ),
         (
             COALITION % "fraction: 0.5, placement: eclipse, victim: [3, 10]",
             10,
-            "x.yaml:7: observers.0.victim.1: found node 10, but nodes are numbered 0 to 9",
+            "x.yaml:7: observers.0.victim.1: found node 10, but node ids range from 0 to 9",
         ),
         (
             COALITION % "fraction: [0.5, 0.99], placement: eclipse, victim: 3",
             10,
-            "x.yaml:7: observers.0.fraction.1: found 0.99: then the victim of an eclipse colludes too",
+            "x.yaml:7: observers.0.fraction.1: found 0.99, with which the victim of an eclipse would collude too",
         ),
         (
             SHARE_LESS % "[10]",
             10,
-            "x.yaml:7: policies.0.nodes.0: found node 10, but nodes are numbered 0 to 9",
+            "x.yaml:7: policies.0.nodes.0: found node 10, but node ids range from 0 to 9",
         ),
         (
             SHARE_LESS % "{fraction: 0.01}",
             10,
-            "x.yaml:7: policies.0.nodes.fraction: found 0.01, which is no node",
+            "x.yaml:7: policies.0.nodes.fraction: found 0.01, which selects no node",
         ),
         (
             "evaluate: {metrics: [recall@20]}\n",
@@ -80,7 +80,7 @@ def test_what_the_data_cannot_carry_is_named_with_its_line(load, minimal, text, 
 
 def test_a_round_of_no_client_is_refused(load):
     with pytest.raises(
-        ScenarioError, match=r"protocol\.participation: found 0\.01, which is no node out of 24"
+        ScenarioError, match=r"protocol\.participation: found 0\.01, which selects no node of 24"
     ):
         check_sizes(load(FEDAVG % 0.01), 24, 60)
     check_sizes(load(FEDAVG % 0.5), 24, 60)

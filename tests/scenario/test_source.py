@@ -41,11 +41,11 @@ def message(load, text: str | bytes, *overrides: str) -> str:
         ("a: *nowhere\n", "x.yaml:1: not valid YAML: found undefined alias 'nowhere'"),
         ("a: 1\n---\nb: 2\n", "x.yaml:2: not valid YAML: "),
         ("a: \x07\n", "x.yaml: not valid YAML: "),
-        (b"PK\x03\x04\x00\x00", "x.yaml: not a text file; a scenario is YAML in UTF-8"),
-        (b"name: caf\xe9\n", "x.yaml: not a text file; a scenario is YAML in UTF-8"),
-        ("a: &a [*a]\n", "x.yaml:1: holds more than 40 levels"),
-        (ALIAS_BOMB, "x.yaml:1: holds more than 100000 values"),
-        (MERGE_BOMB, "x.yaml:1: holds more than 100000 values"),
+        (b"PK\x03\x04\x00\x00", "x.yaml: not a text file; expected YAML in UTF-8"),
+        (b"name: caf\xe9\n", "x.yaml: not a text file; expected YAML in UTF-8"),
+        ("a: &a [*a]\n", "x.yaml:1: contains more than 40 levels"),
+        (ALIAS_BOMB, "x.yaml:1: contains more than 100000 values"),
+        (MERGE_BOMB, "x.yaml:1: contains more than 100000 values"),
         ("[" * 5000, "x.yaml: is nested too deeply"),
         ("a: " + "x" * 600_000, "x.yaml: found 586 KiB or more; expected at most 512 KiB"),
     ],
@@ -77,8 +77,8 @@ def test_a_folder_is_not_a_scenario(load, tmp_path):
 def test_every_repeated_key_is_found_with_both_lines(load, minimal):
     found = message(load, minimal + "  wakes: 6\ntraining:\n  negatives: 1\n  negatives: 2\n")
     assert found.splitlines() == [
-        "x.yaml:7: protocol.wakes: written twice (first in x.yaml:6)",
-        "x.yaml:10: training.negatives: written twice (first in x.yaml:9)",
+        "x.yaml:7: protocol.wakes: found twice (first in x.yaml:6)",
+        "x.yaml:10: training.negatives: found twice (first in x.yaml:9)",
     ]
 
 
@@ -120,5 +120,5 @@ def test_a_problem_in_merged_values_is_placed_where_they_were_written(load, mini
 def test_a_mapping_in_memory_follows_the_same_rules(registries):
     with pytest.raises(ScenarioError, match=r"^scenario: the key '1' must be text"):
         load_scenario({1: "one"}, (), registries)
-    with pytest.raises(ScenarioError, match=r"^scenario: holds something that YAML cannot say"):
+    with pytest.raises(ScenarioError, match=r"^scenario: contains a value that YAML cannot represent"):
         load_scenario({"name": object()}, (), registries)

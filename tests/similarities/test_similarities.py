@@ -115,26 +115,23 @@ def test_only_public_users_count_and_the_seed_draws_them():
 def test_data_without_texts_are_refused(told):
     for texts in (None, ("",) * len(TEXTS), ("!",) * len(TEXTS)):
         message = refusal(ScenarioError, told, replace(tiny_split(), item_texts=texts))
-        assert (
-            "compares texts of items, of which tiny has none; allowed: movielens-1m with movies.dat"
-            in message
-        )
+        assert "compares item texts, but tiny has none; expected movielens-1m with movies.dat" in message
 
 
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("red 1 2\nhouse 1\n", "line 2: found 1 cells after the word; allowed: a word and 2 finite numbers"),
+        ("red 1 2\nhouse 1\n", "line 2: found 1 cells after the word; expected a word and 2 finite numbers"),
         (
             "red 1 2\nhouse 1 two\n",
-            "line 2: found could not convert string to float: b'two'; allowed: a word and 2",
+            "line 2: found could not convert string to float: b'two'; expected a word and 2",
         ),
-        ("red 1 2\nhouse 1 nan\n", "line 2: found a number that is not finite; allowed: a word and 2 finite"),
+        ("red 1 2\nhouse 1 nan\n", "line 2: found a NaN or infinite number; expected a word and 2 finite"),
         (
             "rouge 1 2\n",
-            "found a vector of no word in the item texts; allowed: text with a word and its numbers",
+            "found no vector of a word in the item texts; expected text with a word and its numbers",
         ),
-        ("", "found a vector of no word"),
+        ("", "found no vector of a word"),
     ],
 )
 def test_word_vectors_that_cannot_be_are_refused(tmp_path, text, words):
@@ -154,7 +151,7 @@ def test_public_data_of_other_items_are_refused(tmp_path):
 
 @pytest.mark.parametrize("options", [{}, {"path": "a.txt", "public_users": 0.5}])
 def test_public_data_are_of_one_source(options):
-    with pytest.raises(ValueError, match=r"found path .* and public_users .*; must state one of them"):
+    with pytest.raises(ValueError, match=r"found path .* and public_users .*; set exactly one of them"):
         make_named(SIMILARITIES, {"name": "co-occurrence", **options})
 
 

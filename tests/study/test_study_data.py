@@ -51,7 +51,7 @@ def test_an_attack_that_calls_itself_otherwise_than_it_said_is_not_passed_over(t
     monkeypatch.setattr(
         CDA, "table_keys", classmethod(lambda cls, options: frozenset({("lone", "ndcg", 0.9, 3)}))
     )
-    with pytest.raises(LogError, match=r"has no attack called lone/ndcg/b0\.9/k3"):
+    with pytest.raises(LogError, match=r"has no attack named lone/ndcg/b0\.9/k3"):
         carried_out(plan, tmp_path / "out")
 
 

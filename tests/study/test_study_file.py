@@ -158,7 +158,7 @@ def test_values_that_the_data_cannot_carry_are_found_before_anything_runs(tmp_pa
 def test_two_observers_of_one_run_with_one_name_are_found_before_anything_runs(tmp_path):
     found = problems(tmp_path, set={"observers": [SINGLE, {**SINGLE, "reference_items": 5}]})
     assert len(found) == 1
-    assert "an earlier observer is called single/standardized/b0.9/k3 too" in found[0]
+    assert "an earlier observer has the same key single/standardized/b0.9/k3" in found[0]
 
 
 @pytest.mark.parametrize(
@@ -168,9 +168,9 @@ def test_two_observers_of_one_run_with_one_name_are_found_before_anything_runs(t
         ({"axes": {"a": {"key": "protocol.fanout", "low": 1, "high": 3}}}, "a grid needs values"),
         ({"axes": {"a": {"key": "protocol.fanout", "values": []}}}, "values is empty"),
         ({"axes": {"a": {"key": "protocol.fanout", "values": [1], "low": 1, "high": 3}}}, "both values and a range"),
-        ({"axes": {"a": {"low": 1, "high": 3}}}, "needs a key"),
-        ({"axes": {"a": {"values": [1, 2]}}}, "needs a key"),
-        ({"axes": {"a": {"values": {"x": 3}}}}, "'x' must be a mapping of keys to values; {} changes nothing"),
+        ({"axes": {"a": {"low": 1, "high": 3}}}, "requires a key"),
+        ({"axes": {"a": {"values": [1, 2]}}}, "requires a key"),
+        ({"axes": {"a": {"values": {"x": 3}}}}, "'x' must be a mapping from keys to values ({} changes nothing)"),
         ({"axes": {"a": {"values": {"x": {"base": 3}}}}}, "the base of 'x' must be a scenario file"),
         ({"axes": {"a": {"values": {"x": {"base": "missing.yaml"}}}}}, "axes.a.values.x.base: "),
         ({"axes": {"a": {"values": {"x": {"seeds": [1, 1]}}}}}, "for the seeds of 'x', must be different"),
@@ -178,30 +178,30 @@ def test_two_observers_of_one_run_with_one_name_are_found_before_anything_runs(t
         ({"axes": {"a": {"key": "x", "low": 3, "high": 3}}}, "low must be below high"),
         ({"axes": {"a": {"key": "x", "low": 0, "high": 3, "scale": "log"}}}, "must be above 0"),
         ({"axes": {"a": {"key": "x", "low": 1.2, "high": 1.8, "integer": True}}}, "no whole number"),
-        ({"axes": {"a": {"key": "x", "values": [1], "scale": "log"}}}, "belong to a range"),
-        ({"axes": {"seed": {"key": "protocol.fanout", "values": [1]}}}, "is a column of the table"),
+        ({"axes": {"a": {"key": "x", "values": [1], "scale": "log"}}}, "require a range"),
+        ({"axes": {"seed": {"key": "protocol.fanout", "values": [1]}}}, "is already a column of the table"),
         ({"axes": {"a b": {"key": "protocol.fanout", "values": [1]}}}, "of the form"),
         ({"axes": {"a": {"key": "seed", "values": [1]}}}, "write seeds"),
         ({"axes": {"a": {"values": {"x": {"seed": 3}}}}}, "write seeds"),
         ({"set": {"seed": 1}}, "write seeds"),
         ({"seeds": []}, "at least 1 item"),
-        ({"seeds": [1, 1]}, "written twice"),
+        ({"seeds": [1, 1]}, "listed twice"),
         ({"seeds": True}, "found true"),
-        ({"search": {"method": "random"}}, "needs samples"),
+        ({"search": {"method": "random"}}, "requires samples"),
         ({"search": {"method": "gird"}}, "did you mean 'grid'"),
-        ({"search": {"samples": 3}}, "belong to method random"),
-        ({"search": {"method": "list"}}, "belong together"),
+        ({"search": {"samples": 3}}, "require method random"),
+        ({"search": {"method": "list"}}, "must be given together"),
         ({"search": {"method": "list", "list": [{"fanuot": 1}]}}, "did you mean 'fanout'"),
         ({"search": {"method": "list", "list": [{"fanout": 7}]}}, "must be one of 1, 2, 3"),
-        ({"baseline": {"fan": 1}}, "is no axis; axes are: fanout"),
+        ({"baseline": {"fan": 1}}, "is not an axis; axes are: fanout"),
         ({"baseline": {"fanout": 9}}, "found 9, must be one of 1, 2, 3"),
         ({"measures": ["max_acc"]}, "did you mean 'max_aac'"),
-        ({"measures": ["wall_seconds"]}, "differs from run to run"),
+        ({"measures": ["wall_seconds"]}, "differs between runs"),
         ({"measures": ["hr@7"]}, "evaluate.metrics has hr@5"),
         ({"measures": ["max_aac[coalition-5%]"]}, "no run has such an attack"),
-        ({"measures": ["hr@5[single]"]}, "is a number of the whole run"),
+        ({"measures": ["hr@5[single]"]}, "describes the whole run"),
         ({"measures": ["max_aac[single,standardized,high]"]}, "must be a number"),
-        ({"measures": ["hr@5", "hr@5"]}, "a second time"),
+        ({"measures": ["hr@5", "hr@5"]}, "twice"),
         ({"frobnicate": 1}, "unknown key"),
         ({"base": "missing.yaml"}, "no such file"),
     ],
@@ -267,7 +267,7 @@ def test_the_schema_knows_every_key_and_refers_to_nothing_it_lacks():
         ({"where": {"graph": "ring"}}, "picture: found the axis 'graph'"),
         ({"y": ["max_aac"]}, "picture: found the measure 'max_aac'; the study collects: hr@5"),
         ({"against": "hr@10"}, "picture: found the measure 'hr@10'"),
-        ({"y": ["hr@5[a,b,c"]}, "picture.y: found 'hr@5[a,b,c', must read"),
+        ({"y": ["hr@5[a,b,c"]}, "picture.y: found 'hr@5[a,b,c'; expected"),
     ],
 )
 def test_a_picture_of_what_the_study_lacks_is_refused(tmp_path, picture, words):

@@ -198,12 +198,12 @@ def test_a_study_can_ask_for_a_measure_of_anybody(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("measure", "words"),
     [
-        ("heard", "no run has an attack that reports 'heard'; add one to observers"),
+        ("heard", "no run has an attack that reports 'heard'; add such an attack to observers"),
         ("mia_recall[single]", "no run has an attack that reports 'mia_recall'"),
         ("herd", "did you mean 'heard'"),
-        ("max_aac[least=3]", "filters are observer, relevance, momentum, community_size"),
+        ("max_aac[least=3]", "expected observer, relevance, momentum, community_size"),
         ("heard[everybody,ndcg,0,3,least]", "found 'least' in"),
-        ("messages[least=3]", "is a number of the whole run"),
+        ("messages[least=3]", "describes the whole run"),
     ],
 )
 def test_findings_that_no_run_will_have_are_refused_before_anything_runs(tmp_path, counting, measure, words):

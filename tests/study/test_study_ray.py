@@ -104,7 +104,7 @@ def test_a_failed_run_out_of_reach_sends_its_problem_and_no_files(tmp_path):
     [
         (
             "no-such-thing",
-            "the study uses plug-ins that are not installed here; install them: pip install no-such-thing==7",
+            "the study uses plug-ins that are not installed; install them with: pip install no-such-thing==7",
         ),
         (
             "pytest",

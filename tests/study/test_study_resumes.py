@@ -73,7 +73,7 @@ def test_a_run_that_had_begun_is_gone_on_with(tmp_path, plan, whole):
     conduct = carried_out(plan, tmp_path / "out", start=with_progress(progress))
 
     assert conduct.outcome.made == 1
-    assert "going on from time 3" in progress.phases
+    assert "resuming at virtual time 3" in progress.phases
     assert progress.ticks[0].time == 4.0
     assert json.loads((path / "manifest.json").read_text())["resumed"][0]["time"] == 3.0
     assert tables(tmp_path / "out") == whole
@@ -115,7 +115,7 @@ def test_a_run_that_somebody_writes_is_left_alone(tmp_path, plan):
     lock.close()
 
     (done,) = conduct.outcome.failed.values()
-    assert "is being written by a process that is alive" in done.problem
+    assert "is in use by a running process" in done.problem
     assert (path / "events.mplog").read_bytes() == before
 
 

@@ -105,9 +105,7 @@ def with_other_code(conduct, plan, *places):
 def test_runs_of_other_code_stop_the_study(tmp_path):
     plan = planned(tmp_path)
     with_other_code(carried_out(plan, tmp_path / "out"), plan, 0, 3)
-    with pytest.raises(
-        LogError, match=r"2 of 6 runs made by the code version 0123456789abcdef.*--again.*--keep"
-    ):
+    with pytest.raises(LogError, match=r"2 of 6 runs made by code version 0123456789abcdef.*--again.*--keep"):
         carried_out(planned(tmp_path), tmp_path / "out", start=never)
 
 
@@ -231,7 +229,7 @@ def test_the_folder_says_what_was_studied(tmp_path):
 
 def test_a_folder_of_something_else_is_refused_and_left_alone(tmp_path):
     (tmp_path / "thesis.tex").write_text("mine")
-    with pytest.raises(LogError, match="is not empty and holds no study"):
+    with pytest.raises(LogError, match="is not empty and contains no study"):
         StudyFolder(tmp_path).check("small")
     (tmp_path / "file").write_text("")
     with pytest.raises(LogError, match="is a file"):

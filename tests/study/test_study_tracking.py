@@ -67,7 +67,7 @@ def test_a_tracker_that_cannot_be_prepared_ends_the_study_before_its_first_run(t
         raise ConnectionError("no server")
 
     monkeypatch.setattr(Told, "prepare", classmethod(prepare))
-    with pytest.raises(ResourceError, match=r"told cannot begin \(ConnectionError: no server\)"):
+    with pytest.raises(ResourceError, match=r"told cannot start \(ConnectionError: no server\)"):
         gossiprec.study(study_file(tmp_path), out=tmp_path / "out", track=["told"])
     assert not (tmp_path / "out" / "table.csv").exists()
 
@@ -87,11 +87,10 @@ def test_a_tracker_that_fails_is_noted_and_one_that_cannot_begin_fails_its_runs(
     assert exit_code(["study", str(file), "--out", str(tmp_path / "out"), "--track", "told", "-q"]) == 1
     said = capsys.readouterr().err
     assert (
-        "note: fanout=2, seed 2: the tracker told failed (ConnectionError: gone); the run goes on without it"
-        in said
+        "note: fanout=2, seed 2: tracker told failed (ConnectionError: gone); continuing without it" in said
     )
     assert (
-        "failed: fanout=3, seed 1 (and 1 more): the tracker told cannot begin (PermissionError: not yours)"
+        "failed: fanout=3, seed 1 (and 1 more): tracker told cannot start (PermissionError: not yours)"
         in said
     )
 

@@ -143,8 +143,8 @@ def test_a_signal_ends_a_study_and_its_workers_and_says_how_to_go_on(tmp_path, b
         study.kill()
     assert study.returncode == 130
     assert "Traceback" not in errors
-    assert "interrupted with 0 of 6 runs finished" in errors
-    assert "the same command runs the rest" in errors
+    assert "interrupted: 0 of 6 runs are finished" in errors
+    assert "run the same command to continue" in errors
     assert len(workers) == 2
     until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in workers), "a worker went on")
     assert json.loads((out / "study.json").read_text())["status"] == "interrupted"

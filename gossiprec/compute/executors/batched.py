@@ -310,7 +310,7 @@ def choose_device(name: str) -> torch.device:
     available = torch.cuda.is_available()
     if name == "cuda" and not available:
         raise ResourceError(
-            "executor.device: 'cuda' was asked for, but torch sees no CUDA device; use 'cpu' or 'auto', "
-            "or install a CUDA build of torch and check that nvidia-smi lists a device"
+            "executor.device: found 'cuda', but torch finds no CUDA device; use 'cpu' or 'auto', or install "
+            "a CUDA build of torch and check that nvidia-smi lists a device"
         )
     return torch.device("cuda" if name == "cuda" or (name == "auto" and available) else "cpu")

@@ -72,7 +72,7 @@ def _check_nodes(state: Mapping[str, Any], fresh: Mapping[str, Any], counters: I
     n_messages = len(state["messages"])
     for column in _SAME:
         if not np.array_equal(nodes[:, column], before[:, column]):
-            raise ValueError(f"planner.nodes: column {column} is not that of this scenario")
+            raise ValueError(f"planner.nodes: column {column} does not match this scenario")
     check_range("planner.nodes: rows", nodes[:, tables.CURRENT], 0, used - 1)
     check_range("planner.nodes: rows", nodes[:, [tables.HELD, tables.BASE]], tables.NONE, used - 1)
     lists = nodes[:, [tables.HEAD, tables.TAIL, tables.PUSHED]]
@@ -174,7 +174,7 @@ class PastEvents:
         for place, some in ((tables.QUEUED, ~waits), (tables.COLLECTED, waits)):
             if int(queued[some].sum()) != int(state["counters"][place]):
                 raise ValueError(
-                    "planner.counters: found another number of queued messages than the lists hold"
+                    "planner.counters: the number of queued messages differs from the length of the lists"
                 )
 
     def _queued(self, nodes: I32, following: I32, receiver: I64) -> I64:

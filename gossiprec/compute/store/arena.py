@@ -245,6 +245,7 @@ class Arena(Store):
                 continue
         row_bytes = self.layout.row_size * self._kind.itemsize
         raise ResourceError(
-            f"the system refuses {capacity * row_bytes / 2**20:,.0f} MiB of addresses for {capacity} model versions; "
-            "raise the limit (ulimit -v), or lower dataset.limit_users or model.dim"
+            f"the system refuses to reserve {capacity * row_bytes / 2**20:,.0f} MiB of address space for "
+            f"{capacity} model versions; raise the limit (ulimit -v), or lower dataset.limit_users or "
+            "model.dim"
         )

@@ -104,8 +104,9 @@ class Mirrored:
             self._tensor[: len(before)] = before
             return
         raise ResourceError(
-            f"executor.device: the device has no room for {4 * needed * width / 2**20:,.0f} MiB, {needed} model "
-            "versions or their moments; set it to cpu, or lower dataset.limit_users or model.dim"
+            f"executor.device: the device has not enough memory for {4 * needed * width / 2**20:,.0f} MiB "
+            f"({needed} model versions or their moments); set it to cpu, or lower dataset.limit_users or "
+            "model.dim"
         )
 
 

@@ -352,7 +352,9 @@ class UpdateStore(Store):
         check_range("arena.version", state["version"], 0, len(versions) - 1)
         check_array("arena.is_update", is_update, np.zeros(len(needed), np.bool_))
         if int(is_update.sum()) != len(state["touched"]):
-            raise ValueError("arena.touched: found another number of updates than of handles that hold one")
+            raise ValueError(
+                "arena.touched: the number of updates differs from the number of handles that hold one"
+            )
         check_array("arena.told", state["told"], np.zeros((0, self.told_width), np.float32), grows=True)
         _check_packed(state, self.layout)
         for name in ("own", "first", "second", "steps"):
@@ -387,7 +389,7 @@ def _check_packed(state: Mapping[str, Any], layout: Layout) -> None:
     check_array("arena.shared", state["shared"], np.zeros((0, layout.n_shared), np.float32), grows=True)
     touched, items = state["touched"], state["items"]
     if not touched.sum() == len(items) == len(state["rows"]) or len(state["shared"]) != len(touched):
-        raise ValueError("arena: found updates that do not fill the tables of items and rows")
+        raise ValueError("arena: found updates that do not match the tables of items and rows")
     tells = state["tells"]
     check_array("arena.tells", tells, np.zeros(0, np.bool_), grows=True)
     if len(tells) != len(touched) or np.count_nonzero(tells) != len(state["told"]):

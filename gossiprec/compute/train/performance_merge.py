@@ -39,8 +39,8 @@ def draw_candidates(split: Split, n_nodes: int, seed: int) -> Ragged:
     counts = np.where(split.validation.sizes >= FEWEST, split.validation.sizes, 0)
     if not counts.any():
         raise DataError(
-            f"{split.name}: no user has {FEWEST} validation items, so no node can judge what it receives; use a "
-            "split with validation (validation: 2 or more), or the protocol rand-gossip"
+            f"{split.name}: no user has {FEWEST} validation items, so no node can score received models; use "
+            "a split with validation (validation: 2 or more), or use the protocol rand-gossip"
         )
     known = split.train.sizes + split.validation.sizes
     n_negatives = np.minimum(N_NEGATIVES, split.n_items - known)
@@ -48,8 +48,8 @@ def draw_candidates(split: Split, n_nodes: int, seed: int) -> Ragged:
     if n_negatives[judges].min() < 1:
         user = name_of(split.user_names, int(judges[np.argmin(n_negatives[judges])]))
         raise DataError(
-            f"{split.name}: user {user} has all {split.n_items} items, so no item is left to rank "
-            "its validation items against; leave such users out"
+            f"{split.name}: user {user} has all {split.n_items} items, so no item is left to rank the "
+            "validation items against; remove such users"
         )
     width = int(n_negatives[judges].max())
     lists = [_candidates(split, user, int(n_negatives[user]), width, seed) for user in judges.tolist()]

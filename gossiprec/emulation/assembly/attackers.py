@@ -105,8 +105,8 @@ def make_attackers(
     for index, choice in enumerate(scenario.attackers):
         if protocol.whole_user_table:
             raise ScenarioError(
-                f"attackers: {choice.name} holds no user's row, but under protocol.user_table 'averaged' every node "
-                "sends all rows; set protocol.user_table to 'own'"
+                f"attackers: {choice.name} has no user row, but with protocol.user_table 'averaged' every "
+                "node sends all rows; set protocol.user_table to 'own'"
             )
         POISONERS[choice.name].check(model, layout, choice.name)
         nodes = np.arange(first, first + _count(choice, split.n_users))
@@ -129,8 +129,8 @@ def _targets(chosen: Targets, split: Split, key: str) -> I32:
     common = items[holders[items] >= split.n_users]
     if len(common):
         raise ScenarioError(
-            f"{key}: every one of the {split.n_users} users has item {common[0]}, so there is nobody to promote it to; "
-            "choose another, or {least_popular: 1}"
+            f"{key}: every one of the {split.n_users} users has item {common[0]}, so no user is left to "
+            "promote it to; choose another item, or {least_popular: 1}"
         )
     return items.astype(np.int32)
 

@@ -55,7 +55,9 @@ def make_availability(
         nodes, (online, times), for_good = _sessions(options, key, n_users, horizon, scenario.seed, note)
         if taken[nodes].any():
             twice = nodes[taken[nodes]][0]
-            raise ScenarioError(f"{key}: node {twice} has sessions by an earlier entry; a node takes one")
+            raise ScenarioError(
+                f"{key}: node {twice} already has sessions from an earlier entry; give each node one entry"
+            )
         taken[nodes] = True
         for node, is_online, row in zip(nodes.tolist(), online.tolist(), times, strict=True):
             starts[node], changes[node] = is_online, row
@@ -65,7 +67,7 @@ def make_availability(
     for node in np.flatnonzero((begin > 0.0) | np.isfinite(end)).tolist():
         if begin[node] >= end[node] and np.isfinite(end[node]):
             raise ScenarioError(
-                f"churn: node {node} leaves at {end[node]:g}, but joins at {begin[node]:g} only"
+                f"churn: node {node} leaves at {end[node]:g}, but joins only at {begin[node]:g}"
             )
         starts[node], changes[node] = within(starts[node], changes[node], begin[node], end[node])
     availability = Availability(starts, changes)
@@ -98,8 +100,8 @@ def _sessions(
 def _refuse_countless(cycles: float, key: str) -> None:
     if 2.0 * cycles > MOST_CHANGES:
         raise ScenarioError(
-            f"{key}: nodes would come and go {2.0 * cycles:.2g} times; make sessions longer or the run shorter "
-            f"(at most {MOST_CHANGES:,})"
+            f"{key}: nodes would go online or offline {2.0 * cycles:.2g} times, but at most {MOST_CHANGES:,} "
+            "changes are supported; use longer sessions or a shorter run"
         )
 
 
@@ -126,11 +128,11 @@ def _traced(
     header, rows = read_records(path, where, HEADERS)
     numbers = rows[:, 1:]
     if not (np.isfinite(numbers) & (numbers >= 0.0)).all():
-        raise ScenarioError(f"{where}: {path}: times must be finite numbers, 0 or more")
+        raise ScenarioError(f"{where}: {path}: times must be finite and at least 0")
     ids = node_ids(rows[:, 0], path, where, n_users)
     span = float(rows[:, 1].max() if header == HEADERS[0] else rows[:, 2].max())
     if span <= 0.0:
-        raise ScenarioError(f"{where}: {path} ends at time 0, must reach over some time")
+        raise ScenarioError(f"{where}: {path} ends at time 0; expected a trace of positive length")
     if span < horizon:
         if options.end == "refuse":
             raise ScenarioError(
@@ -138,7 +140,7 @@ def _traced(
                 "write end: repeat or end: hold, or shorten the run"
             )
         ending = "repeated" if options.end == "repeat" else "held in its last state"
-        note(f"{where}: the trace ends at {span:g}, the run at {horizon:g}: it is {ending}")
+        note(f"{where}: the trace ends at {span:g} and the run at {horizon:g}, so the trace is {ending}")
     nodes = np.unique(ids)
     _refuse_countless(len(rows) * max(1.0, horizon / span), key)
     lives = []
@@ -192,14 +194,14 @@ def _refuse_impossible(availability: Availability, last_seen: F64, horizon: floa
     n_users = len(last_seen)
     if last_seen.max() < horizon:
         raise ScenarioError(
-            f"churn: all {n_users} nodes are away for good from time {last_seen.max():g} on, but the run lasts until "
-            f"{horizon:g}; let some stay, or shorten the run"
+            f"churn: all {n_users} nodes are permanently offline from time {last_seen.max():g}, but the run "
+            f"lasts until {horizon:g}; let some nodes stay, or shorten the run"
         )
     time, _, online = availability.log()
     steps = np.cumsum(2 * online[time <= horizon].astype(np.int64) - 1)
     together = int(availability.starts_online.sum() + max(0, steps.max(initial=0)))
     if together < 2:
         raise ScenarioError(
-            f"churn: of {len(availability.changes)} nodes never more than {together} are online at the same time, "
-            f"until the end at {horizon:g}; at least two must be, to exchange anything"
+            f"churn: at most {together} of {len(availability.changes)} nodes are online at the same time "
+            f"until the end of the run at {horizon:g}; at least two must be online to exchange models"
         )

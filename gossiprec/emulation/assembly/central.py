@@ -26,8 +26,8 @@ def make_central_executor(cast: Cast, settings: NodeSettings) -> Executor:
     n_samples = int(cast.load.samples[-1]) // training.local_epochs
     if training.batch_size is not None and training.batch_size > n_samples:
         raise ScenarioError(
-            f"training.batch_size: found {training.batch_size}, but an epoch has only {n_samples} samples; lower it, "
-            "or write full"
+            f"training.batch_size: found {training.batch_size}, but an epoch has only {n_samples} samples; "
+            "lower it, or set it to full"
         )
     arena = OneModel(layout, moments=training.optimizer == "adam")
     arena.rows[0] = model.initial_row(layout, scenario.seed)

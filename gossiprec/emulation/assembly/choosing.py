@@ -88,7 +88,7 @@ def choose_client_executors(
     lacking = _lacks_gradient(model, training, recommender, settings)
     if name == "fused" and lacking:
         raise refused(
-            f"executor.name: 'fused' has no written-out gradient for {lacking}; use 'batched' or 'auto'"
+            f"executor.name: 'fused' has no analytic gradient for {lacking}; use 'batched' or 'auto'"
         )
     if name == "fused" and executor.device == "cuda":
         raise refused("executor.device: 'fused' computes on the CPU; use 'batched' for cuda")
@@ -113,8 +113,8 @@ def choose_client_executors(
 def _need_kernels(lacking: str | None) -> None:
     if lacking is not None:
         raise ScenarioError(
-            f"executor.portable: found true, but there are no kernels for {lacking}, and what torch computes is each "
-            "processor's own in its last digits; leave portable out"
+            f"executor.portable: found true, but there are no compiled kernels for {lacking}, and the last "
+            "digits of torch's results depend on the processor; remove executor.portable"
         )
 
 

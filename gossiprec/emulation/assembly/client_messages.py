@@ -35,16 +35,18 @@ def keep_own_parts(
     if layout.user_width:
         outgoing.add("protocol.client_model", KeepsOwnPart(), np.arange(n_telling, protocol.n_nodes))
     if scenario.executor.storage != "float32":
-        raise refused(f"executor.storage: found {scenario.executor.storage!r}, must be float32")
+        raise refused(f"executor.storage: found {scenario.executor.storage!r}; expected 'float32'")
     if scenario.churn.model == "reset":
-        raise refused("churn.model: found 'reset', must be 'kept': a client has no model to lose")
+        raise refused("churn.model: found 'reset'; expected 'kept', because a client has no model to lose")
     if scenario.network.bandwidth.limited:
         raise refused(
-            "network.bandwidth: transfers are planned before it is known how large updates are; leave it out"
+            "network.bandwidth: not supported here, because transfers are planned before the sizes "
+            "of updates are known; remove it"
         )
     if server is not None and server.n_versions > 1:
         raise refused(
-            "protocol.server: clients without a model are evaluated with one version; take a server of one"
+            "protocol.server: clients without a model are evaluated with a single version; choose a "
+            "server that publishes one version"
         )
 
 

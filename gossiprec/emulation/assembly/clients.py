@@ -28,17 +28,18 @@ def make_client_executor(cast: Cast, settings: NodeSettings, epochs: int) -> Cli
     scenario, model, layout, seed = cast.scenario, cast.model, cast.layout, cast.scenario.seed
     if (settings.kinds == Kind.PRIVATE).any():
         raise refused(
-            "policies: dp-sgd adds noise to every item, so that a client would touch them all and its update be no "
-            "smaller than a model; leave the policy out"
+            "policies: dp-sgd adds noise to every item, so a client would touch all items and its update "
+            "would be as large as a model; remove the policy"
         )
     if model.constants:
         raise refused(
-            f"model.name: {scenario.model.name} knows its items by constants, which go with whole models; take another"
+            f"model.name: {scenario.model.name} identifies items by constants, which are part of "
+            "whole models; choose another model"
         )
     if isinstance(model, SequenceModel) and model.needs_all_items:
         raise refused(
-            f"model.loss: {scenario.model.name} with loss 'all' tells an item from all others, and a client without "
-            "a model holds few of them; set it to sampled"
+            f"model.loss: {scenario.model.name} with loss 'all' contrasts an item with all other items, but "
+            "a client without a model holds only a few; set it to sampled"
         )
     empty = Arena(layout, n_nodes=1, capacity=1, moments=False)
     work = Workload(

@@ -33,7 +33,7 @@ def compile_all(parts: Sequence[Part], say: Progress) -> None:
         with if_missing(Missing.REFUSE):
             warm_up(parts)
     except NotKeptError:
-        say.phase("compiling kernels (once on a machine)")
+        say.phase("compiling kernels (once per machine)")
         # the compiler makes many objects: looking for garbage is 7 % of the time
         with no_garbage(), _helpers(parts, min(usable_cores(), len(parts), MOST_PROCESSES) - 1):
             _compile_unclaimed(parts)

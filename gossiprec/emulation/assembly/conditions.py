@@ -75,14 +75,14 @@ def _coordinates(source: str, key: str, n_nodes: int, seed: int) -> F64:
     if (counts != 1).any():
         node = int(np.argmax(counts != 1))
         raise ScenarioError(
-            f"{key}: {source} has {counts[node]} rows for node {node}, must have one for each node"
+            f"{key}: {source} has {counts[node]} rows for node {node}; expected one for each node"
         )
     off = ~((np.abs(rows[:, 1]) <= 90.0) & (np.abs(rows[:, 2]) <= 180.0))
     if off.any():
         row = rows[off][0]
         raise ScenarioError(
-            f"{key}: {source}: node {row[0]:g} is at latitude {row[1]:g}, longitude {row[2]:g}; "
-            "must be -90 to 90 and -180 to 180 degrees"
+            f"{key}: {source}: node {row[0]:g} is at latitude {row[1]:g}, longitude {row[2]:g}; must be -90 "
+            "to 90 and -180 to 180 degrees"
         )
     places = np.empty((n_nodes, 2))
     places[nodes] = rows[:, 1:]
@@ -185,7 +185,7 @@ def _rates(
             raise ScenarioError(f"{key}.path: {options.path} {found}")
         if len(rates) != n_users:
             raise ScenarioError(
-                f"{key}.path: {options.path} has {len(rates)} rates, must have one for each of {n_users} nodes"
+                f"{key}.path: {options.path} has {len(rates)} rates; expected one for each of {n_users} nodes"
             )
     elif options.law == "uniform":
         rates = laws.Uniform(options.low, options.high).draw(seed, 0, nodes, purpose)

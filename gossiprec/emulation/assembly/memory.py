@@ -31,9 +31,10 @@ def check_fits(needed: dict[str, int]) -> None:
     if total > available:
         parts = ", ".join(f"{name} {size / MIB:,.0f} MiB" for name, size in needed.items())
         raise ResourceError(
-            f"the run needs {total / MIB:,.0f} MiB ({parts}), but {available / MIB:,.0f} MiB are available; "
-            "lower dataset.limit_users or dataset.users, model.dim, protocol.wakes or protocol.rounds, the number of "
-            "observers or their momenta, or observers.reference_items, or set executor.storage to float16"
+            f"the run needs {total / MIB:,.0f} MiB ({parts}), but only {available / MIB:,.0f} MiB are "
+            "available; reduce dataset.limit_users or dataset.users, model.dim, protocol.wakes or "
+            "protocol.rounds, the number of observers or of their momenta, or observers.reference_items, or "
+            "set executor.storage to float16"
         )
 
 

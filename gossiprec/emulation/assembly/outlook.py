@@ -55,7 +55,7 @@ class Outlook:
     needed : dict of str to int
         Bytes by part; those of observers are estimated.
     bytes_to_draw : int
-        What drawing the data takes, before the run.
+        What generating the data takes, before the run.
     fraction_met, fraction_heard : float or None
         What a single observer, what a coordinator can have met by the end.
     kind : str
@@ -84,7 +84,7 @@ class Outlook:
         ------
         ResourceError
         """
-        check_fits({"drawing the data": self.bytes_to_draw})
+        check_fits({"generating the data": self.bytes_to_draw})
         check_fits(self.needed)
 
 
@@ -121,7 +121,7 @@ def foresee(
     check_modules(scenario)
     if scenario.executor.shards > 1:
         require_ray("set executor.name to auto")
-    say.phase("looking at the data")
+    say.phase("reading data")
     data = outline(scenario)
     if data.split.understood:
         say.phase(f"read {data.split.understood}")

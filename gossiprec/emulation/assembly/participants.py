@@ -130,8 +130,8 @@ def make_cast(scenario: Scenario, split: Split, protocol: Protocol) -> Cast:
         server = server if between is None else Coordinator(server, between)
     if protocol.has_coordinator and protocol.chooses_by_value and (server is None or server.groups is None):
         raise ScenarioError(
-            "protocol.choose: found 'proportional', but nothing in this scenario finds groups of clients; set "
-            "recommender to perfedrec or perfedrec-pp, or choose to uniform"
+            "protocol.choose: found 'proportional', but no component of this scenario groups clients; set "
+            "recommender to perfedrec or perfedrec-pp, or set choose to uniform"
         )
     tells = recommender is not None and recommender.told_width(layout) > 0
     n_telling = split.n_users if tells else 0
@@ -162,9 +162,9 @@ def check_samples(data: str, model: str, n_samples: I64) -> None:
     """
     if not n_samples.any():
         raise DataError(
-            f"{data}: no user has a training sample for the model {model}; expected at least one user with one; move "
-            "fewer items to test and validation (dataset.split), take users with more items (min_interactions), or set "
-            "training.negatives above 0"
+            f"{data}: no user has a training sample for the model {model}; expected at least one user with "
+            "one; move fewer items to test and validation (dataset.split), keep only users with more items "
+            "(min_interactions), or set training.negatives above 0"
         )
 
 
@@ -200,8 +200,8 @@ def make_recommender(
         return None
     if not protocol.sends_updates:
         raise ScenarioError(
-            f"recommender: {choice.name} is for clients that hold no model of their own and a coordinator; set "
-            "protocol to {name: fedavg, client_model: none, ...}, or leave recommender out"
+            f"recommender: {choice.name} requires a coordinator and clients without a model; set "
+            "protocol to {name: fedavg, client_model: none, ...}, or remove recommender"
         )
     recommender = RECOMMENDERS[choice.name](
         choice.options, model, negatives=training.negatives, learning_rate=training.learning_rate
@@ -226,8 +226,8 @@ def make_policies(
         twice = nodes[used[choice.name][nodes]]
         if len(twice):
             raise ScenarioError(
-                f"policies: {len(twice)} nodes, such as node {twice[0]}, would use {choice.name} twice; give the "
-                "entries nodes of their own, or keep one of them"
+                f"policies: {len(twice)} nodes, such as node {twice[0]}, would use {choice.name} twice; give "
+                "the entries different nodes, or remove one of them"
             )
         used[choice.name][nodes] = True
         policy = POLICIES[choice.name](choice.options, nodes)
@@ -246,8 +246,8 @@ def note_large_deltas(scenario: Scenario, split: Split, say: Progress) -> None:
         unused = getattr(choice.options, "noise", "gaussian") != "gaussian"
         if delta is not None and not unused and delta * largest >= 1.0:
             say.note(
-                f"policies.{index}.delta: found {delta:g}; expected less than 1 / the number of a user's interactions, "
-                f"here {1 / largest:.2g}: with a larger delta epsilon says little; lower it"
+                f"policies.{index}.delta: found {delta:g}; expected less than 1 / the number of a user's "
+                f"interactions, here {1 / largest:.2g}: a larger delta makes epsilon meaningless; lower it"
             )
 
 
@@ -309,7 +309,8 @@ def make_receivers(
         for node in nodes.tolist():
             if node in receivers:
                 raise ScenarioError(
-                    f"policies: {name} and another policy both say how node {node} aggregates; keep one of them"
+                    f"policies: {name} and another policy both define how node {node} aggregates; "
+                    "remove one of them"
                 )
             receivers[node] = Receiver(
                 rule.name, rule.make(), rule.buffer, float(weights[node]), invalid=rule.invalid
@@ -322,8 +323,9 @@ def _check_size(where: str, rule: InboxRule) -> None:
     least = rule.make().least
     if least > together:
         raise ScenarioError(
-            f"{where}: {rule.name} needs {least} models at a time, but no more than {together} are aggregated "
-            "together; lower its drop, byzantine or keep, or let more models arrive (participation, buffer)"
+            f"{where}: {rule.name} needs at least {least} models at a time, but at most {together} are aggregated "
+            "together; lower the rule's drop, byzantine or keep, or let more models arrive (a higher participation "
+            "or buffer)"
         )
 
 

@@ -33,7 +33,8 @@ def refuse_undivided(cast: Cast) -> None:
         )
     if scenario.executor.shards > protocol.n_nodes:
         raise ScenarioError(
-            f"executor.shards: found {scenario.executor.shards}, must be at most {protocol.n_nodes}, the nodes"
+            f"executor.shards: found {scenario.executor.shards}; expected at most "
+            f"{protocol.n_nodes}, the number of nodes"
         )
 
 
@@ -55,9 +56,9 @@ def refuse_attacks(attacks: Sequence[Attack], n_users: int) -> None:
     for attack in attacks:
         if (attack.nodes < n_users).any() and type(attack).learnt is Attack.learnt:
             raise ScenarioError(
-                f"observers: {attack.label} observes at single nodes and does not say what each has learnt (learnt and "
-                "learn of gossiprec.attacks.Attack), so its nodes cannot be divided among shards; set executor.name "
-                "to auto, or leave the observer out"
+                f"observers: {attack.label} observes at single nodes but does not implement learnt and learn "
+                "(gossiprec.attacks.Attack), so its nodes cannot be divided among shards; set executor.name "
+                "to auto, or remove the observer"
             )
 
 

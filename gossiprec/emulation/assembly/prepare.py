@@ -213,13 +213,13 @@ def _prepare(
             say.phase(f"read {split.understood}")
     note_large_deltas(scenario, split, say)
     cast, schedule = rehearse(scenario, split, say, watch)
-    say.phase("setting up models")
+    say.phase("initialising models")
     with watch("setup"):
         prepared = with_kept_kernels(cast, schedule, watch, seat) if kept_kernels else None
         prepared = prepared or _assembled(cast, schedule, watch, seat)
     with watch("compile"):
         compile_all(_kernels_of(prepared), say)
-    say.phase("setting up observers")
+    say.phase("initialising observers")
     with watch("setup"):
         for meter in prepared.meters:
             meter.call(meter.attack.foresee, meter.known(schedule.meetings))
@@ -320,8 +320,8 @@ def _metered(cast: Cast, executor: Executor, attacks: list[Attack], deliveries: 
     single = next((attack.label for attack in attacks if (attack.nodes != coordinator).any()), None)
     if cast.protocol.sends_updates and single is not None:
         raise refused(
-            f"observers: {single} looks at what single clients receive, but these hold no model and are sent the "
-            "coordinator's alone; take cda or entropy-mia with who: coordinator, or aia"
+            f"observers: {single} observes what single clients receive, but these hold no model and receive "
+            "only the coordinator's; use cda or entropy-mia with who: coordinator, or aia"
         )
     meters: list[Metered] = []
     first_pool, hides = 0, cast.outgoing.hides(Role.USER)

@@ -56,7 +56,7 @@ def rehearse(scenario: Scenario, split: Split, say: Progress, watch: Stopwatch) 
     check_fits({"python": PYTHON * MIB} | needs_of(least).bytes)
     with watch("compile"):
         conditions = make_conditions(scenario, protocol, cast.load)
-    say.phase("running events ahead")
+    say.phase("simulating events (control plane)")
     with watch("control"):
         kind = Unforeseen if protocol.chooses_by_value else Foreseen
         return cast, kind(scenario, protocol, cast.load, conditions)

@@ -57,8 +57,8 @@ def read_matrix(path: str, key: str, n: int) -> F64:
     if bad.any():
         row, column = np.argwhere(bad)[0]
         raise ScenarioError(
-            f"{key}: {path}: row and column {row + 1}, {column + 1}: found {matrix[row, column]:g}, must be a "
-            "finite number, 0 or more"
+            f"{key}: {path}: row and column {row + 1}, {column + 1}: found {matrix[row, column]:g}, must be "
+            "a finite number, 0 or more"
         )
     return matrix
 
@@ -74,7 +74,7 @@ def _array(path: str, key: str) -> F64:
     except (OSError, ValueError, EOFError) as error:
         raise ScenarioError(f"{key}: cannot read {path}: {error}") from error
     if raw.dtype.kind not in "fiu":
-        raise ScenarioError(f"{key}: {path} holds {raw.dtype}, must hold numbers")
+        raise ScenarioError(f"{key}: {path} holds {raw.dtype}; expected numbers")
     return np.array(raw, np.float64)
 
 
@@ -102,7 +102,7 @@ def read_records(path: str, key: str, headers: Sequence[tuple[str, ...]]) -> tup
     if header not in headers:
         allowed = " or ".join(",".join(names) for names in headers)
         raise ScenarioError(
-            f"{key}: {path} has the header {','.join(header) or 'nothing'!r}, must have {allowed}"
+            f"{key}: {path} has the header {','.join(header) or 'nothing'!r}; expected {allowed}"
         )
     read = numbers("a finite number", np.isfinite)
     return header, _columns(path, key, header, dict.fromkeys(header, read), header=True)
@@ -119,7 +119,7 @@ def node_ids(values: F64, path: str, key: str, n_users: int) -> I64:
     bad = ~((values >= 0) & (values < n_users) & (values == np.floor(values)))
     if bad.any():
         found = values[bad][0]
-        raise ScenarioError(f"{key}: {path}: found node {found:g}, but nodes are numbered 0 to {n_users - 1}")
+        raise ScenarioError(f"{key}: {path}: found node {found:g}; expected 0 to {n_users - 1}")
     return values.astype(np.int64)
 
 

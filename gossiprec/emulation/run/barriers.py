@@ -51,7 +51,7 @@ class BarrierRecord:
         check_array("carrier.lessons", found, _NOTHING[2], grows=True)
         ends = np.concatenate([[0], state["ends"], [len(found)]])
         if (np.diff(ends) < 0).any() or not len(receiver) == len(sender) == len(found):
-            raise ValueError("carrier.lessons: found lessons that do not follow one another")
+            raise ValueError("carrier.lessons: found entries that are not consecutive")
         self._parts, self._ends = [tuple(state["told"])], state["ends"].tolist()
 
     def _joined(self) -> Told:

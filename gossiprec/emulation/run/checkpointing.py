@@ -165,8 +165,7 @@ class Checkpoints:
 
     def _failed(self, at: float, reason: str) -> None:
         self._tell(
-            f"no checkpoint could be written at time {at:g} ({reason}); the run goes on, and tries again when the next "
-            "is due"
+            f"could not write a checkpoint at time {at:g} ({reason}); the run continues and will retry at the next one"
         )
 
     def _tell(self, text: str) -> None:

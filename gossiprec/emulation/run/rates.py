@@ -103,12 +103,14 @@ def duration(kind: str, work: float, threads: int) -> Duration | None:
             abs(math.log10(near.work / work)) / 2
         )  # twice as unsure a hundred times as large
         found = _seconds(near, work, threads)
-        return Duration(found, found / off, found * off, f"by {_runs(len(same))} of its kind on this machine")
+        return Duration(
+            found, found / off, found * off, f"from {_runs(len(same))} of this kind on this machine"
+        )
     others = [rate for name in kinds if trained(name) == trained(kind) for rate in kinds[name]]
     all_ = sorted(_seconds(rate, work, threads) for rate in others)
     if not others or all_[-1] > APART * all_[0]:
         return None
-    by = f"by {_runs(len(others))} of other kinds on this machine"
+    by = f"from {_runs(len(others))} of other kinds on this machine"
     return Duration(all_[len(all_) // 2], all_[0] / UNLIKE, all_[-1] * UNLIKE, by)
 
 

@@ -177,7 +177,7 @@ class Recording(Stateful):
         if len(times) > len(self._sessions[0]) or any(
             not np.array_equal(one, other) for one, other in zip((times, node, online), own, strict=True)
         ):
-            raise ValueError("recording.sessions: found others than those of this scenario")
+            raise ValueError("recording.sessions: the sessions do not match this scenario")
 
     def write(self, segment: Segment, refused: I64, *, until: float, last: bool) -> None:
         """Append a stretch of tape, perhaps the last; after the messages `refused` the receiver did not train."""

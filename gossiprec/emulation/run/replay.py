@@ -84,9 +84,7 @@ def replay(
     reports = run.events("evaluate")["time"]
     if run.status == "running" or not len(reports):
         reason = "is still running" if len(reports) else "has no report in its log"
-        raise LogError(
-            f"{run.path} {reason}, so there is nothing to confirm yet; replay it when it has ended"
-        )
+        raise LogError(f"{run.path} {reason}, so it cannot be compared yet; replay it when it has finished")
     check_installed(run.manifest.get("plugins", {}), f"the run {run.path} uses", LogError)
     scenario = load_scenario(run.path / layout.SCENARIO).with_(checkpoint=Checkpoint(minutes=None))
     if threads is not None:
@@ -121,7 +119,8 @@ def _log_difference(run: Run, again: Run, whole: bool) -> str | None:
     """Return the earliest event that is not the same in both logs; a run that is not whole may hold more of them."""
     if run.log.damage:
         return (
-            f"the run's log is damaged ({run.log.damage}): `gossiprec log verify` says what remains readable"
+            f"the run's log is damaged ({run.log.damage}): `gossiprec log verify` reports what is "
+            "still readable"
         )
     recorded = run.manifest.get("log_digest")
     if recorded is not None and recorded != run.log.digest:
@@ -138,11 +137,15 @@ def _log_difference(run: Run, again: Run, whole: bool) -> str | None:
         if row is not None:
             time = min(float(c["time"][row]) for c in (here, there) if "time" in c and row < len(c["time"]))
             found.append(
-                (time, f"{kind} row {row} (time {time:g}): {_shown(here, row)}, again {_shown(there, row)}")
+                (
+                    time,
+                    f"{kind} row {row} (time {time:g}): {_shown(here, row)}, in the second run "
+                    f"{_shown(there, row)}",
+                )
             )
     if found:
-        return f"the first event that differs is {min(found)[1]}"
-    return f"the run's log has digest {run.log.digest}, again {again.log.digest}" if whole else None
+        return f"the first different event is {min(found)[1]}"
+    return f"the run's log has digest {run.log.digest}, the second run {again.log.digest}" if whole else None
 
 
 def _first_difference(here: Columns, there: Columns, whole: bool) -> int | None:
@@ -178,9 +181,9 @@ def _table_difference(run: Run, again: Run, whole: bool) -> str | None:
         here, there = (_lines(one.path / name) for one in (run, again))
         for number, (line, other) in enumerate(zip(here, there, strict=False), 1):
             if line != other:
-                return f"{name}, line {number}: {line}, again {other}"
+                return f"{name}, line {number}: {line}, in the second run {other}"
         if whole and len(here) != len(there):
-            return f"{name} has {len(here)} lines, again {len(there)}"
+            return f"{name} has {len(here)} lines, in the second run {len(there)}"
     return None
 
 

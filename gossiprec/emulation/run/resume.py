@@ -149,8 +149,8 @@ def once_resumed(
                 say.note(str(error))
     if not from_start:
         raise NoCheckpointError(
-            f"{run.path} has no checkpoint: it ended before the first was due (scenario key checkpoint); "
-            + _again(run.path)
+            f"{run.path} has no checkpoint: the run ended before the first one was written (scenario "
+            "section `checkpoint`); " + _again(run.path)
         )
     return once_simulated(
         scenario, run.path, begin=begin, overwrite=True, say=say, trackers=trackers, gracefully=gracefully,
@@ -201,12 +201,13 @@ class _Reopened:
         except _UNFIT as error:
             if self.stamp.code == self.code:
                 raise OtherRunError(
-                    f"{self.checkpoint} holds a state that this run cannot have had: {type(error).__name__}: {error}; "
-                    f"it is damaged or forged, so {_again(self.directory.path)}"
+                    f"{self.checkpoint} holds a state that this run cannot reach: {type(error).__name__}: "
+                    f"{error}; it is damaged or was modified, so {_again(self.directory.path)}"
                 ) from error
             raise OtherRunError(
-                f"{self.checkpoint} is of code version {self.stamp.code} and cannot be taken up by {self.code}: "
-                f"{type(error).__name__}: {error}; install again what began the run, or {_again(self.directory.path)}"
+                f"{self.checkpoint} was written by code version {self.stamp.code} and cannot be loaded by "
+                f"{self.code}: {type(error).__name__}: {error}; reinstall the version that started the run, "
+                f"or {_again(self.directory.path)}"
             ) from error
         self.state.clear()  # its arrays are in the run now, or copied
         return run
@@ -230,8 +231,9 @@ class _Reopened:
             )
         except _UNFIT as error:
             raise OtherRunError(
-                f"the run failed after it was resumed from {self.checkpoint}: {type(error).__name__}: {error}; the "
-                f"checkpoint is damaged or forged, or there is a fault in the code, so {_again(self.directory.path)}"
+                f"the run failed after it was resumed from {self.checkpoint}: {type(error).__name__}: "
+                f"{error}; the checkpoint is damaged or was modified, or the code has a bug, so "
+                f"{_again(self.directory.path)}"
             ) from error
 
 
@@ -266,7 +268,7 @@ def _reopened(
             raise
         except LogError as error:
             damage.append(str(error))
-            say.note(f"{error}; the checkpoint before is tried")
+            say.note(f"{error}; trying the previous checkpoint")
             continue
         directory.notes += damage
         return _Reopened(prepared, directory, checkpoint, stamp, code, state)
@@ -284,7 +286,7 @@ class OtherRunError(NoCheckpointError):
 
 
 def _again(run: Path) -> str:
-    return f"run it again from the start with: gossiprec resume {run} --from-start"
+    return f"start over with: gossiprec resume {run} --from-start"
 
 
 def _shown(data: Mapping[str, Any]) -> str:
@@ -299,7 +301,7 @@ def _check_manifest(run: Run, say: Progress, *, excused: bool) -> None:
         return
     told = f"{run.path / layout.MANIFEST} {fault}"
     if not excused:
-        raise OtherRunError(f"{told}; give --force to go on all the same, or {_again(run.path)}")
+        raise OtherRunError(f"{told}; pass --force to resume anyway, or {_again(run.path)}")
     say.note(told)
 
 
@@ -307,26 +309,27 @@ def _check_data(run: Path, prepared: Prepared) -> None:
     then, now = open_run(run).manifest.get("data"), known_by(prepared.split)
     if then and then != now:
         raise OtherRunError(
-            f"the data are not those that the run began with: {_shown(then)} then, {_shown(now)} now; put the old ones "
-            f"back, or, as they are now, {_again(run)}"
+            f"the data have changed since the run began: {_shown(then)} then, {_shown(now)} now; restore the "
+            f"original data, or, to use the current data, {_again(run)}"
         )
     read = open_run(run).manifest.get("inputs")
     changes = [] if read is None else changed_inputs(read, prepared.inputs)
     if changes:
         raise OtherRunError(
-            f"the files that the run reads are not those that it began with: {', '.join(changes)}; put the old ones "
-            f"back, or, as they are now, {_again(run)}"
+            f"files that the run reads have changed since it began: {', '.join(changes)}; restore the "
+            f"original files, or, to use the current ones, {_again(run)}"
         )
 
 
 def _check_stamp(stamp: Stamp, run: Path, code: str, *, force: bool) -> None:
     if stamp.scenario != scenario_hash(run):
         raise OtherRunError(
-            f"{run / layout.SCENARIO} has been changed since the run began, so its checkpoints do not fit; undo the "
-            f"change, or, as it is now, {_again(run)}"
+            f"{run / layout.SCENARIO} was changed after the run began, so its checkpoints no longer match "
+            f"it; undo the change, or, to use the current scenario, {_again(run)}"
         )
     if stamp.code != code and not force:
         raise OtherRunError(
-            f"the checkpoint is of code version {stamp.code}, this is {code}: the result might be neither's; install "
-            f"again what began the run, give --force to go on all the same, or {_again(run)}"
+            f"the checkpoint was written by code version {stamp.code}, this is {code}: the resumed run may "
+            "match neither version; reinstall the version that started the run, pass --force to resume "
+            f"anyway, or {_again(run)}"
         )

@@ -72,7 +72,7 @@ def _check_entries(where: str, found: Mapping[str, Any], due: Mapping[str, Any])
         ", ".join(sorted(some)) for some in (due.keys() - found.keys(), found.keys() - due.keys())
     )
     if lacking or surplus:
-        raise ValueError(f"{where} lacks {lacking or 'nothing'} and has {surplus or 'nothing'} too much")
+        raise ValueError(f"{where} lacks {lacking or 'nothing'} and has {surplus or 'nothing'} in excess")
 
 
 class Running:
@@ -106,12 +106,12 @@ class Running:
         sizes = [size for ranking in asked for size in ranking.community_sizes]
         self._record = AttackRecord(split, sizes, defended, prepared.threads)
         if asked:
-            say.phase("finding the communities that attacks look for")
+            say.phase("computing ground-truth communities")
             with self._timed("communities"):
                 self._record.find(np.concatenate([ranking.adversaries for ranking in asked]))
         self._findings = FindingRecord(split, self._record)
         evaluate = scenario.evaluate
-        say.phase("setting up measures")
+        say.phase("initialising metrics")
         with self._timed("setup"):
             self._utility = make_utility(prepared)
         self._utility_now: dict[str, float] = {}
@@ -196,7 +196,7 @@ class Running:
         checkpoints = Checkpoints(
             self._directory, prepared.scenario.checkpoint, self._say, done=self._earlier.rounds
         )
-        self._say.phase("simulating" if after == 0 else f"going on from time {self._reached:g}")
+        self._say.phase("simulating" if after == 0 else f"resuming at virtual time {self._reached:g}")
         self._simulating, complete = time.perf_counter(), False
         try:
             self._others.begin(after)
@@ -300,8 +300,8 @@ class Running:
             unannounced = {finding.measure for finding in findings} - {*meter.attack.measures}
             if unannounced:
                 raise ScenarioError(
-                    f"observers: {choice.name} reports {', '.join(sorted(unannounced))}, which no study could ask "
-                    "for: the attack's `measures` must name what it reports"
+                    f"observers: {choice.name} reports {', '.join(sorted(unannounced))}, which no study can "
+                    "collect; list every reported measure in the attack's `measures`"
                 )
             for found in itertools.chain(meter.attack.guesses(), findings):
                 yield choice.name, found

@@ -52,7 +52,10 @@ def stopped_by_signals(say: Progress) -> Iterator[Stop]:
         if stop.wanted:
             raise KeyboardInterrupt
         stop.wanted = True
-        say.note("stopping at the next report, with a checkpoint; Ctrl-C again stops at once, without")
+        say.note(
+            "stopping at the next report and writing a checkpoint; press Ctrl-C again to stop "
+            "immediately without one"
+        )
 
     before: dict[signal.Signals, Any] = {}
     if threading.current_thread() is threading.main_thread():

@@ -45,7 +45,7 @@ def chosen(names: Iterable[str], called: str | None = None) -> Chosen:
         lacking = [module for module in tracker.modules if importlib.util.find_spec(module) is None]
         if lacking:
             raise ResourceError(
-                f"the tracker {name} needs {' and '.join(lacking)}, which is not installed; install it with: "
+                f"tracker {name} requires {' and '.join(lacking)}, which is not installed; install it with: "
                 f"pip install 'gossiprec[{name}]'"
             )
     return {name: functools.partial(_begin, tracker, called) for name, tracker in found.items()}
@@ -74,7 +74,7 @@ def _beginning(name: str) -> Iterator[None]:
         yield
     except Exception as error:
         raise ResourceError(
-            f"the tracker {name} cannot begin ({_reason(error)}); repair that, or leave it out"
+            f"tracker {name} cannot start ({_reason(error)}); fix the cause, or remove the tracker"
         ) from error
 
 
@@ -133,7 +133,7 @@ class Tracked:
                 tracker.report(status.figures, round=status.round, time=status.time)
             except Exception as error:  # whatever it is, the run is worth more
                 del self._trackers[name]
-                self.note(f"the tracker {name} failed ({_reason(error)}); the run goes on without it")
+                self.note(f"tracker {name} failed ({_reason(error)}); continuing without it")
         self._say.tick(status)
 
     def end(self) -> None:
@@ -142,7 +142,7 @@ class Tracked:
             try:
                 tracker.end(self.status)
             except Exception as error:
-                self.note(f"the tracker {name} could not be ended ({_reason(error)})")
+                self.note(f"tracker {name} could not be closed ({_reason(error)})")
 
 
 def _reason(error: Exception) -> str:

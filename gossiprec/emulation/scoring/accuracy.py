@@ -114,8 +114,8 @@ class AttackRecord:
                 row = self._score(ranking, size, time=time, round=round)
                 if rows.setdefault(_key(row), row) is not row:
                     raise ScenarioError(
-                        f"observers: two of them are called {_key(row)}; give one another fraction, number of "
-                        "members, momentum, relevance or community_size"
+                        f"observers: two entries have the same key {_key(row)}; change the fraction, number "
+                        "of members, momentum, relevance or community_size of one of them"
                     )
         return list(rows.values())
 

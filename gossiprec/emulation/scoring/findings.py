@@ -65,8 +65,8 @@ class FindingRecord(Stateful):
                 name = _name(attack, finding)
                 if rows.setdefault(name, row) is not row:
                     raise ScenarioError(
-                        f"observers: two findings are called {name}; give one of the observers another option, or the "
-                        "findings a label that tells them apart"
+                        f"observers: two findings have the same name {name}; change an option of one of the "
+                        "observers, or add a label that distinguishes the findings"
                     )
                 if is_kept:
                     self._kept[name] = row

@@ -84,19 +84,19 @@ class Remarks:
                 yield f"utility is not above {order}: {', '.join(pairs)}"
         for name, count in self.few_candidates.items():
             yield (
-                f"{name} says nothing about {count:,} of {self.n_users:,} users: K reaches the number of their "
-                "candidates; lower K"
+                f"{name} is meaningless for {count:,} of {self.n_users:,} users, because K reaches the "
+                "number of their candidates; lower K"
             )
         if self.few_to_judge:
             yield (
-                f"{self.few_to_judge:,} nodes judge received models among {CUTOFF} candidates or fewer, so that each "
-                f"is a hit among the first {CUTOFF}"
+                f"{self.few_to_judge:,} nodes score received models on {CUTOFF} candidates or fewer, so "
+                f"every model has a hit among the first {CUTOFF}"
             )
         if self.tie:
             yield (
-                f"all scores of {self.tie.n_users:,} of {self.n_users:,} users are equal, those of node "
-                f"{self.tie.node} among them (time {self.tie.time:.6g}, after {self.tie.updates:,} local updates): "
-                "such a model recommends nothing; if it has trained, its last layer may have no active unit"
+                f"all scores of {self.tie.n_users:,} of {self.n_users:,} users are equal, including node "
+                f"{self.tie.node} (time {self.tie.time:.6g}, after {self.tie.updates:,} local updates): such "
+                "a model cannot rank items; if it was trained, its last layer may have no active unit"
             )
 
 

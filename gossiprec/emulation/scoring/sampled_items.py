@@ -44,8 +44,8 @@ def drawn_candidates(split: Split, users: I64, seed: int) -> I32:
     if n_negatives.min() < 1:
         user = name_of(split.user_names, int(users[np.argmin(n_negatives)]))
         raise DataError(
-            f"{split.name}: user {user} has all {split.n_items} items, so no item is left to "
-            "rank its test items against; leave such users out, or evaluate recall@K and full_ndcg@K"
+            f"{split.name}: user {user} has all {split.n_items} items, so no item is left to rank the test "
+            "items against; remove such users, or evaluate recall@K and full_ndcg@K"
         )
     first = np.concatenate([[0], np.cumsum(split.test.sizes[users])])
     candidates = np.full((int(first[-1]), 1 + int(n_negatives.max())), PADDING, np.int32)

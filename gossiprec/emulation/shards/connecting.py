@@ -61,16 +61,16 @@ def start_here(ray: Any, *, cpus: int, store_bytes: int) -> None:
     except Exception as error:  # Ray raises what it has at hand
         reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
         raise ResourceError(
-            f"Ray does not start on this machine ({reason}); try again when it is less busy, or start it yourself "
-            "with `ray start --head` and connect to that"
+            f"Ray does not start on this machine ({reason}); try again when the machine is less busy, or "
+            "start Ray with `ray start --head` and connect to it"
         ) from error
 
     found = ray.util.get_node_ip_address()
     if found not in ("127.0.0.1", "::1"):
         ray.shutdown()
         raise ResourceError(
-            f"Ray listens on {found}, where other machines can reach it and run code; expected 127.0.0.1; set "
-            f"{ONE_MACHINE}=0 in the environment, or start Ray yourself with `ray start --head` and connect to that"
+            f"Ray listens on {found}, where other machines can reach it and run code; expected 127.0.0.1; "
+            f"set {ONE_MACHINE}=0 in the environment, or start Ray with `ray start --head` and connect to it"
         )
 
 
@@ -100,9 +100,9 @@ def join(ray: Any, address: str, *, instead: str) -> None:
     reason = unreachable(address)
     if reason:
         raise ResourceError(
-            f"cannot reach a Ray cluster at {address} ({reason}); start one with `ray start --head` (and `ray start "
-            f"--address=HEAD:6379` on the other machines), or {instead}; "
-            "a cluster that asks for a token needs RAY_AUTH_MODE=token and that token here too"
+            f"cannot reach a Ray cluster at {address} ({reason}); start one with `ray start --head` (and "
+            f"`ray start --address=HEAD:6379` on the other machines), or {instead}; a cluster that requires "
+            "a token also needs RAY_AUTH_MODE=token and the token on this machine"
         )
     ray.init(address=address, **QUIET)
 

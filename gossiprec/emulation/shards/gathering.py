@@ -94,10 +94,10 @@ def recovering(first: Callable[[], T], again: Callable[[], T], say: Progress, pa
         except ShardLostError as lost:
             if lost.number in dead:
                 raise ResourceError(
-                    f"shard {lost.number} died twice ({dead[lost.number]}; then {lost.reason}): its machine may lack "
-                    "memory (dmesg), or somebody ends its process; take more shards or smaller ones, and go on with: "
-                    f"gossiprec resume {path}"
+                    f"shard {lost.number} died twice ({dead[lost.number]}; then {lost.reason}): its machine "
+                    "may be out of memory (check dmesg), or its process is being killed; use more or "
+                    f"smaller shards, and resume with: gossiprec resume {path}"
                 ) from lost
             dead[lost.number] = lost.reason
-            say.note(f"{lost}; the run goes on from its last checkpoint, with that shard anew")
+            say.note(f"{lost}; restarting that shard and resuming from the last checkpoint")
             attempt = again

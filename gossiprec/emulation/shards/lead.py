@@ -117,8 +117,8 @@ class Lead(Alone):
         for shard, told in zip(self._others, self._told, strict=True):
             if told["plan"] != self._service.fingerprint:
                 raise ResourceError(
-                    f"shard {shard} has planned other events than shard 0, so its machine computes otherwise; run on "
-                    "machines of one kind, or set executor.name to auto"
+                    f"shard {shard} planned different events than shard 0, so its machine computes different "
+                    "results; use machines of the same kind, or set executor.name to auto"
                 )
             self._service.take_learnt(shard, told["attacks"])
         counts = [told["inboxes"] for told in self._told]

@@ -144,8 +144,8 @@ class RayShards(Shards):
             told = ray.get(self._asked, timeout=PLACED_S)
         except ray.exceptions.GetTimeoutError as error:
             raise ResourceError(
-                f"not all of {n - 1} shards with {threads} processors each found a place in the Ray cluster within "
-                f"{PLACED_S:.0f} s: {self._free()}; end what else runs there, lower executor.shards or "
+                f"the Ray cluster could not place all of {n - 1} shards with {threads} processors each "
+                f"within {PLACED_S:.0f} s: {self._free()}; end other jobs there, lower executor.shards or "
                 "executor.threads, or add machines"
             ) from error
         about = dict(zip(self._members, told, strict=True))
@@ -194,7 +194,7 @@ class RayShards(Shards):
             int(found.get("CPU", 0))
             for found in (self._ray.cluster_resources(), self._ray.available_resources())
         )
-        return f"of its {there} processors {free} are free"
+        return f"{free} of its {there} processors are free"
 
     def _leave(self) -> None:
         if self._own:

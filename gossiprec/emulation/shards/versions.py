@@ -41,7 +41,7 @@ def check_versions(own: Versions, theirs: Mapping[int, tuple[str, Versions]]) ->
                 wrong.append(f"shard {number} on {where}: {name} {there}, but {here} in shard 0")
     if wrong:
         raise ResourceError(
-            "all shards must have the same versions, or they would not compute the same bytes: "
+            "all shards must have the same versions to compute the same bytes: "
             + "; ".join(wrong)
-            + "; install the same on all machines"
+            + "; install the same versions on all machines"
         )

@@ -42,8 +42,8 @@ class Level:
 
 
 GUESSING = Level("guessing", ":", "", "4")
-POPULARITY = Level("popularity alone", (0, (5, 1.5, 1, 1.5)), "", "x")
-AT_MOST = Level("upper bound: what was met", style.THIN_DOTS, "_", "|")
+POPULARITY = Level("popularity baseline", (0, (5, 1.5, 1, 1.5)), "", "x")
+AT_MOST = Level("upper bound: fraction met", style.THIN_DOTS, "_", "|")
 
 _SETS = "contribution.leaks."
 _OTHERS = {

@@ -65,6 +65,6 @@ def draw(
     kind = kind or FIRST
     if asked.to and kind != "paired":
         raise LogError(
-            f"--to says what differences are taken to, which --kind {kind} shows none of; add --kind paired"
+            f"--to sets the baseline of differences, but --kind {kind} shows no differences; add --kind paired"
         )
     return write_figure(out_stem or folder / kind, *KINDS[kind](table.where(where or {}), asked))

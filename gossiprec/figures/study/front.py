@@ -48,8 +48,8 @@ def front(table: StudyTable, choice: Choice) -> Drawing:
     attacks = asked(table, choice)
     if len(attacks) > MOST_PANELS:
         raise LogError(
-            f"that makes {len(attacks)} panels, at most {MOST_PANELS} fit; choose an attack with --y, such as --y "
-            f"'{attacks[0].text()}'"
+            f"the figure would have {len(attacks)} panels, but at most {MOST_PANELS} fit; choose an attack "
+            f"with --y, such as --y '{attacks[0].text()}'"
         )
     found = {attack: spots_of(table, utility, attack) for attack in attacks}
     header = ["measure", *FILTERS, *table.axes, "utility", "n", "utility_mean", "utility_low", "utility_high"]
@@ -82,7 +82,7 @@ def utility_of(table: StudyTable, asked: str | None = None) -> Quantity:
         return table.quantities(asked)[0]
     found = next((quantity for quantity in table.values if "@" in quantity.name), None)
     if found is None:
-        raise LogError(f"{table.path} has no metric of recommendation quality; name a measure with --against")
+        raise LogError(f"{table.path} has no metric of recommendation quality; pass a measure with --against")
     return found
 
 
@@ -115,13 +115,13 @@ def _figure(
     for (attack, spots), (axes,) in zip(found.items(), grid, strict=True):
         scaled = [spot.scaled(utility.factor, attack.factor) for spot in spots]
         _name_best(figure, axes, table, scaled, by, names)
-        axes.set_xlabel(f"{utility.unit}, better to the right")
-        axes.set_ylabel(f"{attack.unit}, better below")
+        axes.set_xlabel(f"{utility.unit} (higher is better)")
+        axes.set_ylabel(f"{attack.unit} (lower is better)")
         bars = intervals_in_words((spot.attack.n for spot in spots), "bars:")
         named = f"; named: {names.axes}" if names.axes else ""
         levels = "; ".join(_levels(axes, table, attack, scaled))
         axes.set_title(
-            f"{table.title(attack)}{levels and '; '}{levels}\nfilled: not beaten in both; {bars}{named}"
+            f"{table.title(attack)}{levels and '; '}{levels}\nfilled: Pareto optimal; {bars}{named}"
         )
     return figure
 

@@ -9,7 +9,7 @@ from gossiprec.figures.study.numbers import Estimate, estimate
 from gossiprec.figures.study.quantity import Quantity, shown
 from gossiprec.figures.study.table import Point, StudyTable, by_importance
 
-NOTE = "Means over seeds, with half of the 95 % interval where there are several seeds."
+NOTE = "Means over seeds ± half-width of the 95 % confidence interval (if there are several seeds)."
 
 
 class Means(NamedTuple):

@@ -43,8 +43,8 @@ def differences(table: StudyTable, choice: Choice) -> Drawing:
         table = replace(table, baseline=_baseline(table, choice.to))
     if not table.baseline:
         raise LogError(
-            f"the study in {table.path} names no baseline; write `baseline: {{AXIS: VALUE}}` into the study file and "
-            "run the same command again (finished runs are kept), or give one with --to AXIS=VALUE"
+            f"the study in {table.path} has no baseline; write `baseline: {{AXIS: VALUE}}` into the study "
+            "file and run the same command again (finished runs are kept), or pass one with --to AXIS=VALUE"
         )
     found = {q: differences_to_baseline(table, q) for q in asked(table, choice)}
     found = {quantity: rows for quantity, rows in found.items() if rows}
@@ -54,7 +54,8 @@ def differences(table: StudyTable, choice: Choice) -> Drawing:
         )
     if len(found) > MOST_PANELS:
         raise LogError(
-            f"that makes {len(found)} panels, at most {MOST_PANELS} fit; choose an attack with --y"
+            f"the figure would have {len(found)} panels, but at most {MOST_PANELS} fit; choose an "
+            "attack with --y"
         )
     header = ["measure", *FILTERS, *table.axes, "n", "difference", "low", "high"]
     rows: list[list[Cell]] = [
@@ -124,14 +125,14 @@ def _caption(
     lines = [difference for each in found.values() for difference in each]
     counts = [difference.estimate.n for difference in lines]
     bars = (
-        f"bars: 95 % t-interval, {seeds_in_words(counts)}; orange: 0 is outside"
+        f"bars: 95 % t-interval, {seeds_in_words(counts)}; orange: interval excludes 0"
         if max(counts) > 1
         else "one seed: no interval"
     )
     said = f"{what or 'Each'} minus {against}, same seed and other values; {bars}."
     levels = list(dict.fromkeys(level.short for each in lines for level in each.levels))
     if levels:
-        said += f" Drawn as differences, too: {', '.join(levels)}."
+        said += f" Also shown as differences: {', '.join(levels)}."
     return said[0].upper() + said[1:]
 
 

@@ -121,13 +121,16 @@ def drawn_axes(table: StudyTable, choice: Choice, *, needs: int, by_measure: boo
     for name in named:
         table.axis(name)
     if len(set(named)) < len(named):
-        raise LogError(f"--x and --by are both {named[0]}; give two axes, of {', '.join(table.axes)}")
+        raise LogError(
+            f"--x and --by are both {named[0]}; pass two different axes of {', '.join(table.axes)}"
+        )
     chosen = [*named, *(name for name in table.varying if name not in named)][:2]
     if choice.x is None and by is not None:
         chosen.reverse()
     if len(chosen) < needs:
         raise LogError(
-            f"the figure needs {needs} axes that vary; {table.path} has {len(chosen)}: {', '.join(chosen) or 'none'}"
+            f"the figure needs {needs} axes that vary, but {table.path} has {len(chosen)}: "
+            f"{', '.join(chosen) or 'none'}"
         )
     return chosen
 
@@ -158,8 +161,8 @@ def panels_of(table: StudyTable, quantities: Sequence[Quantity], drawn: Sequence
             panels.append(Panel(quantity, fixed, points, ", ".join(text for text in told if text)))
     if len(panels) > MOST_PANELS:
         raise LogError(
-            f"that makes {len(panels)} panels, at most {MOST_PANELS} fit; choose an attack with --y, such as --y "
-            f"'{quantities[0].text()}', or one value of an axis with --where AXIS=VALUE"
+            f"the figure would have {len(panels)} panels, but at most {MOST_PANELS} fit; choose an attack "
+            f"with --y, such as --y '{quantities[0].text()}', or one value of an axis with --where AXIS=VALUE"
         )
     return panels
 

@@ -193,7 +193,7 @@ def beyond(part: Part, scale: tuple[float, float]) -> str:
         far = sorted({f"{value:.0f}" for value in values if not scale[0] <= value <= scale[1]}, key=float)
         if far:
             ends = far[0] if len(far) == 1 else f"{far[0]} to {far[-1]}"
-            said.append(f"{level.short} off the scale, at {ends}{' %' if part.is_share else ''}")
+            said.append(f"{level.short} outside the axis range, at {ends}{' %' if part.is_share else ''}")
     return "; ".join(said)
 
 

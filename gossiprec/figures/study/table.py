@@ -81,8 +81,9 @@ class StudyTable:
         found = [q for q in self.values if q.name == measure.name and measure.takes(q.labels)]
         if not found and any(q.name == measure.name and measure.takes(q.labels) for q in self.apart):
             raise LogError(
-                f"{text!r} is told apart by the axes of {self.path} ({', '.join(self.varying)}): choose with --where "
-                f"AXIS=VALUE; beside that it has {', '.join(q.text() for q in self.values if q.name == measure.name)}"
+                f"{text!r} differs along the axes of {self.path} ({', '.join(self.varying)}); select with "
+                "--where AXIS=VALUE, or choose one of "
+                f"{', '.join(q.text() for q in self.values if q.name == measure.name)}"
             )
         if not found:
             names = list(dict.fromkeys(quantity.name for quantity in self.values))
@@ -215,9 +216,7 @@ def read_study(folder: Path, *, or_empty: bool = False) -> StudyTable:
     """
     for name in ("study.json", "table.parquet"):
         if not (folder / name).is_file():
-            raise LogError(
-                f"{folder} is not the folder of a study: it has no {name}; see `gossiprec study --help`"
-            )
+            raise LogError(f"{folder} is not a study folder: it has no {name}; see `gossiprec study --help`")
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -231,7 +230,7 @@ def read_study(folder: Path, *, or_empty: bool = False) -> StudyTable:
         raise LogError(f"cannot read the study in {folder}: {error}") from error
     apart = _gathered(rows, axes)
     if not apart and not or_empty:
-        raise LogError(f"no run of the study in {folder} is finished: there is nothing to draw yet")
+        raise LogError(f"no run of the study in {folder} is finished, so there is nothing to draw yet")
     runs: dict[Point, dict[int, str]] = {}
     for row in rows:
         runs.setdefault(tuple(row[name] for name in axes), {})[row["seed"]] = row["run"]

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     import networkx as nx
 
 
-@family("barabasi-albert", m=Option(int, "links that each new node brings", 2, least=1))
+@family("barabasi-albert", m=Option(int, "number of links of each new node", 2, least=1))
 def barabasi_albert(n: int, m: int, seed: int) -> nx.Graph:
     """Return a graph grown node by node: each newcomer links to `m` others, in proportion to their degrees.
 
@@ -36,5 +36,5 @@ def barabasi_albert(n: int, m: int, seed: int) -> nx.Graph:
     import networkx as nx
 
     if not 1 <= m < n:
-        raise ValueError(f"found m = {m}, must be from 1 to {n - 1}, the possible neighbours of a node")
+        raise ValueError(f"found m = {m}; expected 1 to {n - 1}, the number of other nodes")
     return nx.barabasi_albert_graph(n, m, seed=np.random.default_rng(seed))

@@ -16,7 +16,9 @@ if TYPE_CHECKING:
 
 @family(
     "blocks-by-taste",
-    nearest=Option(int, "likest others that a node is tied to when communities are looked for", 10, least=1),
+    nearest=Option(
+        int, "number of most similar nodes that a node is linked to for community detection", 10, least=1
+    ),
     within=Option(float, "probability of a link inside a community", 0.3, least=0, most=1),
     between=Option(float, "probability of a link between communities", 0.02, least=0, most=1),
 )

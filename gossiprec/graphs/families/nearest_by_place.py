@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     import networkx as nx
 
 
-@family("nearest-by-place", k=Option(int, "nearest others that a node is linked to", 5, least=1))
+@family("nearest-by-place", k=Option(int, "number of nearest nodes that a node is linked to", 5, least=1))
 def nearest_by_place(places: npt.ArrayLike, k: int) -> nx.Graph:
     """Return the graph that links every node to the `k` that are nearest on the globe.
 

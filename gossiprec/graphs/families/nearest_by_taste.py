@@ -13,7 +13,9 @@ if TYPE_CHECKING:
     import networkx as nx
 
 
-@family("nearest-by-taste", k=Option(int, "likest others that a node is linked to", 5, least=1))
+@family(
+    "nearest-by-taste", k=Option(int, "number of most similar nodes that a node is linked to", 5, least=1)
+)
 def nearest_by_taste(items: Sequence[Sequence[int]], k: int) -> nx.Graph:
     """Return the graph that links every node to the `k` whose users' items are most like its own.
 

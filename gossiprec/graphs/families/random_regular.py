@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     import networkx as nx
 
 
-@family("random-regular", degree=Option(int, "neighbours of every node", 3, least=1))
+@family("random-regular", degree=Option(int, "number of neighbours of every node", 3, least=1))
 def random_regular(n: int, degree: int, seed: int) -> nx.Graph:
     """Return a connected graph drawn from those in which every node has the same degree.
 
@@ -36,11 +36,9 @@ def random_regular(n: int, degree: int, seed: int) -> nx.Graph:
     import networkx as nx
 
     if not 1 <= degree < n:
-        raise ValueError(
-            f"found degree {degree}, must be from 1 to {n - 1}, the possible neighbours of a node"
-        )
+        raise ValueError(f"found degree {degree}; expected 1 to {n - 1}, the number of other nodes")
     if n * degree % 2:
         raise ValueError(
-            f"found degree {degree} for {n} nodes, but n * degree must be even: a link has two ends"
+            f"found degree {degree} for {n} nodes, but n * degree must be even, because a link has two ends"
         )
     return connected(lambda rng: nx.random_regular_graph(degree, n, seed=rng), seed, "raise degree")

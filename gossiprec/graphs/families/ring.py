@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     import networkx as nx
 
 
-@family("ring", k=Option(int, "degree, even: half of the neighbours lie on each side", 2, least=2))
+@family("ring", k=Option(int, "degree (even; half of the neighbours are on each side)", 2, least=2))
 def ring(n: int, k: int) -> nx.Graph:
     """Return a ring lattice: every node is linked to its `k` nearest nodes, half of them on each side.
 

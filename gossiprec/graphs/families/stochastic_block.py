@@ -15,12 +15,16 @@ if TYPE_CHECKING:
 
 @family(
     "stochastic-block",
-    blocks=Option(int, "number of equal blocks, by node id", 4, least=1),
-    sizes=Option(tuple[int, ...] | None, "sizes of the blocks instead, in order of node id", None),
+    blocks=Option(int, "number of equal blocks, in order of node id", 4, least=1),
+    sizes=Option(
+        tuple[int, ...] | None, "sizes of the blocks, in order of node id, instead of their number", None
+    ),
     within=Option(float, "probability of a link inside a block", 0.3, least=0, most=1),
     between=Option(float, "probability of a link between blocks", 0.02, least=0, most=1),
     probabilities=Option(
-        tuple[tuple[float, ...], ...] | None, "instead of within and between: one for each two blocks", None
+        tuple[tuple[float, ...], ...] | None,
+        "probability for each pair of blocks, instead of within and between",
+        None,
     ),
 )
 def stochastic_block(
@@ -64,7 +68,8 @@ def stochastic_block(
         sizes = [n // blocks + (block < n % blocks) for block in range(blocks)]
     if min(sizes, default=0) < 1 or sum(sizes) != n:
         raise ValueError(
-            f"found sizes {list(sizes)}, which add up to {sum(sizes)}; each must be positive, all {n}"
+            f"found sizes {list(sizes)}, which add up to {sum(sizes)}; expected positive sizes that "
+            f"add up to {n}"
         )
     block_of = [block for block, size in enumerate(sizes) for _ in range(size)]
     return blocks_drawn(block_of, within, between, probabilities, seed)

@@ -14,7 +14,10 @@ SIDE = 3
 """Least rows and columns: with two, up and down would be the same neighbour."""
 
 
-@family("torus", rows=Option(int | None, "rows of the grid; none: as square as n allows", None, least=SIDE))
+@family(
+    "torus",
+    rows=Option(int | None, "number of rows of the grid; none: as square as n allows", None, least=SIDE),
+)
 def torus(n: int, rows: int | None = None) -> nx.Graph:
     """Return a grid that wraps around: every node is linked to those above, below, left and right of it.
 
@@ -36,12 +39,13 @@ def torus(n: int, rows: int | None = None) -> nx.Graph:
         rows = max(r for r in range(1, math.isqrt(max(n, 1)) + 1) if n % r == 0)
         if rows < SIDE:
             raise ValueError(
-                f"found n = {n}, which is no product of two numbers from {SIDE} on; {_near(n)} nodes would fill a torus"
+                f"found n = {n}, which is not a product of two numbers of at least {SIDE}; use {_near(n)} nodes"
             )
     columns, left = divmod(n, rows)
     if rows < SIDE or columns < SIDE or left:
         raise ValueError(
-            f"found {rows} rows for {n} nodes; rows and columns must be at least {SIDE}, and fill up"
+            f"found {rows} rows for {n} nodes; expected at least {SIDE} rows and columns, whose "
+            "product is the number of nodes"
         )
     graph = nx.empty_graph(n)
     for node in range(n):

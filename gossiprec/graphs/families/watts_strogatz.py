@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 @family(
     "watts-strogatz",
-    k=Option(int, "mean degree, even", 4, least=2),
+    k=Option(int, "mean degree (even)", 4, least=2),
     p=Option(float, "probability that a link is rewired", 0.1, least=0, most=1),
 )
 def watts_strogatz(n: int, k: int, p: float, seed: int) -> nx.Graph:

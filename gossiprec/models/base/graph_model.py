@@ -39,9 +39,7 @@ class GraphModel(Model):
         p, batch : mapping of str to Tensor
             As of :meth:`loss`: the client's model, and its samples with ``weights``, 0 for padding.
         """
-        raise NotImplementedError(
-            f"{type(self).__name__} is trained with the graph of everybody's interactions"
-        )
+        raise NotImplementedError(f"{type(self).__name__} is trained with the interaction graph of all users")
 
     def views(self, graph: Graph, draw: np.random.Generator) -> Sequence[Graph]:
         """Return what else an epoch's steps look through, drawn anew for each epoch."""

@@ -159,11 +159,11 @@ class Kernels(ABC):
 
     def appraise(self, program: Any, tasks: I64) -> None:
         """Find the weights of merges by performance (:meth:`~gossiprec.compute.executors.base.Executor.appraise`)."""
-        raise NotImplementedError(f"{type(self).__name__} appraises nobody")
+        raise NotImplementedError(f"{type(self).__name__} does not score models by performance")
 
     def train_apart(self, way: str, program: Any, tasks: I64) -> None:
         """Run the local updates of tasks whose merges are done, in a way that is :attr:`apart`."""
-        raise NotImplementedError(f"{type(self).__name__} trains nobody apart")
+        raise NotImplementedError(f"{type(self).__name__} has no separate training kernel")
 
     @abstractmethod
     def scores(self, query: Query) -> F32:
@@ -183,4 +183,4 @@ class Kernels(ABC):
 
     def entropies(self, victims: Victims, a: int, items: I32) -> F32:
         """Return entropies of items by victims' items and adversary a's user row, shape (n_victims, n_items)."""
-        raise NotImplementedError(f"{type(self).__name__} predicts no probabilities")
+        raise NotImplementedError(f"{type(self).__name__} does not predict probabilities")

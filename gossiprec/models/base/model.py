@@ -141,7 +141,9 @@ class Model(ABC):
         for block in blocks:
             due = {"users": Role.USER, "items": Role.ITEM}.get(block.name, block.role)
             if block.role is not due:
-                found = f"is {block.role}, but the table of all {block.name} is called so; rename it"
+                found = (
+                    f"is {block.role}, but its name is reserved for the table of all {block.name}; rename it"
+                )
             elif names.count(block.name) > 1:
                 found = "shares its name with another block or a constant; rename one of them"
             else:
@@ -149,7 +151,8 @@ class Model(ABC):
             raise PluginError(f"model: {type(self).__name__}: the block {block.name!r} {found}")
         if not {Role.ITEM, Role.SHARED} & {block.role for block in blocks}:
             raise PluginError(
-                f"model: {type(self).__name__} has no block of the roles item and shared: nothing would be sent"
+                f"model: {type(self).__name__} has no block with role item or shared, so nothing "
+                "would be sent; add one"
             )
 
     def sample_cost(self, layout: Layout) -> float:

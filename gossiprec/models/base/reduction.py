@@ -17,8 +17,9 @@ class ReductionOptions(Options):
 
     loss_reduction: Literal["mean", "sum"] = Field(
         default="mean",
-        description="of the loss over the samples of a step; sum: as the CL4FedRec and PDC-FRS papers print L_rec, so "
-        "that losses added to it weigh less (dp-sgd divides by the batch size in any case)",
+        description="reduction of the loss over the samples of a step; sum: as L_rec is defined in the "
+        "CL4FedRec and PDC-FRS papers, so that additional losses weigh less (dp-sgd always divides "
+        "by the batch size)",
     )
 
     @property

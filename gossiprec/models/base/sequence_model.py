@@ -30,10 +30,11 @@ class SequenceOptions(Options):
     init_std: float = Field(default=0.02, gt=0, description="standard deviation of the initial item rows")
     loss: Literal["all", "sampled"] = Field(
         default="all",
-        description="what a positive is told from: all items; or the negatives of its list (training.negatives)",
+        description="items that a positive is contrasted with: all items, or the sampled negatives of its list "
+        "(training.negatives)",
     )
     in_batch: bool = Field(
-        default=True, description="of `sampled`: likewise from the other items of the list"
+        default=True, description="for `sampled`: also contrast a positive with the other items of the list"
     )
 
 

@@ -32,37 +32,40 @@ class BERT4RecOptions(SequenceOptions):
     init_std: float = Field(
         default=0.02, gt=0, description="standard deviation of the initial rows and weights"
     )
-    layers: int = Field(default=2, ge=1, le=64, description="layers of the encoder")
-    heads: int = Field(
-        default=2, ge=1, le=64, description="heads of attention, which share out the d numbers"
-    )
-    inner: int = Field(default=256, ge=1, le=2**14, description="width of a layer's perceptron")
+    layers: int = Field(default=2, ge=1, le=64, description="number of encoder layers")
+    heads: int = Field(default=2, ge=1, le=64, description="number of attention heads; must divide d")
+    inner: int = Field(default=256, ge=1, le=2**14, description="width of the perceptron of a layer")
     output_layer: bool = Field(
         default=True,
-        description="a dense layer, GELU and a norm behind the encoder: the later reading of RecBole",
+        description="add a dense layer, GELU and a normalisation after the encoder, as later versions of RecBole do",
     )
     dropout: float = Field(
         default=0.2,
         ge=0,
         lt=1,
-        description="share that drops out of each layer's numbers and of its attention",
+        description="dropout rate of the layers and of their attention",
     )
     max_length: int = Field(
-        default=50, ge=2, le=10**4, description="latest places that are looked at, the gap among them"
+        default=50,
+        ge=2,
+        le=10**4,
+        description="number of most recent positions used, including the masked one",
     )
-    mask: float = Field(default=0.2, ge=0, lt=1, description="share of a sequence's items that are masked")
+    mask: float = Field(
+        default=0.2, ge=0, lt=1, description="fraction of the items of a sequence that are masked"
+    )
     last_alone: float = Field(
         default=0.5,
         ge=0,
         le=1,
-        description="share of the local updates in which the last item alone is masked",
+        description="fraction of the local updates in which only the last item is masked",
     )
 
     @model_validator(mode="after")
     def _heads_share_the_numbers(self) -> BERT4RecOptions:
         if self.dim % self.heads:
             raise ValueError(
-                f"heads: found {self.heads} for dim {self.dim}; allowed: what divides dim; change one of them"
+                f"heads: found {self.heads} for dim {self.dim}; expected a divisor of dim; change one of them"
             )
         return self
 

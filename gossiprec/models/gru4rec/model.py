@@ -31,9 +31,9 @@ class GRU4RecOptions(SequenceOptions):
     """Options of GRU4Rec."""
 
     hidden: int = Field(default=128, ge=1, le=4096, description="size of the recurrent unit")
-    dropout: float = Field(default=0.3, ge=0, lt=1, description="share of the inputs' numbers that drop out")
+    dropout: float = Field(default=0.3, ge=0, lt=1, description="dropout rate of the inputs")
     max_length: int = Field(
-        default=50, ge=1, le=10**4, description="latest items of a sequence that are looked at"
+        default=50, ge=1, le=10**4, description="number of most recent items of a sequence used"
     )
 
 

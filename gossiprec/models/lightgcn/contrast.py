@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 class ContrastOptions(LightGCNOptions):
     """Options of LightGCN and of the contrastive loss."""
 
-    weight: float = Field(default=0.1, gt=0, description="lambda, of the contrastive loss")
+    weight: float = Field(default=0.1, gt=0, description="lambda, weight of the contrastive loss")
     temperature: float = Field(default=0.2, gt=0, description="tau")
 
 

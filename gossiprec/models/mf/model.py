@@ -31,7 +31,7 @@ class MFOptions(ReductionOptions):
     init_std: float = Field(default=0.01, gt=0, description="standard deviation of the initial embeddings")
     loss: Literal["bce", "bpr"] = Field(
         default="bce",
-        description="bce: cross-entropy of items with labels; bpr: each positive above each of its negatives",
+        description="bce: binary cross-entropy of labelled items; bpr: rank each positive above each of its negatives",
     )
 
 

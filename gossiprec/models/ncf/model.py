@@ -36,7 +36,7 @@ class NCFOptions(ReductionOptions):
     )
     first_is_input: bool = Field(
         default=False,
-        description="the first of hidden is the input's width 2 d, not a layer: the other reading of papers",
+        description="the first number of hidden is the input width 2 d, not a layer (an alternative reading of papers)",
     )
     init_std: float = Field(default=0.01, gt=0, description="standard deviation of the initial embeddings")
 
@@ -44,8 +44,8 @@ class NCFOptions(ReductionOptions):
     def _input_fits(self) -> NCFOptions:
         if self.first_is_input and (self.hidden[0] != 2 * self.dim or len(self.hidden) < 2):
             raise ValueError(
-                f"first_is_input: hidden must begin with 2 dim = {2 * self.dim} and go on with a layer, found "
-                f"{list(self.hidden)}"
+                f"first_is_input: found hidden {list(self.hidden)}; expected 2 dim = {2 * self.dim}, "
+                "followed by at least one layer"
             )
         return self
 

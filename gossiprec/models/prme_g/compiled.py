@@ -25,7 +25,7 @@ class PRMEGKernels(Kernels):
     def lacks(cls, training: Any, storage: str, ways: frozenset[str]) -> str | None:
         """Return the optimizer unless it is SGD, or DP-SGD."""
         if training.optimizer != "sgd":
-            return f"{training.optimizer!r} (training.optimizer; there are for 'sgd')"
+            return f"{training.optimizer!r} (training.optimizer; only 'sgd' has kernels)"
         return "dp-sgd" if "private" in ways else None
 
     def run(self, program: Any, tasks: I64, update: I32) -> None:

@@ -36,7 +36,7 @@ class PRMEGOptions(Options):
     window_hours: float = Field(
         default=6.0,
         gt=0,
-        description="longest time since the visit before for which the order of places counts",
+        description="longest time since the previous visit for which the order of places is learned",
     )
     l2: float = Field(
         default=0.03, ge=0, description="L2 penalty on the parameters that a sample touches, for each sample"
@@ -44,7 +44,7 @@ class PRMEGOptions(Options):
     init_std: float = Field(default=0.01, gt=0, description="standard deviation of the initial embeddings")
     loss_reduction: Literal["sum", "mean"] = Field(
         default="sum",
-        description="over the samples of a batch; sum: a batch moves as far as its samples one by one",
+        description="reduction over the samples of a batch; sum: a batch moves as far as its samples would one by one",
     )
 
 
@@ -146,7 +146,7 @@ def _check_ins(split: TrainingData) -> Visits:
     lacking = "neither places nor times" if found is None else "places without times"
     if found is None or np.isnan(found.train.gap_minutes).all():
         raise DataError(
-            f"model.name: 'prme-g' learns moves between places in their order, but {split.name} has {lacking}; data "
-            "sets with both are foursquare-nyc, gowalla and synthetic-checkins"
+            f"model.name: 'prme-g' learns the order of moves between places, but {split.name} has {lacking}; "
+            "use a data set with both: foursquare-nyc, gowalla and synthetic-checkins"
         )
     return found

@@ -10,8 +10,8 @@ from gossiprec.report.study import Study
 
 ORDER = 40
 NOTE = (
-    "Better to the right and below. Filled points are not beaten in both, and the line joins them; bars are 95 % "
-    "t-intervals over seeds. Click a point for the runs behind it."
+    "Points further right and lower are better. Filled points are Pareto optimal and connected by a line; "
+    "bars are 95 % t-intervals over seeds. Click a point to list its runs."
 )
 
 
@@ -34,7 +34,7 @@ def _chart(study: Study, utility: Quantity, attack: Quantity) -> Chart:
     spots = spots_of(study.table, utility, attack)
     best = [spot for spot in spots if spot.is_unbeaten]
     front = Series(
-        "not beaten in both",
+        "Pareto optimal",
         [[s.utility.mean for s in best]],
         [s.attack.mean for s in best],
         faint=True,

@@ -31,7 +31,7 @@ def section(study: Study) -> Section | None:
         for quantity in quantities
         for point, seeds in study.table.values[quantity].items()
     ]
-    note = "Low and high are the ends of the 95 % t-interval of the mean over seeds."
+    note = "Low and high are the bounds of the 95 % t-interval of the mean over seeds."
     return Section("Means over seeds", [*blocks, Table("Means", columns, rows, note)])
 
 
@@ -61,7 +61,7 @@ def _chart(study: Study, quantity: Quantity) -> Chart:
         Axis(quantity.unit, percent=quantity.is_share, zero=quantity.is_share),
         series,
         mark="line" if is_numeric(labels) else "dot",
-        note=f"{said[0].upper()}{said[1:]}. Click a point for the runs behind it.",
+        note=f"{said[0].upper()}{said[1:]}. Click a point to list its runs.",
         details=details,
     )
 

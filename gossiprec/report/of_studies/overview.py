@@ -13,15 +13,15 @@ def section(study: Study) -> Section:
     """Return a paragraph, counts, the axes, and the runs that failed."""
     mark, table = study.mark, study.table
     seeds = sorted({seed for own in table.runs.values() for seed in own})
-    told = f"The study {mark.get('study', table.path.name)} varies {', '.join(table.axes) or 'seeds alone'}"
+    told = f"The study {mark.get('study', table.path.name)} varies {', '.join(table.axes) or 'only seeds'}"
     told += f" over the seeds {', '.join(map(str, seeds))}." if seeds else "."
     if table.baseline:
         told += (
-            f" Differences are taken to {', '.join(f'{n} {shown(v)}' for n, v in table.baseline.items())}."
+            f" Baseline of differences: {', '.join(f'{n} {shown(v)}' for n, v in table.baseline.items())}."
         )
     status = status_of(table.path)
     if status != "complete":
-        told += f" Its status is {status}: what follows is what it has found so far."
+        told += f" Status: {status}; results so far are shown."
     blocks: list[Block] = [Text([told])]
     counts = {
         "combinations and seeds": mark.get("variants"),
@@ -40,7 +40,7 @@ def section(study: Study) -> Section:
     if failed:
         blocks.append(
             Table(
-                "Runs that failed",
+                "Failed runs",
                 [Column("variant", "text"), Column("problem", "text"), Column("run", "link")],
                 failed,
             )
@@ -48,5 +48,5 @@ def section(study: Study) -> Section:
     begun = [[study.link(run), standing] for run, standing in unfinished(table.path).items()]
     if begun:
         columns = [Column("run", "link"), Column("status", "text")]
-        blocks.append(Table("Runs that have begun and not ended", columns, begun))
+        blocks.append(Table("Unfinished runs", columns, begun))
     return Section(f"Study {mark.get('study', table.path.name)}", blocks)

@@ -10,7 +10,7 @@ from gossiprec.report.blocks import Block, Section, Span, Spans, one_of
 from gossiprec.report.study import Study
 
 ORDER = 30
-FILLED = "Filled: the interval does not hold 0, as one in twenty does by chance."
+FILLED = "Filled: the interval excludes 0 (expected for 1 in 20 by chance)."
 
 
 def section(study: Study) -> Section | None:
@@ -31,4 +31,4 @@ def section(study: Study) -> Section | None:
             found[quantity.words()] = Spans(
                 title, spans, ("from", "difference", "to"), quantity.is_share, note, apart=True
             )
-    return Section("Differences to the baseline", [one_of("Measure", found)]) if found else None
+    return Section("Differences from the baseline", [one_of("Measure", found)]) if found else None

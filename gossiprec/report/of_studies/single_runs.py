@@ -8,7 +8,7 @@ from gossiprec.report.blocks import Column, Section, Table
 from gossiprec.report.study import Study, columns_of
 
 ORDER = 50
-NOTE = "Folders lie under runs/ in the folder of the study; those with a report of their own are linked."
+NOTE = "Run directories are in runs/ of the study folder; runs with a report are linked."
 
 
 def section(study: Study) -> Section | None:

@@ -20,7 +20,7 @@ function drawGraph(block) {
   const radius = Math.max(2.2, Math.min(9, 130 / Math.sqrt(n)));
   const circles = moved.append("g").selectAll("circle").data(nodes).join("circle").attr("r", radius);
   const title = circles.append("title");
-  const about = el("div", { class: "about", "aria-live": "polite" }, el("p", { class: "note" }, "Choose a node: click it, or use the arrow keys."));
+  const about = el("div", { class: "about", "aria-live": "polite" }, el("p", { class: "note" }, "Select a node by clicking it or with the arrow keys."));
   const key = el("div", { class: "key" });
   let chosen = null;
 

@@ -36,8 +36,8 @@ function reloadButton(seconds) {
   const button = el("button", { type: "button", "aria-pressed": "false", click: () => {
     const held = button.getAttribute("aria-pressed") !== "true";
     button.setAttribute("aria-pressed", String(held));
-    button.textContent = held ? "Go on refreshing" : "Hold still";
-  } }, "Hold still");
+    button.textContent = held ? "Resume refreshing" : "Pause refreshing";
+  } }, "Pause refreshing");
   setInterval(() => {
     if (button.getAttribute("aria-pressed") === "true") return;
     kept.set("scroll", scrollY);

@@ -19,7 +19,7 @@ MOST_POINTS = 400
 def section(runs: Runs) -> Section | None:
     """Return a chart for each panel of attacks, and one for each metric where several runs are compared."""
     charts = [*_accuracy(runs), *_utility(runs)]
-    return Section("Over the run", charts) if charts else None
+    return Section("Results over time", charts) if charts else None
 
 
 def line(
@@ -87,4 +87,4 @@ def _utility(runs: Runs) -> list[Chart]:
 
 
 def _title(metric: str) -> str:
-    return "Exposure of target items" if metric.startswith("er@") else "Utility of the recommendations"
+    return "Exposure of target items" if metric.startswith("er@") else "Recommendation quality"

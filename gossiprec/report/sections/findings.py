@@ -28,13 +28,17 @@ def section(runs: Runs) -> Section | None:
         return None
     charts: dict[str, Block] = {
         measure: Chart(
-            measure.replace("_", " "), list(CLOCKS.values()), Axis(measure), own, note="As attacks report it."
+            measure.replace("_", " "),
+            list(CLOCKS.values()),
+            Axis(measure),
+            own,
+            note="Values as reported by the attacks.",
         )
         for measure, own in series.items()
     }
     columns = [Column("measure", "text"), Column("of", "text"), Column("round"), Column("value")]
     return Section(
-        "What else attacks report",
+        "Additional findings",
         [one_of("Measure", charts), Table("Findings as last reported", columns, rows)],
     )
 

@@ -22,9 +22,10 @@ AT_THE_END = ("aac", "upper_bound", "random_bound")
 
 WORDS = ("random bound", "max AAC", "upper bound")
 NOTE = (
-    "Average attack accuracy (AAC): the mean share of its community, the users nearest to it in taste, that an "
-    "adversary finds. The band goes from what guessing finds to the share of the community that the observer had met "
-    "by the end; the dot is the best report."
+    "Average attack accuracy (AAC): the fraction of its community (the users with the most similar taste) "
+    "that an adversary identifies, averaged over adversaries. The band reaches from the accuracy of random "
+    "guessing to the fraction of the community that the observer had met by the end of the run; the dot "
+    "marks the best report."
 )
 
 
@@ -43,11 +44,13 @@ def section(runs: Runs) -> Section | None:
             for name, row in rows
         ]
         note = " ".join(filter(None, (NOTE, runs.common_words)))
-        blocks.append(Spans("Attack accuracy between guessing and the upper bound", spans, WORDS, note=note))
+        blocks.append(
+            Spans("Attack accuracy relative to random guessing and the upper bound", spans, WORDS, note=note)
+        )
         columns = [Column(name, "number" if name == "at round" else "percent") for name in rows[0][1]]
         table = [[name, *row.values()] for name, row in rows]
         blocks.append(Table("Attacks", [Column("attack", "text"), *columns], table))
-    return Section("What was found", blocks) if blocks else None
+    return Section("Results", blocks) if blocks else None
 
 
 def _row(runs: Runs, key: AttackKey) -> tuple[str, dict[str, float]]:

@@ -33,7 +33,7 @@ def section(runs: Runs) -> Section | None:
             found[name] = Text([counts])
         elif counts is not None:
             found[name] = _graph(counts, _by_node(runs, name, counts), _finders(runs, name))
-    return Section("Who met whom", [one_of("Run", found)]) if found else None
+    return Section("Contact network", [one_of("Run", found)]) if found else None
 
 
 def _meetings(run: Run, messages: Columns) -> I64 | str | None:
@@ -43,7 +43,10 @@ def _meetings(run: Run, messages: Columns) -> I64 | str | None:
     if not between.any():
         return None
     if n > MOST_NODES:
-        return f"The network of {n:,} nodes is not drawn; up to {MOST_NODES:,} are: see the log's messages."
+        return (
+            f"The network of {n:,} nodes is too large to draw (limit: {MOST_NODES:,} nodes); see the "
+            "messages in the event log."
+        )
     pair = messages["receiver"][between].astype(np.int64) * n + messages["sender"][between]
     return np.bincount(pair, minlength=n * n).reshape(n, n)
 
@@ -71,14 +74,12 @@ def _graph(counts: I64, values: dict[str, F64], finders: dict[str, I64]) -> Grap
     drawn, there = len(links) // 2, int(np.triu(met | met.T, 1).sum())
     note = f"{len(counts):,} nodes. "
     if drawn == there:
-        note += f"All {there:,} links are drawn."
+        note += f"Showing all {there:,} links."
     else:
-        note += (
-            f"Drawn are {drawn:,} of {there:,} links: the {STRONGEST} with the most messages of each node."
-        )
+        note += f"Showing {drawn:,} of {there:,} links: the {STRONGEST} busiest links of each node."
     shares = [name for name in values if name.startswith(tuple(OF_NODES.values()))]
     packed = base64.b64encode(np.packbits(met, axis=1).tobytes()).decode()
-    return Graph("The network of meetings", len(counts), links, values, shares, packed, finders, note)
+    return Graph("Contact network", len(counts), links, values, shares, packed, finders, note)
 
 
 def _drawn(counts: I64) -> list[int]:

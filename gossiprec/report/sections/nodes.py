@@ -15,7 +15,7 @@ def section(runs: Runs) -> Section | None:
     found: dict[str, Block] = {
         name: _table(runs, name) for name, run in runs.named.items() if len(run.positions.get("node", ()))
     }
-    return Section("Node by node", [one_of("Run", found)]) if found else None
+    return Section("Nodes", [one_of("Run", found)]) if found else None
 
 
 def _table(runs: Runs, name: str) -> Table:
@@ -28,7 +28,7 @@ def _table(runs: Runs, name: str) -> Table:
     rows = [[node, *(own.get(node) for own in table.values())] for node in nodes[:MOST_NODES]]
     more = len(nodes) > MOST_NODES
     note = (
-        f"The first {MOST_NODES:,} of {len(nodes):,}: positions.csv in the run directory has all."
+        f"The first {MOST_NODES:,} of {len(nodes):,} nodes; positions.csv in the run directory has all of them."
         if more
         else ""
     )

@@ -14,8 +14,9 @@ ORDER = 50
 MOST_DOTS = 1000
 FIRST = ("betweenness", "in_contacts", "out_contacts", "received", "sent", "pagerank")
 NOTE = (
-    "Each dot is a node at the attack's best report; the line joins means of nodes of like position, with intervals of "
-    "1.96 standard errors. They describe one run, whose nodes learn from one another: no test."
+    "Each dot is a node at the attack's best report; the line connects means of groups of nodes with "
+    "similar positions, with intervals of 1.96 standard errors. They describe a single run, whose nodes are "
+    "not independent, so they are not a significance test."
 )
 
 
@@ -31,7 +32,7 @@ def section(runs: Runs) -> Section | None:
             charts = {m.replace("_", " "): _chart(table, label, m, words) for m in _measures(table, label)}
             if charts:
                 found[words] = one_of("Measure of position", charts)
-    return Section("Where leakage sits", [one_of("Attack", found)]) if found else None
+    return Section("Leakage by graph position", [one_of("Attack", found)]) if found else None
 
 
 def _measures(table: dict[str, ByNode], label: str) -> list[str]:
@@ -58,7 +59,7 @@ def _chart(table: dict[str, ByNode], label: str, measure: str, words: str) -> Ch
     axes = [Axis(measure.replace("_", " "))], Axis("of the community (%)", percent=True, zero=True)
     n_nodes = len(table[measure])
     note = (
-        f"{NOTE} Of {n_nodes:,} nodes {MOST_DOTS:,} have a dot; means are over all."
+        f"{NOTE} Of {n_nodes:,} nodes {MOST_DOTS:,} have a dot; means cover all nodes."
         if n_nodes > MOST_DOTS
         else NOTE
     )

@@ -13,14 +13,14 @@ from gossiprec.report.runs import CLOCKS, Runs
 
 ORDER = 80
 WORDS = {
-    "nodes": "nodes accounted for",
-    "epsilon_max": "epsilon, the largest",
-    "epsilon_mean": "epsilon, the mean",
-    "epsilon_per_coordinate": "epsilon of a single number sent",
-    "coordinates_max": "numbers sent by a node, the most",
+    "nodes": "nodes with a privacy budget",
+    "epsilon_max": "largest epsilon",
+    "epsilon_mean": "mean epsilon",
+    "epsilon_per_coordinate": "epsilon per value sent",
+    "coordinates_max": "most values sent by a node",
     "delta": "delta",
-    "noise_multiplier_min": "noise multiplier, the least",
-    "noise_multiplier_max": "noise multiplier, the most",
+    "noise_multiplier_min": "minimum noise multiplier",
+    "noise_multiplier_max": "maximum noise multiplier",
 }
 
 
@@ -34,9 +34,9 @@ def section(runs: Runs) -> Section | None:
         series += _spent(runs, name, events)
     blocks: list[Block] = [Tiles(tiles)] if tiles else []
     if series:
-        note = "Of the nodes that have spent anything, as told at each report."
+        note = "Nodes with a positive privacy loss, at each report."
         blocks.append(
-            Chart("Epsilon over the run", [CLOCKS["time"]], Axis("epsilon", zero=True), series, note=note)
+            Chart("Epsilon over time", [CLOCKS["time"]], Axis("epsilon", zero=True), series, note=note)
         )
     return Section("Privacy spent", blocks) if blocks else None
 
@@ -45,7 +45,7 @@ OPEN = {
     "items_in_the_open": "which items",
     "updates_in_the_open": "updates",
     "choices_in_the_open": "receivers and merge weights",
-    "told_in_the_open": "what clients tell of their users",
+    "told_in_the_open": "uploads about users",
 }
 """What no epsilon covers, by its key in the summary."""
 
@@ -59,7 +59,7 @@ def _tiles(runs: Runs, name: str, privacy: Mapping[str, Any]) -> list[Tile]:
     open_ = [words for key, words in OPEN.items() if privacy.get(key)]
     return [
         *found,
-        *(Tile(runs.called(name, "in the open"), words, "no epsilon covers it") for words in open_),
+        *(Tile(runs.called(name, "unprotected"), words, "not covered by any epsilon") for words in open_),
     ]
 
 

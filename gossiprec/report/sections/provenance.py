@@ -33,5 +33,5 @@ def section(runs: Runs) -> Section:
         )
     for name, run in runs.named.items():
         text = yaml.safe_dump(run.scenario, sort_keys=False, allow_unicode=True)
-        blocks.append(Text([text], title=runs.called(name, "the scenario, every key resolved"), fixed=True))
+        blocks.append(Text([text], title=runs.called(name, "the scenario with all defaults"), fixed=True))
     return Section("Provenance", blocks)

@@ -27,8 +27,8 @@ def section(runs: Runs) -> Section | None:
         upright = {
             "random bound" if len(bounds) == 1 else f"random bound {100 * b:.1f} %": b for b in sorted(bounds)
         }
-        x_axis = Axis("attack accuracy of an adversary (%)", percent=True, zero=True)
-        y_axis = Axis("adversaries at or below (%)", percent=True, zero=True)
+        x_axis = Axis("attack accuracy per adversary (%)", percent=True, zero=True)
+        y_axis = Axis("cumulative share of adversaries (%)", percent=True, zero=True)
         charts.append(Chart(layout.title(inside[0]), [x_axis], y_axis, series, mark="step", upright=upright))
-    note = "At the best report of each attack. A line further to the right is a stronger attack."
-    return Section("Spread over adversaries", charts, note) if charts else None
+    note = "At the best report of each attack. Lines further to the right mean stronger attacks."
+    return Section("Attack accuracy by adversary", charts, note) if charts else None

@@ -33,7 +33,7 @@ def section(runs: Runs) -> Section | None:
             "Messages lost, by cause", f"messages per {width}", _by_cause(runs, edges, "drop", DROP_CAUSES)
         ),
         _chart(
-            "Clocks that rang in vain, by cause",
+            "Missed wakes by cause",
             f"wakes per {width}",
             _by_cause(runs, edges, "miss", MISS_CAUSES),
         ),
@@ -133,10 +133,9 @@ def _exposure(runs: Runs) -> Chart | None:
                     faint=True,
                 )
             )
-    note = "A node has met another when one of its messages was delivered. The band holds the middle 80 % of the nodes."
-    label = Axis("other nodes met (%)", percent=True, zero=True)
-    return (
-        Chart("How much of the network each node has met", [CLOCKS["time"]], label, series, note=note)
-        if series
-        else None
+    note = (
+        "A node has met another once it has received a message from it. The band covers the middle 80 % of "
+        "the nodes."
     )
+    label = Axis("other nodes met (%)", percent=True, zero=True)
+    return Chart("Fraction of nodes met", [CLOCKS["time"]], label, series, note=note) if series else None

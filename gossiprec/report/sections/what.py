@@ -12,11 +12,11 @@ from gossiprec.report.runs import Runs, last_time
 
 ORDER = 10
 ENDED = {
-    "running": "It is still running.",
-    "failed": "It failed: what follows is what it had found by then.",
-    "interrupted": "It was interrupted: what follows is what it had found by then.",
-    "killed": "Its process was killed: what follows is what it had written by then.",
-    UNKNOWN: "Whether it is still running is not known here: another machine writes it.",
+    "running": "The run is still in progress.",
+    "failed": "The run failed; results up to that point are shown.",
+    "interrupted": "The run was interrupted; results up to that point are shown.",
+    "killed": "The run was killed; results written before that are shown.",
+    UNKNOWN: "It is unknown whether the run is still in progress, because it is running on another machine.",
 }
 
 
@@ -41,15 +41,15 @@ def section(runs: Runs) -> Section:
             [name, run.status, *(facts[name].get(head) for head in heads)] for name, run in runs.named.items()
         ]
         columns = [Column("run", "text"), Column("status", "text"), *map(Column, heads)]
-        blocks.append(Table("The runs in figures", columns, rows))
+        blocks.append(Table("Run statistics", columns, rows))
     notes = [
         f"{runs.called(name, note)}"
         for name, run in runs.named.items()
         for note in (run.summary or {}).get("notes", [])
     ]
     if notes:
-        blocks.append(Text(notes, title="Notes of the program"))
-    return Section("What was run", blocks)
+        blocks.append(Text(notes, title="Notes"))
+    return Section("Runs", blocks)
 
 
 def story(run: Run) -> str:
@@ -65,7 +65,7 @@ def story(run: Run) -> str:
     status = run.status
     if status != "complete":
         parts.append(
-            f"{ENDED.get(status, f'Its status is {status}.')} It has reached virtual time {last_time(run):,.1f}."
+            f"{ENDED.get(status, f'Status: {status}.')} It has reached virtual time {last_time(run):,.1f}."
         )
     return " ".join(filter(None, parts))
 
@@ -100,9 +100,9 @@ def _world(scenario: Mapping[str, Any], summary: Mapping[str, Any]) -> str:
     name, data = scenario.get("name", "a scenario"), scenario.get("dataset", {}).get("name")
     model = scenario.get("model", {})
     learnt = f"a {model['name']} model" if "name" in model else "a model"
-    learnt += f" of {model['dim']} numbers a row" if "dim" in model else ""
+    learnt += f" with {model['dim']} values per row" if "dim" in model else ""
     if not summary.get("nodes"):
-        return f"{name}: {learnt} learnt from the data set {data}." if data else f"{name}."
+        return f"{name}: {learnt} learned from the data set {data}." if data else f"{name}."
     size = ", ".join(f"{summary[part]:,} {part}" for part in ("items", "interactions") if part in summary)
     users = f"{summary['nodes']:,} users"
     return f"{name}: {users} learn {learnt} from the data set {summary.get('dataset', data)} ({size})."
@@ -116,7 +116,7 @@ def _protocol(scenario: Mapping[str, Any]) -> str:
         "wakes": "{} wakes of each node",
         "rounds": "{} rounds",
         "epochs": "{} epochs",
-        "fanout": "{} peers told at each wake",
+        "fanout": "{} peers per wake",
     }
     told = [words.format(protocol[key]) for key, words in each.items() if protocol.get(key) is not None]
     recommender = (scenario.get("recommender") or {}).get("name")
@@ -136,5 +136,5 @@ def _others(scenario: Mapping[str, Any]) -> str:
             parts.append(f"{words}: {', '.join(names)}.")
     churn = scenario.get("churn") or {}
     if any(churn.get(key) for key in ("sessions", "join", "leave")):
-        parts.append("Nodes come and go.")
+        parts.append("Nodes go offline and come back.")
     return " ".join(parts)
