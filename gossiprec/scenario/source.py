@@ -209,7 +209,9 @@ class _Reader:
                 return self._scalars.construct_object(node)
             except (ValueError, KeyError, IndexError):  # `!!int x`, `0x`, or more digits than Python reads
                 kind = node.tag.removeprefix(_TAG)
-                self._problems.add(path, f"{shown(node.value)} is not a {kind}", origin=self._origin(node))
+                self._problems.add(
+                    path, f"{shown(node.value)} is not a valid {kind}", origin=self._origin(node)
+                )
                 return None
         self._problems.add(path, f"the tag {shown(node.tag)} is not allowed", origin=self._origin(node))
         return None

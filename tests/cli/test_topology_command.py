@@ -201,8 +201,8 @@ def test_a_scenario_takes_no_options_of_families(capsys, scenario):
     ("arguments", "message"),
     [
         (("ring", "--nodes", 9, "--out", "g.pdf"), "found suffix '.pdf', must be one of .graphml"),
-        (("SEQUENCE", "--out", "g.edges"), "found 2 graphs, must be one"),
-        (("RANDOM", "--out", "g.edges"), "found no graph, must be one"),
+        (("SEQUENCE", "--out", "g.edges"), "found 2 graphs; expected one graph"),
+        (("RANDOM", "--out", "g.edges"), "found no graph; expected one graph"),
     ],
 )
 def test_what_cannot_be_made_is_refused(arguments, message, capsys, scenario, monkeypatch, tmp_path):

@@ -188,7 +188,7 @@ def test_another_failure_is_not_taken_for_a_lack_of_locks(log, monkeypatch):
 
 def test_one_writer_in_a_folder(tmp_path, locks):
     with only_writer(tmp_path, what="study", patience_s=0.1):
-        refused = pytest.raises(ResourceError, match=r"another study is at work in .* choose another --out")
+        refused = pytest.raises(ResourceError, match=r"another study is running in .* choose another --out")
         with refused, only_writer(tmp_path, what="study", patience_s=0.1):
             pass
     with only_writer(tmp_path, what="study", patience_s=0.1):

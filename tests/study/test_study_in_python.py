@@ -201,4 +201,4 @@ def test_a_script_without_a_main_guard_is_told_what_to_write(tmp_path):
     )  # fmt: skip
     assert 'put the call under `if __name__ == "__main__":`, or use jobs=1' in ended.stderr
     assert ended.stderr.count("Traceback") == 1
-    assert "another study is at work" not in ended.stderr
+    assert "another study is running" not in ended.stderr

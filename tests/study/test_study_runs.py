@@ -255,7 +255,7 @@ def test_two_writers_in_one_folder_are_refused(tmp_path, monkeypatch):
     one, other = StudyFolder(tmp_path / "out"), StudyFolder(tmp_path / "out")
     with (
         one.locked("small"),
-        pytest.raises(ResourceError, match="another study is at work"),
+        pytest.raises(ResourceError, match="another study is running"),
         other.locked("small"),
     ):
         pass
